@@ -239,14 +239,13 @@ func (l *live) openOrdered() {
 	accepted, c := l.accepted, l.peek()
 	l.accepted, accepted.Class = nil, c.Class
 	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
-	events, records, _ := l.siftOrdered(append(make([]call.Event, 0, fewEvents), first)) // an error is of output
+	events, records, _ := l.siftOrdered(append(make([]call.Event, 0, calllog.Few), first)) // an error is of output
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unwritten, l.records = events, records
+	l.log.Begin(events, records, c.Class == call.Behind)
 	if c.Class == call.Behind {
-		l.tail = l.unwritten[:0] // both grow by the same events until some are taken to be written
-		l.numberLocked(l.unwritten)
-		l.tellLocked(l.unwritten)
+		l.numberLocked(events)
+		l.publishLocked(events)
 	}
 }
 
@@ -255,9 +254,6 @@ func describes(def *Definition) bool {
 	_, ok := def.Tool.(tool.Describer)
 	return ok
 }
-
-// fewEvents is how many most calls have.
-const fewEvents = 3
 
 // lookup finds a call's tool. One that is hidden from the caller, or not offered, is not there.
 func (e *Engine) lookup(c *call.Call) (*Definition, bool) {

@@ -136,7 +136,7 @@ func (l *live) writeBehind(done func(*live)) {
 	l.slot.take()
 	l.mu.Lock()
 	l.dirty = false
-	if len(l.unwritten) == 0 && l.stored && l.c.Status == call.Suspended {
+	if !l.log.Unwritten() && l.stored && l.c.Status == call.Suspended {
 		l.mu.Unlock()
 		l.unslot()
 		done(l)
@@ -154,9 +154,9 @@ func (l *live) writeBehind(done func(*live)) {
 		l.c = &next
 	}
 	l.c.Revision++
-	l.c.LastSequence = l.last
+	l.c.LastSequence = l.log.Last()
 	l.lent = true // to the store
-	events, records := l.takeLocked()
+	events, records := l.log.Take()
 	change := &store.Change{
 		Key: l.key, Call: l.c, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: records,
 		Actions: l.e.outbox.NewPosts(l.c, events),
@@ -174,16 +174,18 @@ func (l *live) writeBehind(done func(*live)) {
 func (l *live) behindWritten(change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.landedLocked(change.Events, change.Records, err)
 	if err == nil {
 		l.stored = true
+		written := l.log.Written()
 		if n := len(change.Events); n > 0 {
-			l.written = change.Events[n-1].Sequence
+			written = change.Events[n-1].Sequence
 		}
+		l.log.Wrote(written)
 		l.e.feed.wake(l.c)
 		l.e.outbox.Committed(change.Actions)
 		return
 	}
+	l.log.Failed(change.Events, change.Records, l.log.Last())
 	current := *l.c
 	current.Revision--
 	l.c, l.lent = &current, false

@@ -251,7 +251,7 @@ func (l *live) waitTerminal(ctx context.Context, d time.Duration) {
 			l.mu.Unlock()
 			return
 		}
-		changed := l.waitLocked()
+		changed := l.log.Changed()
 		l.mu.Unlock()
 		select {
 		case <-changed:

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -196,7 +197,7 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]
 	all := len(events)
-	events = fitting(events[:min(all, frameEvents)])
+	events = fitting(events[:min(all, calllog.FrameEvents)])
 	if _, err := w.e.hydrate(entry.Key, events); err != nil {
 		return call.Frame{}, err
 	}

@@ -63,7 +63,7 @@ func (p *pipeline) unwritten(err error) conclusion {
 func (p *pipeline) outcomeWithout(err error) *outcome {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
-	known, wish := p.l.stored || p.l.told > 0, p.l.c.Cancel
+	known, wish := p.l.stored || p.l.log.Published() > 0, p.l.c.Cancel
 	p.l.mu.Unlock()
 	switch {
 	case !known || errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed):

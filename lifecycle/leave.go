@@ -100,7 +100,7 @@ func (w *callWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 			defer w.l.mu.Unlock()
 			return w.shown(w.l.snapshotLocked()), nil
 		}
-		changed := w.l.waitLocked()
+		changed := w.l.log.Changed()
 		w.l.mu.Unlock()
 		if timer == nil {
 			timer = time.NewTimer(d)

@@ -40,25 +40,15 @@ type live struct {
 	mu sync.Mutex
 	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see
 	// last.
-	c         *call.Call
-	lent      bool
-	stored    bool         // the journal has a row
-	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither; may share memory with tail, so what is taken off is clipped
-	size      int          // bytes of output in unwritten
-	aloft     aloft
-	records   []store.Record
-	last      int64 // newest number given
-	written   int64 // newest number in the journal
-	tail      []call.Event
-	tailSize  int   // bytes that it holds
-	stalled   bool  // the journal refused what is unwritten: it is tried again a little later
-	told      int64 // newest number told; tail ends with it
-	lost      error // the call never came to be: told to who watches
-	changed   chan struct{}
-	waiting   bool                        // somebody waits for changed
-	shared    atomic.Pointer[sharedFrame] // of the newest events, when several watch; stored with mu held
-	reopen    *store.Run                  // the run that this call opens anew; stored with its first change
-	dirty     bool                        // in the engine's list of calls to write behind
+	c       *call.Call
+	lent    bool
+	stored  bool // the journal has a row
+	log     calllog.Log
+	stalled bool                        // the journal refused what is unwritten: it is tried again a little later
+	lost    error                       // why the call was never accepted; watchers get it
+	shared  atomic.Pointer[sharedFrame] // of the newest events, when several watch; stored with mu held
+	reopen  *store.Run                  // the run that this call opens anew; stored with its first change
+	dirty   bool                        // in the engine's list of calls to write behind
 
 	watchers int
 	linger   *time.Timer
@@ -69,12 +59,6 @@ type live struct {
 
 // claims are the run and the thread that a call may be the first of.
 type claims struct{ run, thread string }
-
-// A call keeps about so much of its log in memory; older events are read back from the journal.
-const (
-	tailEvents = 512
-	tailBytes  = 512 << 10
-)
 
 // acquire returns the call in memory, loading it if need be, with one reference that the caller must release.
 func (e *Engine) acquire(ctx context.Context, key call.Key) (*live, error) {
@@ -115,7 +99,7 @@ func (l *live) fill(c *call.Call, err error) {
 		l.loadErr = err
 	} else {
 		l.c, l.stored = c, true
-		l.last, l.written, l.told = c.LastSequence, c.LastSequence, c.LastSequence
+		l.log.Reset(c.LastSequence)
 		if c.LastSequence == 0 {
 			l.accepted = acceptedAs(c)
 		}
@@ -166,7 +150,7 @@ func (l *live) peek() *call.Call {
 	return l.c
 }
 
-// snapshot returns a record for people, up to what was told. It must not be changed.
+// snapshot returns a record for people, up to the last event that was published. It must not be changed.
 func (l *live) snapshot() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,16 +158,17 @@ func (l *live) snapshot() *call.Call {
 }
 
 func (l *live) snapshotLocked() *call.Call {
-	if l.stored && l.c.LastSequence == l.told && l.told <= l.written {
+	published, flushed := l.log.Published(), l.log.Published() <= l.log.Written()
+	if l.stored && l.c.LastSequence == published && flushed {
 		l.lent = true // most that is looked at waits or has ended: a thousand watchers need no copy each
 		return l.c
 	}
 	c := *l.c
-	c.LastSequence = l.told
+	c.LastSequence = published
 	if !l.stored {
 		c.Revision = 0 // not_stored in the API; the change that stores the call may be under way
 	}
-	if !l.stored || l.told > l.written { // a crash could still lose it: it becomes SYNC when it is stored, if at all
+	if !l.stored || !flushed { // a crash could still lose it: it becomes SYNC when it is stored, if at all
 		c.Class = call.Behind
 	}
 	return &c
@@ -246,8 +231,8 @@ func (l *live) advance(s step) error {
 	l.meterLocked(before, l.c)
 	events := s.events
 	l.numberLocked(events)
-	l.unwritten, l.records = append(l.unwritten, events...), append(l.records, s.kept...)
-	l.tellLocked(events)
+	l.log.Add(events, s.kept)
+	l.publishLocked(events)
 	l.mu.Unlock()
 	l.e.behind.add(l)
 	return nil
@@ -340,11 +325,11 @@ func (l *live) commitOnce(s step) error {
 	}
 	next.Class = call.Sync
 	status := l.c.Status
-	earlier, records := l.takeLocked()
+	earlier, records := l.log.Take()
 	events := slices.Concat(earlier, s.events)
-	before, epochs := l.last, l.c.Epochs
-	next.Epochs = l.numberWith(events, next.Epochs)
-	next.LastSequence = l.last
+	before, epochs := l.log.Last(), l.c.Epochs
+	next.Epochs = l.log.Number(events, next.Epochs, l.e.epoch)
+	next.LastSequence = l.log.Last()
 	next.Revision = l.c.Revision + 1
 	change := l.changeLocked(next, events, records, &s)
 	if wasBehind { // from here on nothing is told before it is written
@@ -367,19 +352,19 @@ func (l *live) commitOnce(s step) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.last = before
 		restored := *l.c
 		restored.Epochs = epochs
 		l.c = &restored
-		l.landedLocked(unnumber(earlier, before, wasBehind), records, err)
+		l.log.Failed(earlier, records, before)
 		return err
 	}
-	l.landedLocked(nil, nil, nil)
 	l.meterLocked(l.c.Status, next)
 	events = change.Events // without those of documents that were not there
-	l.c, l.stored, l.written, l.last = next, true, next.LastSequence, next.LastSequence
+	l.c, l.stored = next, true
+	l.log.Wrote(next.LastSequence)
+	l.log.GiveBack(next.LastSequence) // documents may have dropped events
 	l.e.recent.put(next)
-	l.tellLocked(events[toldBefore(events, l.told):])
+	l.publishLocked(events)
 	return nil
 }
 
@@ -430,7 +415,7 @@ func (l *live) submit(change *store.Change) error {
 func (l *live) unslot() {
 	l.slot.give()
 	l.mu.Lock()
-	more := l.c != nil && l.c.Class == call.Sync && l.stored && !l.stalled && len(l.unwritten) > 0
+	more := l.c != nil && l.c.Class == call.Sync && l.stored && !l.stalled && l.log.Unwritten()
 	l.mu.Unlock()
 	if more {
 		l.kick()

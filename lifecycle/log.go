@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,9 +12,6 @@ import (
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 )
-
-// outputBacklog is how many bytes of output a call may have unwritten before its tool waits for the journal.
-const outputBacklog = 1 << 20
 
 // flushPause is how long what the journal refused is kept before it is tried again.
 const flushPause = 100 * time.Millisecond
@@ -35,18 +31,15 @@ func (l *live) emit(events ...call.Event) error {
 		l.e.stats.late.Add(1)
 		return errEnded
 	}
-	for i := range events {
-		l.size += events[i].Weight()
-	}
 	isBehind := l.c.Class == call.Behind
 	if isBehind {
 		l.numberLocked(events)
 	}
-	l.unwritten, l.records = append(l.unwritten, events...), append(l.records, records...)
+	l.log.Add(events, records)
 	if isBehind {
-		l.tellLocked(events)
+		l.publishLocked(events)
 	}
-	full, ctx := (l.stored || isBehind) && l.fullLocked(), l.ctx
+	full, ctx := (l.stored || isBehind) && l.log.Full(), l.ctx
 	l.mu.Unlock()
 	if isBehind {
 		l.e.behind.add(l)
@@ -71,37 +64,12 @@ func (l *live) over() bool {
 	return false
 }
 
-// What is on its way counts: the journal may refuse it.
-func (l *live) fullLocked() bool {
-	return l.size+l.aloft.size > outputBacklog || len(l.unwritten)+l.aloft.events > 4*tailEvents
-}
-
-// aloft is what is on its way to the journal; the slot keeps that to one change.
-type aloft struct{ size, events int }
-
-// takeLocked takes what is unwritten to the journal; the caller has the slot. landedLocked says how that ended.
-func (l *live) takeLocked() (events []call.Event, records []store.Record) {
-	events, records = slices.Clip(l.unwritten), l.records
-	l.aloft = aloft{l.size, len(events)}
-	l.unwritten, l.size, l.records = nil, 0, nil
-	return events, records
-}
-
-// landedLocked puts back what the journal did not take.
-func (l *live) landedLocked(events []call.Event, records []store.Record, err error) {
-	if err != nil {
-		l.unwritten, l.records = append(events, l.unwritten...), append(records, l.records...)
-		l.size += l.aloft.size
-	}
-	l.aloft = aloft{}
-}
-
 // makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, whatever a tool
 // prints and however full the disk is.
 func (l *live) makeRoom(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		isBehind, before := l.c.Class == call.Behind, l.written
+		isBehind, before := l.c.Class == call.Behind, l.log.Written()
 		l.mu.Unlock()
 		if isBehind {
 			l.e.behind.write(l)
@@ -111,7 +79,7 @@ func (l *live) makeRoom(ctx context.Context) error {
 			l.unslot()
 		}
 		l.mu.Lock()
-		full, progress := l.fullLocked(), l.written > before
+		full, progress := l.log.Full(), l.log.Written() > before
 		l.mu.Unlock()
 		if !full {
 			return nil
@@ -169,20 +137,19 @@ func (l *live) stallLocked(err error) {
 // with the next step.
 func (l *live) flushSlotted() {
 	l.mu.Lock()
-	if len(l.unwritten) == 0 || !l.stored {
+	if !l.log.Unwritten() || !l.stored {
 		l.mu.Unlock()
 		return
 	}
-	events, records := l.takeLocked()
-	before, prior := l.last, l.c
-	wasBehind := prior.Class == call.Behind
+	events, records := l.log.Take()
+	before, prior := l.log.Last(), l.c
 	l.numberLocked(events)
 	change := &store.Change{Key: l.key, Events: events, Durability: store.Normal, Records: records, Actions: l.e.outbox.NewPosts(l.c, events)}
-	if epochs := l.c.Epochs; len(epochs) > 0 && epochs[len(epochs)-1].First > l.written {
+	if epochs := l.c.Epochs; len(epochs) > 0 && epochs[len(epochs)-1].First > l.log.Written() {
 		// A new epoch begins with these events: the record must say so.
 		next := *l.c
 		next.Revision++
-		next.LastSequence = l.last
+		next.LastSequence = l.log.Last()
 		l.c, change.Call = &next, &next
 	}
 	l.mu.Unlock()
@@ -194,67 +161,24 @@ func (l *live) flushSlotted() {
 	if err != nil {
 		current := *l.c
 		current.Revision, current.Epochs, current.LastSequence = prior.Revision, prior.Epochs, prior.LastSequence
-		l.last, l.c = before, &current
-		l.landedLocked(unnumber(events, before, wasBehind), records, err)
+		l.c = &current
+		l.log.Failed(events, records, before)
 		l.stallLocked(err)
 		return
 	}
-	l.landedLocked(nil, nil, nil)
-	l.written = events[len(events)-1].Sequence
-	l.tellLocked(events[toldBefore(events, l.told):])
+	l.log.Wrote(events[len(events)-1].Sequence)
+	l.publishLocked(events)
 }
 
-// tellLocked shows numbered events to who watches.
-func (l *live) tellLocked(events []call.Event) {
-	if len(events) == 0 {
-		return
-	}
-	l.e.stats.events.Add(int64(len(events)))
-	l.tail = append(l.tail, events...)
-	for i := range events {
-		l.tailSize += events[i].Weight()
-	}
-	l.told = events[len(events)-1].Sequence
-	l.trimTailLocked()
-	l.wakeLocked()
-}
+// publishLocked shows numbered events to watchers.
+func (l *live) publishLocked(events []call.Event) { l.e.stats.events.Add(int64(l.log.Publish(events))) }
 
-// trimTailLocked keeps the newest events, and all that are in no journal yet.
-func (l *live) trimTailLocked() {
-	if len(l.tail) <= 2*tailEvents && l.tailSize <= 2*tailBytes {
-		return
-	}
-	drop := 0
-	for drop < len(l.tail) && l.tail[drop].Sequence <= l.written && (len(l.tail)-drop > tailEvents || l.tailSize > tailBytes) {
-		l.tailSize -= l.tail[drop].Weight()
-		drop++
-	}
-	if drop > 0 {
-		l.tail = append([]call.Event(nil), l.tail[drop:]...)
-	}
-}
-
-func (l *live) wakeLocked() {
-	if l.waiting {
-		close(l.changed)
-		l.changed, l.waiting = nil, false
-	}
-}
-
-// waitLocked returns what is closed at the next change.
-func (l *live) waitLocked() <-chan struct{} {
-	if !l.waiting {
-		l.changed, l.waiting = make(chan struct{}), true
-	}
-	return l.changed
-}
-
-// lose tells who watches that the call never came to be.
+// lose ends the watches of a call that was never accepted.
 func (l *live) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = err
-	l.wakeLocked()
+	l.log.Wake()
 	if !l.stored {
 		l.e.owners.Unopened(l.reopen)
 		l.e.forget(l)
@@ -263,53 +187,12 @@ func (l *live) lose(err error) {
 
 // numberLocked gives events the next numbers.
 func (l *live) numberLocked(events []call.Event) {
-	epochs := l.numberWith(events, l.c.Epochs)
+	epochs := l.log.Number(events, l.c.Epochs, l.e.epoch)
 	if len(epochs) != len(l.c.Epochs) {
 		next := *l.c
 		next.Epochs = epochs
 		l.c = &next
 	}
-}
-
-// numberWith numbers the events that have no number and returns the epochs with the one that they begin, if any.
-func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.EpochStart {
-	for i := range events {
-		if events[i].Sequence != 0 {
-			continue
-		}
-		l.last++
-		events[i].Sequence = l.last
-		if events[i].Time.IsZero() {
-			events[i].Time = time.Now()
-		}
-		if n := len(epochs); n == 0 || epochs[n-1].Epoch != l.e.epoch {
-			epochs = append(epochs[:n:n], call.EpochStart{Epoch: l.e.epoch, First: l.last})
-		}
-	}
-	return epochs
-}
-
-// unnumber takes the numbers of events back that were given in a change that failed.
-func unnumber(events []call.Event, last int64, told bool) []call.Event {
-	if told {
-		return events
-	}
-	for i := range events {
-		if events[i].Sequence > last {
-			events[i].Sequence = 0
-		}
-	}
-	return events
-}
-
-// toldBefore returns how many of the events were told already.
-func toldBefore(events []call.Event, told int64) int {
-	for i := range events {
-		if events[i].Sequence > told {
-			return i
-		}
-	}
-	return len(events)
 }
 
 // sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,

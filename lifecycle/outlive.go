@@ -69,7 +69,7 @@ func (l *live) awaitBack(x tool.Expected) bool {
 	defer over.Stop()
 	for {
 		l.mu.Lock()
-		wish, changed := l.c.Cancel != nil, l.waitLocked()
+		wish, changed := l.c.Cancel != nil, l.log.Changed()
 		l.mu.Unlock()
 		if wish && l.e.hold.free == nil {
 			return false

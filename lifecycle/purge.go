@@ -199,7 +199,8 @@ func (e *Engine) purgeCall(ctx context.Context, key call.Key, by call.Purge) (bo
 func (l *live) purged(left *call.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.c, l.tail, l.tailSize = left, nil, 0
+	l.c = left
+	l.log.Forget()
 	l.shared.Store(nil)
 }
 

@@ -166,7 +166,7 @@ func (l *live) counted(base context.Context, settle func(ctx context.Context)) (
 func (l *live) findTail(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		last := l.last
+		last := l.log.Last()
 		l.mu.Unlock()
 		events, _, err := l.e.store.Events(ctx, l.key, last, 1000)
 		if err != nil {
@@ -177,7 +177,7 @@ func (l *live) findTail(ctx context.Context) error {
 		}
 		newest := events[len(events)-1].Sequence
 		l.mu.Lock()
-		l.last, l.written, l.told = newest, newest, newest
+		l.log.Reset(newest)
 		next := *l.c
 		next.LastSequence = newest
 		l.c = &next

@@ -20,15 +20,15 @@ func (w *callWatcher) sharedLocked() *sharedFrame {
 	if l.watchers < 2 {
 		return nil
 	}
-	if s := l.shared.Load(); s != nil && s.after == w.after && s.last == l.told {
+	if s := l.shared.Load(); s != nil && s.after == w.after && s.last == l.log.Published() {
 		return s
 	}
-	events := l.tailAfterLocked(w.after)
-	if len(events) == 0 || int64(len(events)) != l.told-w.after || len(fitting(events)) < len(events) || view.Asks(events) {
+	events := l.log.After(w.after)
+	if len(events) == 0 || int64(len(events)) != l.log.Published()-w.after || len(fitting(events)) < len(events) || view.Asks(events) {
 		return nil
 	}
-	epoch := l.c.EpochOf(l.told)
-	s := &sharedFrame{after: w.after, last: l.told, epoch: epoch, events: events, cursor: cursor{epoch, l.told}.String()}
+	epoch := l.c.EpochOf(l.log.Published())
+	s := &sharedFrame{after: w.after, last: l.log.Published(), epoch: epoch, events: events, cursor: cursor{epoch, l.log.Published()}.String()}
 	l.shared.Store(s)
 	return s
 }

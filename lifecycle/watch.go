@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
-// A frame holds at most this many events and bytes of output.
-const (
-	frameEvents = 256
-	frameBytes  = 256 << 10
-)
+// frameBytes is the most output that a frame has, in bytes.
+const frameBytes = 256 << 10
 
 // A callWatcher implements [call.Watcher].
 type callWatcher struct {
@@ -81,7 +79,7 @@ func newWatcher(l *live, o call.ExecuteOptions, follow bool) (*callWatcher, erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o.Cursor == "" {
-		w.snapshot, w.after = true, l.told
+		w.snapshot, w.after = true, l.log.Published()
 	} else {
 		cur, err := parseCursor(o.Cursor)
 		if err != nil {
@@ -117,7 +115,7 @@ func (l *live) checkCursor(text string) error {
 // placeLocked finds where a cursor stands in the log as it is: events up to the last one of its epoch are what it knew.
 func (w *callWatcher) placeLocked(cur cursor) error {
 	l := w.l
-	last := l.told // that its epoch, or one before it, wrote
+	last := l.log.Published() // that its epoch, or one before it, wrote
 	for _, s := range l.c.Epochs {
 		if s.Epoch > cur.epoch {
 			last = s.First - 1
@@ -130,7 +128,7 @@ func (w *callWatcher) placeLocked(cur cursor) error {
 	case cur.sequence <= last:
 		w.after = cur.sequence
 	case cur.epoch == l.e.epoch:
-		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.told)
+		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.log.Published())
 	default: // a crash took what the cursor knew
 		w.gap = &call.Gap{LostTail: true, FirstKept: last + 1, Epoch: epochAfter(l, cur.epoch, last)}
 		w.after = last
@@ -233,7 +231,7 @@ func (w *callWatcher) yield() {
 func (w *callWatcher) behindNow() bool {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.told > w.after
+	return w.l.log.Published() > w.after
 }
 
 // opening returns what a watcher that joins late gets first.
@@ -247,7 +245,7 @@ func (w *callWatcher) opening() (call.Frame, bool) {
 		w.snapshot = false
 		w.l.mu.Lock()
 		c := w.l.snapshotLocked()
-		w.after = w.l.told
+		w.after = w.l.log.Published()
 		w.l.mu.Unlock()
 		w.epoch = max(c.EpochOf(w.after), 1)
 		return call.Frame{Key: w.l.key, Snapshot: w.shown(c), Cursor: w.Cursor()}, true
@@ -266,12 +264,12 @@ func (w *callWatcher) look(ctx context.Context) (call.Frame, <-chan struct{}, er
 		defer l.mu.Unlock()
 		return call.Frame{}, nil, l.lost
 	}
-	if l.told > w.after {
+	if l.log.Published() > w.after {
 		if s := w.sharedLocked(); s != nil {
 			l.mu.Unlock()
 			return w.take(s), nil, nil
 		}
-		events := l.tailAfterLocked(w.after)
+		events := l.log.After(w.after)
 		l.mu.Unlock()
 		f, err := w.hand(ctx, events)
 		return f, nil, err
@@ -285,19 +283,7 @@ func (w *callWatcher) look(ctx context.Context) (call.Frame, <-chan struct{}, er
 		w.caughtUp = true
 		return call.Frame{Key: l.key, CaughtUp: true, Cursor: w.Cursor()}, nil, nil
 	}
-	return call.Frame{}, l.waitLocked(), nil
-}
-
-// tailAfterLocked returns what memory has behind a sequence, or nil when it does not reach back so far.
-func (l *live) tailAfterLocked(after int64) []call.Event {
-	if len(l.tail) == 0 || l.tail[0].Sequence > after+1 {
-		return nil
-	}
-	rest := l.tail[after+1-l.tail[0].Sequence:]
-	if len(l.tail) <= fewEvents {
-		return slices.Clip(rest) // what is told is only ever appended to
-	}
-	return slices.Clone(rest[:min(len(rest), frameEvents)]) // a slow watcher must not keep the whole tail alive
+	return call.Frame{}, l.log.Changed(), nil
 }
 
 // hand makes a frame of events from memory, or of what the journal has when they are gone from it.
@@ -320,7 +306,7 @@ func (w *callWatcher) hand(ctx context.Context, events []call.Event) (call.Frame
 
 // readAhead is how many events a watcher that is behind reads at once: a row of the journal may hold many, and is decoded
 // whole.
-const readAhead = 4 * frameEvents
+const readAhead = 4 * calllog.FrameEvents
 
 // stored returns the next events from the journal, or the gap that retention left.
 func (w *callWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, error) {
@@ -336,7 +322,7 @@ func (w *callWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 		w.ahead = kept
 	}
 	told := w.toldNow() // what is written but not told yet has to wait
-	next := w.ahead[:min(len(w.ahead), frameEvents, int(told-w.after))]
+	next := w.ahead[:min(len(w.ahead), calllog.FrameEvents, int(told-w.after))]
 	if len(next) == 0 {
 		return nil, nil, storeRefusal(store.ErrCorrupt, w.l.key.ID)
 	}
@@ -351,7 +337,7 @@ func (w *callWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 func (w *callWatcher) toldNow() int64 {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.told
+	return w.l.log.Published()
 }
 
 func (l *live) epochOf(sequence int64) int64 {

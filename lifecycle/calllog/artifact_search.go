@@ -1,7 +1,8 @@
-package lifecycle
+package calllog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,10 +12,9 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
 )
 
-// The bounds of one search. Who wants more goes on from where it ended.
+// The bounds of one search. The next one continues where it ended.
 const (
 	searchPattern = 1 << 10 // bytes
 	searchSteps   = 1000    // instructions of a pattern: a match takes up to so many steps for each byte of a line
@@ -26,13 +26,9 @@ const (
 	searchBytes   = 256 << 10
 )
 
-// SearchArtifact looks for a pattern in what a call printed or saved. It takes at most about 5 s and 256 KiB of text.
-func (e *Engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error) {
+// Search looks for a pattern in the lines. It takes at most about 5 s and returns at most about 256 KiB of text.
+func (a *Artifact) Search(ctx context.Context, q call.Search) (call.Found, error) {
 	re, err := compileSearch(&q)
-	if err != nil {
-		return call.Found{}, err
-	}
-	a, err := e.visibleArtifact(ctx, p, id, name)
 	if err != nil {
 		return call.Found{}, err
 	}
@@ -44,7 +40,7 @@ func (e *Engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name 
 	if err != nil {
 		return call.Found{}, err
 	}
-	s := searcher{a: a, re: re, limit: min(or(q.Limit, searchUsual), searchMost), until: time.Now().Add(searchTime), line: before + 1, at: q.After}
+	s := searcher{a: a, re: re, limit: min(cmp.Or(q.Limit, searchUsual), searchMost), until: time.Now().Add(searchTime), line: before + 1, at: q.After}
 	if err := s.run(ctx); err != nil {
 		return call.Found{}, err
 	}
@@ -93,7 +89,7 @@ func steps(text string) (int, error) {
 }
 
 // linesBefore counts the line ends before an offset.
-func (a *artifact) linesBefore(ctx context.Context, offset int64) (int64, error) {
+func (a *Artifact) linesBefore(ctx context.Context, offset int64) (int64, error) {
 	part := *a
 	part.size = offset
 	_, n, err := part.line(ctx, 0, offset+1)
@@ -102,7 +98,7 @@ func (a *artifact) linesBefore(ctx context.Context, offset int64) (int64, error)
 
 // A searcher looks through an artifact from at on.
 type searcher struct {
-	a     *artifact
+	a     *Artifact
 	re    *regexp.Regexp
 	limit int
 	until time.Time

@@ -1,4 +1,4 @@
-package lifecycle
+package calllog
 
 import (
 	"bytes"
@@ -7,20 +7,15 @@ import (
 	"io"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
 )
 
 // scanPiece is what is read of an artifact at once while lines are counted or searched.
 const scanPiece = 256 << 10
 
-// ReadLines returns count lines of an artifact from the first, which counts from 1, at most limit bytes of them: what is
-// cut goes on at the end of the bytes. A first line behind the last one gives nothing.
-func (e *Engine) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error) {
+// Lines returns count lines from the first, which counts from 1, at most limit bytes of them: the rest of a line that is cut begins at the end of
+// the part. A first line after the last one returns nothing.
+func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (call.Part, error) {
 	if err := invalidRange(first, count); err != nil {
-		return call.Part{}, err
-	}
-	a, err := e.visibleArtifact(ctx, p, id, name)
-	if err != nil {
 		return call.Part{}, err
 	}
 	begin, _, err := a.line(ctx, 0, first-1)
@@ -43,7 +38,7 @@ func (e *Engine) ReadLines(ctx context.Context, p tool.Principal, id, name strin
 
 // line returns where the bytes behind so many line ends begin, counted from an offset; the end and how many there are
 // when there are fewer.
-func (a *artifact) line(ctx context.Context, from, ends int64) (offset, found int64, err error) {
+func (a *Artifact) line(ctx context.Context, from, ends int64) (offset, found int64, err error) {
 	buf := make([]byte, min(scanPiece, max(a.size-from, 0)))
 	for offset = from; found < ends && offset < a.size; {
 		if ctx.Err() != nil {
