@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/toold-dev/toold/sdk/go/worker"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -494,4 +496,93 @@ func (f *front) pass(from, to net.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, from)
+}
+
+// TestT126HoldsForWorkers stops an owner while a worker runs a call. Its successor neither asks a worker about the attempt nor starts another
+// call of the thread before the hold is over: until then the owner could resume and act.
+func TestT126HoldsForWorkers(t *testing.T) {
+	const hold = 6 * time.Second
+	server, err := pgtest.Start()
+	must(t, err)
+	t.Cleanup(func() { must(t, server.Close()) })
+	s := newShop(t, server, 0, seed(t))
+	for _, h := range s.homes {
+		h.serveWith = append(slices.Clone(h.serveWith), "--failover-hold", hold.String(), "--workers-lease", "500ms")
+	}
+	began, acts := make(chan struct{}, 2), make(chan time.Time, 2)
+	pay := func(ctx context.Context, c *worker.Call, _ struct{}) (string, error) {
+		began <- struct{}{}
+		if strings.HasPrefix(c.GetCallId(), "call-that-is-held") {
+			<-ctx.Done() // its owner is stopped meanwhile
+			return "", ctx.Err()
+		}
+		acts <- time.Now()
+		return "paid", nil
+	}
+	reconcile := func(context.Context, *worker.Call) (*tooldv1.WorkerResult, error) {
+		acts <- time.Now()
+		return &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"paid"`}, nil
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer leave()
+	for _, f := range s.fronts {
+		workers.Go(func() {
+			w := worker.New(worker.Config{Address: f.address(), Token: token(laborer), Pool: "shop", MaxCalls: 4, DrainTime: time.Second})
+			worker.Add(w, worker.Tool{ID: "pay", Description: "Pays.", Observe: true, Reconcile: reconcile}, pay)
+			_ = w.Run(ctx)
+		})
+	}
+	daemons := [2]*daemon{}
+	defer func() {
+		for _, d := range daemons {
+			if d != nil {
+				d.kill()
+			}
+		}
+	}()
+	for i, h := range s.homes {
+		daemons[i], err = s.open(h)
+		must(t, err)
+		if i == 0 {
+			daemons[0], err = s.serves(h, daemons[0])
+			must(t, err)
+		}
+	}
+	start := func(d *daemon, id string) {
+		c, err := dial(d.address)
+		must(t, err)
+		defer c.close()
+		for until := time.Now().Add(startWithin); ; time.Sleep(20 * time.Millisecond) {
+			ctx, cancel := as(t.Context(), auto)
+			answer, err := c.calls.CallTool(ctx, &tooldv1.CallToolRequest{Wait: durationpb.New(0), Spec: &tooldv1.CallSpec{
+				Tool: "pay", CallId: id, Arguments: "{}", Run: &tooldv1.Run{RunId: "run", ThreadId: "thread"}, LingerNever: true,
+			}})
+			cancel()
+			if err == nil && answer.GetCall().GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_NOT_FOUND {
+				return
+			}
+			if id += "+"; time.Now().After(until) { // the worker has not registered its tool yet
+				t.Fatalf("%v %v\n%s", err, answer, d.log)
+			}
+		}
+	}
+	start(daemons[0], "call-that-is-held-1")
+	<-began
+	stopped := time.Now()
+	must(t, daemons[0].cmd.Process.Signal(syscall.SIGSTOP))
+	daemons[1], err = s.serves(s.homes[1], daemons[1])
+	must(t, err)
+	start(daemons[1], "call-that-waits-1")
+	for range 2 {
+		select {
+		case at := <-acts:
+			if since := at.Sub(stopped); since < hold {
+				t.Errorf("the successor acts %v after the owner was stopped, before the hold of %v is over", since, hold)
+			}
+		case <-time.After(startWithin):
+			t.Fatalf("the call is not recovered\n%s", daemons[1].log)
+		}
+	}
 }
