@@ -59,6 +59,11 @@ func (s *strict) schema(o *object, at string, depth int) error {
 		s.told(o, at, "pattern") // lookarounds above all
 	}
 	s.drop(o, at, strictKeywords...)
+	if !isType(o, "object") { // they say nothing about other values, but strict mode would ask for a closed object
+		for _, name := range []string{"properties", "required", "additionalProperties"} {
+			o.take(name)
+		}
+	}
 	if isType(o, "array") {
 		if o.object("items") == nil {
 			return &looseError{at, "is a list of any values"}
