@@ -12,7 +12,7 @@ import (
 )
 
 func (e *Engine) artifact(ctx context.Context, p tool.Principal, id, name string) (*calllog.Artifact, error) {
-	c, err := e.Get(ctx, p, id)
+	c, err := e.records.Get(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ type OpenArtifact struct {
 // as one that does not exist.
 func (e *Engine) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (*OpenArtifact, error) {
 	unknown := call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "no artifact %q of a call %q in this thread", name, id)
-	c, err := e.Get(ctx, reader.Caller, id)
+	c, err := e.records.Get(ctx, reader.Caller, id)
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
 		return nil, unknown

@@ -54,7 +54,7 @@ func TestBatchIdentity(t *testing.T) {
 			taken.Calls[1].ID = known
 			_, err := w.e.ExecuteBatch(t.Context(), alice, taken, call.ExecuteOptions{})
 			wantRefusal(t, err, call.AlreadyExists, "CALL_ID_REUSED")
-			_, err = w.e.Get(t.Context(), alice, taken.Calls[0].ID)
+			_, err = w.e.Records().Get(t.Context(), alice, taken.Calls[0].ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
 		again := b.Calls[0] // a call of a batch is a call

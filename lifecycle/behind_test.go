@@ -113,7 +113,7 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 		watcher.Close()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if page, err := w.e.List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
+		if page, err := w.e.Records().List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
 			t.Errorf("%d calls listed, %v", len(page.Calls), err)
 		}
 		w.crash()

@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -127,6 +128,7 @@ type Engine struct {
 	hold  hold
 
 	policies  *policy.Service
+	records   *view.Records
 	limits    *limit.Limits
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
@@ -209,6 +211,9 @@ func New(cfg Config) (*Engine, error) {
 	e.hold.begin(cfg.Store)
 	e.owners = policy.NewOwners(cfg.Store, cfg.Policies, e.claimed)
 	e.policies = policy.NewService(policy.Config{Policies: cfg.Policies, Owners: e.owners, Modes: cfg.Modes, Log: cfg.Log, Refused: e.refused})
+	e.records = view.NewRecords(view.Config{
+		Store: cfg.Store, Owners: e.owners, Modes: cfg.Policies, Call: e.current, Settle: e.settle, Refused: storeRefusal,
+	})
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
 	e.outbox = outbox.New(outbox.Config{
 		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
@@ -224,6 +229,9 @@ func New(cfg Config) (*Engine, error) {
 
 // Policies returns what lists and changes policies for principals.
 func (e *Engine) Policies() *policy.Service { return e.policies }
+
+// Records returns what reads calls, runs and documents for principals.
+func (e *Engine) Records() *view.Records { return e.records }
 
 // Owners returns who began the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }

@@ -209,7 +209,7 @@ func (o *ordeal) one(s call.Spec) {
 func (o *ordeal) check(when string) {
 	t, w := o.t, o.w
 	for id, s := range o.specs {
-		c, err := w.e.Get(t.Context(), alice, id)
+		c, err := w.e.Records().Get(t.Context(), alice, id)
 		if err != nil {
 			if len(o.told[id]) > 0 && s.Tool != "read" || o.runs[id] > 0 && s.Tool != "read" {
 				t.Errorf("%s: %s was told %d events, ran %d times, and is gone: %v", when, s.Tool, len(o.told[id]), o.runs[id], err)

@@ -75,11 +75,9 @@ type feedWatcher struct {
 // calls of others sees its own. The empty cursor starts with the oldest event that is kept; when the whole namespace is followed,
 // with the next event.
 func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
-	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread, Caller: p.Subject}
-	if p.HasRole("viewer") || p.HasRole("operator") {
-		f.Caller = ""
-	} else if run == "" && thread == "" {
-		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
+	f, err := view.Feed(p, run, thread)
+	if err != nil {
+		return nil, err
 	}
 	w := &feedWatcher{e: e, feed: f, follow: follow, as: p}
 	if err := w.start(ctx, cursor); err != nil {
@@ -206,8 +204,5 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 	} else {
 		w.after, w.part = entry.Position, 0
 	}
-	if view.Asks(events) { // a client that may not see the calls of others gets its own
-		events = view.Events(w.as, &call.Call{Namespace: w.as.Namespace, Caller: w.as}, events)
-	}
-	return call.Frame{Key: entry.Key, Events: events, Cursor: w.Cursor()}, nil
+	return call.Frame{Key: entry.Key, Events: view.FeedEvents(w.as, events), Cursor: w.Cursor()}, nil
 }

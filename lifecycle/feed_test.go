@@ -301,7 +301,7 @@ func TestListsHaveWhatWasTold(t *testing.T) {
 		synctest.Wait()
 		listed := make(chan call.Page)
 		go func() {
-			page, err := w.e.List(t.Context(), alice, call.Query{})
+			page, err := w.e.Records().List(t.Context(), alice, call.Query{})
 			if err != nil {
 				t.Error(err)
 			}

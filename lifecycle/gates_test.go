@@ -244,7 +244,7 @@ func TestT113BlockedRun(t *testing.T) {
 		if c := w.do(other); c.Status != call.Succeeded {
 			t.Errorf("another run: %s", c.Status)
 		}
-		if info, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || info.State != "BLOCKED" || info.Reason != "never" || info.BlockedBy == "" {
+		if info, err := w.e.Records().Run(t.Context(), alice, "run-1"); err != nil || info.State != "BLOCKED" || info.Reason != "never" || info.BlockedBy == "" {
 			t.Errorf("run %+v, %v", info, err)
 		}
 		if _, err := w.e.EndRun(t.Context(), bob, "run-1", "", ""); err == nil {

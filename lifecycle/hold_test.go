@@ -181,10 +181,10 @@ func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 		w.store.Crash()
 		ctx := t.Context()
 		for name, ask := range map[string]func() error{
-			"get":       func() error { _, err := w.e.Get(ctx, alice, newCallID()); return err },
-			"list":      func() error { _, err := w.e.List(ctx, alice, call.Query{Namespace: "ns"}); return err },
-			"run":       func() error { _, err := w.e.Run(ctx, alice, "run-1"); return err },
-			"documents": func() error { _, err := w.e.Documents(ctx, carol, tool.NamespaceScope, ""); return err },
+			"get":       func() error { _, err := w.e.Records().Get(ctx, alice, newCallID()); return err },
+			"list":      func() error { _, err := w.e.Records().List(ctx, alice, call.Query{Namespace: "ns"}); return err },
+			"run":       func() error { _, err := w.e.Records().Run(ctx, alice, "run-1"); return err },
+			"documents": func() error { _, err := w.e.Records().Documents(ctx, carol, tool.NamespaceScope, ""); return err },
 			"call":      func() error { _, err := w.e.Execute(ctx, alice, spec("t", ""), call.ExecuteOptions{}); return err },
 		} {
 			if r, ok := errors.AsType[*call.Refusal](ask()); !ok || r.Kind != call.Unavailable || r.Reason != "JOURNAL_FAILED" {

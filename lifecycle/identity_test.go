@@ -74,7 +74,7 @@ func TestT104SameIDAfterTrimming(t *testing.T) {
 			for range 2 {
 				_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 				wantRefusal(t, err, call.FailedPrecondition, "CALL_EXPIRED")
-				_, err = w.e.Get(t.Context(), alice, s.ID)
+				_, err = w.e.Records().Get(t.Context(), alice, s.ID)
 				wantRefusal(t, err, call.FailedPrecondition, "CALL_EXPIRED")
 				w.crash()
 			}
@@ -102,7 +102,7 @@ func TestT105RefusedAtTheFence(t *testing.T) {
 			if errors.As(err, &r); r.RetryAfter == 0 {
 				t.Error("no time to come back")
 			}
-			_, err = w.e.Get(t.Context(), alice, s.ID)
+			_, err = w.e.Records().Get(t.Context(), alice, s.ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
 		generated := s
@@ -142,7 +142,7 @@ func TestSameIDAtOnceRunsOnce(t *testing.T) {
 				for i := range 100 {
 					all.Go(func() {
 						if i%10 == 9 {
-							_, _ = w.e.Get(t.Context(), alice, s.ID) // who looks for it does not make it unknown
+							_, _ = w.e.Records().Get(t.Context(), alice, s.ID) // who looks for it does not make it unknown
 							return
 						}
 						watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Attended: i%2 == 0})
@@ -194,7 +194,7 @@ func TestLookForACallThatComes(t *testing.T) {
 		w.past = append(w.past, e)
 		s := spec("t", "")
 		go func() {
-			_, err := e.Get(t.Context(), alice, s.ID)
+			_, err := e.Records().Get(t.Context(), alice, s.ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}()
 		<-slow.asked

@@ -74,6 +74,16 @@ func (e *Engine) acquire(ctx context.Context, key call.Key) (*live, error) {
 	return l, nil
 }
 
+// current returns a call as it is now.
+func (e *Engine) current(ctx context.Context, key call.Key) (*call.Call, error) {
+	l, err := e.acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	return l.snapshot(), nil
+}
+
 // reference returns the call's place in memory and whether the caller has to fill it.
 func (e *Engine) reference(key call.Key) (l *live, fill bool) {
 	e.mu.Lock()

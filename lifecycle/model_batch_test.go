@@ -270,7 +270,7 @@ func (g *batchGame) do(o batchOp) error {
 }
 
 func (g *batchGame) decide(o batchOp, id string) error {
-	c, err := g.e.Get(g.t.Context(), alice, id)
+	c, err := g.e.Records().Get(g.t.Context(), alice, id)
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (g *batchGame) decide(o batchOp, id string) error {
 func (g *batchGame) check() error {
 	var got []string
 	for i, s := range g.spec.Calls {
-		c, err := g.e.Get(g.t.Context(), alice, s.ID)
+		c, err := g.e.Records().Get(g.t.Context(), alice, s.ID)
 		if err != nil {
 			return err
 		}

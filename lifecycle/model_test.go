@@ -361,7 +361,7 @@ func (g *game) decide(s *slot, o op) error {
 	if s.opened == "" {
 		return nil
 	}
-	c, err := g.e.Get(g.t.Context(), alice, s.spec.ID)
+	c, err := g.e.Records().Get(g.t.Context(), alice, s.spec.ID)
 	if err != nil {
 		return err
 	}
@@ -534,7 +534,7 @@ func (g *game) checkSlot(s *slot) error {
 	if !s.started {
 		return nil
 	}
-	c, err := g.e.Get(g.t.Context(), alice, s.spec.ID)
+	c, err := g.e.Records().Get(g.t.Context(), alice, s.spec.ID)
 	if err != nil {
 		if s.forgot && wantReason(err, "CALL_NOT_FOUND") == nil {
 			if err := g.send(s); err != nil { // a crash took it: the same id simply runs again

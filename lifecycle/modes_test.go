@@ -68,7 +68,7 @@ func TestSetMode(t *testing.T) {
 		set(eve, "run-1", "", "bypass", "default", "") // another namespace has a run of this name of its own
 		set(bob, "run-x", "", "edits", "", "RUN_NOT_FOUND")
 		holds("run-1", "thread-1", "bypass", "edits")
-		if info, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || info.Mode != "bypass" {
+		if info, err := w.e.Records().Run(t.Context(), alice, "run-1"); err != nil || info.Mode != "bypass" {
 			t.Errorf("run %+v, %v", info, err)
 		}
 		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {

@@ -112,7 +112,7 @@ func (w *world) park(s call.Spec) *call.Call {
 
 func (w *world) stored(id string) *call.Call {
 	w.t.Helper()
-	c, err := w.e.Get(w.t.Context(), alice, id)
+	c, err := w.e.Records().Get(w.t.Context(), alice, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 				s.Run = run
 				_, err := w.e.Execute(t.Context(), p, s, call.ExecuteOptions{})
 				wantRefusal(t, err, call.PermissionDenied, reason)
-				_, err = w.e.Get(t.Context(), p, s.ID)
+				_, err = w.e.Records().Get(t.Context(), p, s.ID)
 				wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 			}
 		}
@@ -40,7 +40,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 			refused(carol, tool.Run{ID: "run-1"}, "NOT_YOUR_RUN")
 			_, err := w.e.EndRun(t.Context(), bob, "run-1", "", "")
 			wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
-			_, err = w.e.Run(t.Context(), bob, "run-1")
+			_, err = w.e.Records().Run(t.Context(), bob, "run-1")
 			wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
 			w.crash()
 		}

@@ -28,7 +28,7 @@ func TestAllowedCallHasThreeEvents(t *testing.T) {
 			if o.Status != call.Succeeded || o.Executed != call.Finished || o.Result.Data != `{"a":2,"b":1}` {
 				t.Errorf("outcome %+v %+v", o, o.Result)
 			}
-			c, err := w.e.Get(t.Context(), alice, s.ID)
+			c, err := w.e.Records().Get(t.Context(), alice, s.ID)
 			if err != nil || c.Status != call.Succeeded || c.Requested != `{"b":1,"a":2}` || c.Effective != `{"a":2,"b":1}` {
 				t.Errorf("call %+v, %v", c, err)
 			}

@@ -199,7 +199,7 @@ func TestP11NothingIsLeftOfCalls(t *testing.T) {
 				} else if _, err := watcher.Wait(t.Context(), time.Hour); err != nil {
 					t.Error(err)
 				}
-				_, _ = w.e.Get(t.Context(), alice, "no-such-call-"+s.ID)
+				_, _ = w.e.Records().Get(t.Context(), alice, "no-such-call-"+s.ID)
 			})
 		}
 		all.Wait()

@@ -82,7 +82,7 @@ func TestP3NoHiddenSecondRun(t *testing.T) {
 					t.Errorf("ran %d times, want %d", p.runs.Load(), tt.runs)
 				}
 				if tt.then == "" {
-					_, err := w.e.Get(t.Context(), alice, s.ID)
+					_, err := w.e.Records().Get(t.Context(), alice, s.ID)
 					wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 					return
 				}

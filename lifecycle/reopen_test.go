@@ -25,7 +25,7 @@ func TestRunIsOpenedByTheCallThatIsStored(t *testing.T) {
 		}
 		full.Store(false)
 		w.do(spec("t", ""))
-		if r, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || r.State != call.RunOpen {
+		if r, err := w.e.Records().Run(t.Context(), alice, "run-1"); err != nil || r.State != call.RunOpen {
 			t.Errorf("run %+v, %v", r, err)
 		}
 	})

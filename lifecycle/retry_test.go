@@ -35,7 +35,7 @@ func TestRetryOf(t *testing.T) {
 		refused := func(p tool.Principal, s call.Spec, of string, kind call.RefusalKind, reason string) {
 			t.Helper()
 			wantRefusal(t, again(p, s, of), kind, reason)
-			_, err := w.e.Get(t.Context(), carol, s.ID)
+			_, err := w.e.Records().Get(t.Context(), carol, s.ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
 		running := w.begin(apart(spec("held", "")))

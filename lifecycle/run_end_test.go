@@ -44,7 +44,7 @@ func TestEndRunTakesWhatItsCallsWriteAtTheirEnd(t *testing.T) {
 					t.Fatal(ids, err)
 				}
 				time.Sleep(2 * time.Hour)
-				docs, err := w.e.Documents(t.Context(), alice, tool.RunScope, "ends")
+				docs, err := w.e.Records().Documents(t.Context(), alice, tool.RunScope, "ends")
 				if c := w.get(s.ID); err != nil || len(docs) > 0 || !c.Status.Terminal() {
 					t.Errorf("%s left %v, %v", c.Status, docs, err)
 				}

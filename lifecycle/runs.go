@@ -2,41 +2,13 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
-
-// Run returns where a run stands. A run that no call has named is not found.
-func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
-	e.settle()
-	if _, err := e.owners.See(ctx, p, policy.Run(p.Namespace, id)); err != nil {
-		return nil, err
-	}
-	counts, err := e.store.RunCounts(ctx, p.Namespace, id)
-	if err != nil {
-		return nil, err
-	}
-	info := &call.RunSummary{ID: id, State: call.RunOpen, Counts: counts}
-	info.Mode, _ = e.cfg.Policies.Modes(p.Namespace, id, "")
-	if counts[call.Suspended] > 0 {
-		info.State = call.RunWaiting
-	}
-	stored, err := e.store.Run(ctx, p.Namespace, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-	case err != nil:
-		return nil, err
-	case stored.State != call.RunOpen:
-		info.State, info.Reason, info.BlockedBy, info.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed
-	}
-	return info, nil
-}
 
 // EndRun cancels what still runs or waits in a run, waits for that, removes its documents, and lifts its block: a later call opens it
 // anew. It returns the ids of the calls that it cancelled. With supersededBy another run, that of the new turn, takes its
@@ -46,7 +18,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 		return nil, errSelfSuperseded
 	}
 	e.settle()
-	owner, err := e.owners.See(ctx, p, policy.Run(p.Namespace, id))
+	owner, err := e.owners.See(ctx, p, tool.RunScope, id)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func blocking(in *hook.Input) (hook.Verdict, error) {
 
 func (w *world) runState(id string) call.RunState {
 	w.t.Helper()
-	r, err := w.e.Run(w.t.Context(), alice, id)
+	r, err := w.e.Records().Run(w.t.Context(), alice, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

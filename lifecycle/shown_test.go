@@ -32,7 +32,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 	inBubble(t, []tool.Tool{edit}, gates(namedGate("g", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		look := func(p tool.Principal, id string, want bool) {
 			t.Helper()
-			c, err := w.e.Get(t.Context(), p, id)
+			c, err := w.e.Records().Get(t.Context(), p, id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 			if open := c.Open(); open != nil {
 				see("the ticket", open.Description)
 			}
-			page, err := w.e.List(t.Context(), p, call.Query{Statuses: []call.Status{c.Status}})
+			page, err := w.e.Records().List(t.Context(), p, call.Query{Statuses: []call.Status{c.Status}})
 			if err != nil || len(page.Calls) == 0 {
 				if p.Subject == alice.Subject || err != nil {
 					t.Fatalf("ListCalls: %+v, %v", page, err)
@@ -142,7 +142,7 @@ func TestT130DamagedCallsAreNotListedToApprovers(t *testing.T) {
 		w.e = e
 		for role, want := range map[string]int{"approver": 0, "operator": 1, "viewer": 1} {
 			p := tool.Principal{Namespace: "ns", Subject: "somebody", Roles: []string{role}}
-			page, err := w.e.List(t.Context(), p, call.Query{Statuses: []call.Status{call.Suspended}, Limit: 10})
+			page, err := w.e.Records().List(t.Context(), p, call.Query{Statuses: []call.Status{call.Suspended}, Limit: 10})
 			if err != nil || len(page.Corrupt) != want {
 				t.Errorf("%s: %v, %v, want %d", role, page.Corrupt, err, want)
 			}

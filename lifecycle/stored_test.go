@@ -46,7 +46,7 @@ func TestStoredBytesAreLimited(t *testing.T) {
 			if r, _ := errors.AsType[*call.Refusal](err); r.RetryAfter == 0 {
 				t.Error("no time to come back")
 			}
-			_, err = w.e.Get(t.Context(), alice, s.ID)
+			_, err = w.e.Records().Get(t.Context(), alice, s.ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
 		refused()

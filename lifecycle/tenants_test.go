@@ -45,7 +45,7 @@ func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, call.ExecuteOptions{})
 				if !tt.taken {
 					wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
-					if page, err := w.e.List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
+					if page, err := w.e.Records().List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
 						t.Errorf("%d calls, %v", len(page.Calls), err)
 					}
 				} else if err != nil {

@@ -282,7 +282,7 @@ func TestT110ForgottenCall(t *testing.T) {
 			t.Fatalf("%+v, %v", f, err)
 		}
 		w.crash() // within 50 ms
-		_, err = w.e.Get(t.Context(), alice, s.ID)
+		_, err = w.e.Records().Get(t.Context(), alice, s.ID)
 		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		p.free()
 		again, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: f.Cursor})

@@ -41,7 +41,7 @@ func (w *world) begin(s call.Spec) string {
 
 func (w *world) get(id string) *call.Call {
 	w.t.Helper()
-	c, err := w.e.Get(w.t.Context(), carol, id)
+	c, err := w.e.Records().Get(w.t.Context(), carol, id)
 	if err != nil {
 		w.t.Fatalf("get %s: %v", id, err)
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/server/grpc"
 )
 
@@ -11,5 +12,6 @@ func Engine(e *lifecycle.Engine) grpcserver.Engine {
 	return struct {
 		*lifecycle.Engine
 		*policy.Service
-	}{e, e.Policies()}
+		*view.Records
+	}{e, e.Policies(), e.Records()}
 }

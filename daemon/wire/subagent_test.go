@@ -187,7 +187,7 @@ func (f *farm) rest(w call.Watcher) *call.Call {
 func (f *farm) below(parent string) map[string]*call.Call {
 	f.t.Helper()
 	found := map[string]*call.Call{}
-	page, err := f.e.List(f.t.Context(), ann, call.Query{ParentCall: parent, Limit: 100})
+	page, err := f.e.Records().List(f.t.Context(), ann, call.Query{ParentCall: parent, Limit: 100})
 	f.must(err)
 	for _, c := range page.Calls {
 		found[c.Tool] = c
@@ -218,7 +218,7 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 		return c
 	}
 	decline := func(f *farm, id string) *call.Call {
-		c, err := f.e.Get(f.t.Context(), ann, id)
+		c, err := f.e.Records().Get(f.t.Context(), ann, id)
 		f.must(err)
 		w := f.decide(c, tool.Decision{Action: tool.Cancel})
 		for c := w.Call(); !c.Status.Terminal(); c = w.Call() {

@@ -152,7 +152,7 @@ func past(err error) bool {
 
 // wake resumes a subagent that waits when all calls have ended for which it does.
 func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal, id string) error {
-	c, err := e.Get(ctx, as, id)
+	c, err := e.Records().Get(ctx, as, id)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal
 		return nil
 	}
 	for _, id := range subagent.Waiting(c.Checkpoint) {
-		child, err := e.Get(ctx, as, id)
+		child, err := e.Records().Get(ctx, as, id)
 		switch {
 		case err != nil && !past(err):
 			return err

@@ -100,8 +100,12 @@ func (o *Owners) Find(ctx context.Context, b RunOrThread) (owner string, err err
 	return owner, err
 }
 
-// See is Find for a principal: it refuses what the principal may not see in the same way.
-func (o *Owners) See(ctx context.Context, p tool.Principal, b RunOrThread) (owner string, err error) {
+// See returns who began a run or thread. It refuses one that nobody began and one that the principal may not see in the same way.
+func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error) {
+	b := Run(p.Namespace, id)
+	if scope == tool.ThreadScope {
+		b = Thread(p.Namespace, id)
+	}
 	if owner, err = o.Find(ctx, b); err == nil && owner != p.Subject && !view.SeesAll(p) {
 		err = b.unknown()
 	}

@@ -1,4 +1,4 @@
-// Package view decides what a principal sees.
+// Package view decides what a principal sees, and reads it: [Records].
 //
 // A principal sees its own calls. An approver also sees calls with a question that it may answer, viewers and operators
 // see all calls of their namespace.

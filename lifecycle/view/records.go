@@ -1,0 +1,166 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Store has what records are read from.
+type Store interface {
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	Run(ctx context.Context, namespace, id string) (*store.Run, error)
+	RunCounts(ctx context.Context, namespace, run string) (map[call.Status]int, error)
+	Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) ([]tool.Document, error)
+}
+
+// Owners know who began a run or thread.
+type Owners interface {
+	// See returns who began a run or thread. It refuses one that the principal may not see.
+	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
+}
+
+// Modes are the permission modes in force.
+type Modes interface {
+	// Modes returns the modes of a run and a thread; "" is the default.
+	Modes(namespace, run, thread string) (ofRun, ofThread string)
+}
+
+// A Config says where records come from; all fields are required.
+type Config struct {
+	Store  Store
+	Owners Owners
+	Modes  Modes
+	// Call returns a call as it is now; the store may be behind.
+	Call func(ctx context.Context, key call.Key) (*call.Call, error)
+	// Settle waits until the store has everything that was published before.
+	Settle func()
+	// Refused returns what a client learns of an error of Call.
+	Refused func(err error, id string) error
+}
+
+// Records reads calls, runs and documents for principals. It returns what the principal may see and nothing else.
+type Records struct{ cfg Config }
+
+// NewRecords returns records.
+func NewRecords(c Config) *Records { return &Records{c} }
+
+// Get returns a call as it is now. A call that the principal may not see is not found.
+func (r *Records) Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error) {
+	c, err := r.cfg.Call(ctx, call.Key{Namespace: p.Namespace, ID: id})
+	if err == nil && !Sees(p, c) {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, r.cfg.Refused(err, id)
+	}
+	return Call(p, c), nil
+}
+
+// List returns a page of calls. A principal that does not see all calls of its namespace gets its own; an approver that asks for
+// suspended calls gets those that it may answer. A page may have fewer calls than the query's limit, because List leaves out the calls
+// of others.
+func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error) {
+	r.cfg.Settle()
+	q.Namespace = p.Namespace
+	if !SeesAll(p) && !(p.HasRole("approver") && len(q.Statuses) == 1 && q.Statuses[0] == call.Suspended) {
+		q.Caller = p.Subject
+	}
+	page, err := r.cfg.Store.Calls(ctx, q)
+	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !Sees(p, c) })
+	if q.Caller != p.Subject && !SeesAll(p) {
+		page.Corrupt = nil // a damaged record does not say who may see it
+	}
+	for i, c := range page.Calls {
+		page.Calls[i] = Call(p, c)
+	}
+	return page, err
+}
+
+// Run returns the state of a run. A run without calls is not found.
+func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
+	r.cfg.Settle()
+	if _, err := r.cfg.Owners.See(ctx, p, tool.RunScope, id); err != nil {
+		return nil, err
+	}
+	counts, err := r.cfg.Store.RunCounts(ctx, p.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	run := &call.RunSummary{ID: id, State: call.RunOpen, Counts: counts}
+	run.Mode, _ = r.cfg.Modes.Modes(p.Namespace, id, "")
+	if counts[call.Suspended] > 0 {
+		run.State = call.RunWaiting
+	}
+	stored, err := r.cfg.Store.Run(ctx, p.Namespace, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return nil, err
+	case stored.State != call.RunOpen:
+		run.State, run.Reason, run.BlockedBy, run.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed
+	}
+	return run, nil
+}
+
+// Document returns a document that the principal may see.
+func (r *Records) Document(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID, key string) (tool.Document, error) {
+	docs, err := r.Documents(ctx, p, scope, scopeID)
+	if err != nil {
+		return tool.Document{}, err
+	}
+	i := slices.IndexFunc(docs, func(d tool.Document) bool { return d.Key == key })
+	if i < 0 {
+		return tool.Document{}, call.Refuse(call.NotFound, "DOCUMENT_NOT_FOUND", "no document %q here", key)
+	}
+	return docs[i], nil
+}
+
+// Documents returns the documents of a scope that the principal may see, sorted by key. The caller that began a run or thread sees its
+// documents; viewers and operators see all. The documents of the namespace are for viewers and operators alone: callers reach them
+// through tools.
+func (r *Records) Documents(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID string) ([]tool.Document, error) {
+	if scope == tool.NamespaceScope {
+		if !SeesAll(p) {
+			return nil, NamespaceDocuments()
+		}
+	} else if _, err := r.cfg.Owners.See(ctx, p, scope, scopeID); err != nil {
+		return nil, err
+	}
+	docs, err := r.cfg.Store.Documents(ctx, p.Namespace, store.DocumentScope{Scope: scope, ID: scopeID})
+	if errors.Is(err, store.ErrCorrupt) {
+		return nil, call.Refuse(call.DataLoss, "DOCUMENT_CORRUPT", "a stored document of this scope is damaged: %v; put it anew", err)
+	}
+	return docs, err
+}
+
+// NamespaceDocuments refuses the documents of a namespace.
+func NamespaceDocuments() error {
+	return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "documents of the namespace are seen by viewers and operators and changed by operators")
+}
+
+// Feed returns the feed of a run, a thread, or of the whole namespace when both are empty, as far as a principal may see it: one that
+// does not see all calls of its namespace gets its own calls.
+func Feed(p tool.Principal, run, thread string) (store.Feed, error) {
+	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread}
+	if !SeesAll(p) {
+		f.Caller = p.Subject
+		if run == "" && thread == "" {
+			return f, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
+		}
+	}
+	return f, nil
+}
+
+// FeedEvents returns events of a feed as a principal may see them. It takes the calls for those of the principal, because others are in
+// the feed only of a principal that sees all calls.
+func FeedEvents(p tool.Principal, events []call.Event) []call.Event {
+	if !Asks(events) {
+		return events
+	}
+	return Events(p, &call.Call{Namespace: p.Namespace, Caller: p}, events)
+}
