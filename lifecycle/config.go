@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -129,6 +130,7 @@ type Engine struct {
 
 	policies  *policy.Service
 	records   *view.Records
+	purger    *purge.Purger
 	limits    *limit.Limits
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
@@ -153,7 +155,6 @@ type Engine struct {
 	feed   feed
 	recent recent
 
-	purging chan struct{} // has room for one
 	closing chan struct{} // closed when streams must end
 	over    chan struct{} // closed when the drain period is over
 	stats   counters
@@ -199,7 +200,6 @@ func New(cfg Config) (*Engine, error) {
 		limits: limit.New(cfg.Config),
 		path:   newPath(), groupPath: newGroupPath(),
 		lives:   map[call.Key]*live{},
-		purging: make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		over:    make(chan struct{}),
 		idle:    make(chan struct{}),
@@ -213,6 +213,18 @@ func New(cfg Config) (*Engine, error) {
 	e.policies = policy.NewService(policy.Config{Policies: cfg.Policies, Owners: e.owners, Modes: cfg.Modes, Log: cfg.Log, Refused: e.refused})
 	e.records = view.NewRecords(view.Config{
 		Store: cfg.Store, Owners: e.owners, Modes: cfg.Policies, Call: e.current, Settle: e.settle, Refused: storeRefusal,
+	})
+	e.purger = purge.New(purge.Config{
+		Store: cfg.Store, Owners: e.owners, Log: cfg.Log, PolicyKind: policy.KindRule, Settle: e.settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: cfg.FailPoint,
+		Admit: func() error {
+			if e.Draining() {
+				return refuseDraining()
+			}
+			return nil
+		},
+		Keepers: func() []hook.CallKeeper {
+			return append(keepers[hook.CallKeeper](&e.hooks.Load().Set), beside[hook.CallKeeper](cfg.Keepers)...)
+		},
 	})
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
 	e.outbox = outbox.New(outbox.Config{
@@ -232,6 +244,9 @@ func (e *Engine) Policies() *policy.Service { return e.policies }
 
 // Records returns what reads calls, runs and documents for principals.
 func (e *Engine) Records() *view.Records { return e.records }
+
+// Purger returns what erases the content of calls.
+func (e *Engine) Purger() *purge.Purger { return e.purger }
 
 // Owners returns who began the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }

@@ -29,7 +29,7 @@ func TestHooksAreToldWhatToForget(t *testing.T) {
 		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{c.ID}}); err != nil {
+		if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{c.ID}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := fmt.Sprint(k.told), fmt.Sprint([]string{"ns run run-1", "ns calls [" + c.ID + "]"}); got != want {

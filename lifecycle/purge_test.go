@@ -190,7 +190,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	purged, before, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-1"})
+	purged, before, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-1"})
 	if err != nil || purged != len(ids) || before != 0 {
 		t.Fatalf("Purge = %d, %d, %v, want %d", purged, before, err, len(ids))
 	}
@@ -222,7 +222,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if c := w.get(ids[2]); len(c.LastRound().Decision.Votes) != 2 || c.LastRound().Decision.DecidedBy.Subject != "bob" {
 		t.Errorf("who decided is lost: %+v", c.LastRound())
 	}
-	if purged, before, err = w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: ids}); err != nil || purged != 0 || before != len(ids) {
+	if purged, before, err = w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: ids}); err != nil || purged != 0 || before != len(ids) {
 		t.Errorf("again Purge = %d, %d, %v", purged, before, err)
 	}
 	if got := w.do(private("read", "run-1")); got.Status != call.Succeeded { // the run goes on
@@ -239,7 +239,7 @@ func TestPurgeKeepsDecisions(t *testing.T) {
 		c := w.do(spec("t", `{}`))
 		d := tool.Decision{ID: "decision-of-the-test", Action: tool.Resume, Reason: secret, ExpectedDigest: c.Open().Digest}
 		w.answer(bob, c, d)
-		if _, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{Run: "run-1"}); err != nil {
+		if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{Run: "run-1"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -266,13 +266,13 @@ func TestPurgeAndLateAnswer(t *testing.T) {
 		inBubble(t, []tool.Tool{stubborn}, nil, func(t *testing.T, w *world) {
 			release = make(chan struct{})
 			id := w.begin(apart(spec("stubborn", `{}`)))
-			_, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}})
+			_, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}})
 			wantRefusal(t, err, call.FailedPrecondition, "CALL_NOT_ENDED")
 			if _, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			purge := func() {
-				if _, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil {
+				if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -314,7 +314,7 @@ func TestPurgeIsInterruptible(t *testing.T) {
 					}
 				}
 				w.crash()
-				_, _, _ = w.e.Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-9"})
+				_, _, _ = w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-9"})
 				w.past = append(w.past, w.e)
 				w.open()
 				gone := 0
@@ -326,7 +326,7 @@ func TestPurgeIsInterruptible(t *testing.T) {
 						gone++
 					}
 				}
-				purged, before, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-9"})
+				purged, before, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-9"})
 				if err != nil || before != gone || purged+before != len(ids) || gone != at {
 					t.Errorf("%s %d: %d were purged; then Purge = %d, %d, %v", point, at, gone, purged, before, err)
 				}
@@ -341,7 +341,7 @@ func TestPurgeThenTrim(t *testing.T) {
 		held := w.start(spec("t", `{}`), call.ExecuteOptions{})
 		id := held.Call().ID
 		time.Sleep(time.Minute)
-		if _, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil {
+		if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil {
 			t.Fatal(err)
 		}
 		if list, controls := events(t, held); len(list) != 0 || len(controls) != 1 || controls[0].Gap == nil { // memory forgets too
@@ -351,10 +351,10 @@ func TestPurgeThenTrim(t *testing.T) {
 		if err != nil || len(gone) != 1 {
 			t.Fatalf("Trim = %v, %v", gone, err)
 		}
-		if purged, before, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil || purged != 0 || before != 1 {
+		if purged, before, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil || purged != 0 || before != 1 {
 			t.Errorf("Purge of a tombstone = %d, %d, %v", purged, before, err)
 		}
-		_, _, err = w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{"nobody-knows-this"}})
+		_, _, err = w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{"nobody-knows-this"}})
 		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 	})
 }

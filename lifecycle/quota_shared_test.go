@@ -80,7 +80,7 @@ func TestOutputOfAThreadIsBounded(t *testing.T) {
 
 		w.crash()
 		wantCut(t, w, w.do(inThread(spec("chatty", kib(1)), "a")), "OUTPUT_QUOTA_THREAD", 0)
-		if n, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{first.ID}}); err != nil || n != 1 {
+		if n, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{first.ID}}); err != nil || n != 1 {
 			t.Fatal(n, err)
 		}
 		wantCut(t, w, w.do(inThread(spec("chatty", kib(6)), "a")), "", 0)
@@ -95,7 +95,7 @@ func TestCutOutputHasNoHole(t *testing.T) {
 	freeing := made("freeing", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		for i := range 3 {
 			if i == 2 {
-				if _, _, err := w.e.Purge(ctx, carol, call.PurgeSelector{IDs: []string{first.ID}}); err != nil {
+				if _, _, err := w.e.Purger().Purge(ctx, carol, call.PurgeSelector{IDs: []string{first.ID}}); err != nil {
 					return nil, err
 				}
 			}
@@ -163,7 +163,7 @@ func TestCutLastsForTheAttempt(t *testing.T) {
 				defer w.start(s, call.ExecuteOptions{WaitForDecision: true}).Close()
 			}
 			c := w.do(s)
-			if _, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{first.ID}}); err != nil {
+			if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{first.ID}}); err != nil {
 				t.Fatal(err)
 			}
 			c = w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: "1"})

@@ -227,7 +227,7 @@ func TestPurgeLeavesNoSharedFrame(t *testing.T) {
 				t.Fatalf("it got %+v, %v", f, err)
 			}
 		}
-		if n, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); n != 1 || err != nil {
+		if n, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		late := at("c1.1.2")

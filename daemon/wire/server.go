@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/server/grpc"
 )
@@ -12,6 +13,7 @@ func Engine(e *lifecycle.Engine) grpcserver.Engine {
 	return struct {
 		*lifecycle.Engine
 		*policy.Service
+		*purge.Purger
 		*view.Records
-	}{e, e.Policies(), e.Records()}
+	}{e, e.Policies(), e.Purger(), e.Records()}
 }

@@ -24,6 +24,13 @@ func Run(namespace, id string) RunOrThread { return RunOrThread{Namespace: names
 // Thread names a thread.
 func Thread(namespace, id string) RunOrThread { return RunOrThread{Namespace: namespace, Thread: id} }
 
+func named(namespace string, scope tool.Scope, id string) RunOrThread {
+	if scope == tool.ThreadScope {
+		return Thread(namespace, id)
+	}
+	return Run(namespace, id)
+}
+
 // unknown is the one answer for a run or thread that nobody began and for one that the principal may not see.
 func (b RunOrThread) unknown() error {
 	if b.Run != "" {
@@ -93,7 +100,8 @@ func (o *Owners) Claim(ctx context.Context, p tool.Principal, r *tool.Run, claim
 }
 
 // Find returns who began a run or thread. It refuses one that nobody began.
-func (o *Owners) Find(ctx context.Context, b RunOrThread) (owner string, err error) {
+func (o *Owners) Find(ctx context.Context, namespace string, scope tool.Scope, id string) (owner string, err error) {
+	b := named(namespace, scope, id)
 	if owner, err = o.Owner(ctx, b, ""); err == nil && owner == "" {
 		err = b.unknown()
 	}
@@ -102,12 +110,8 @@ func (o *Owners) Find(ctx context.Context, b RunOrThread) (owner string, err err
 
 // See returns who began a run or thread. It refuses one that nobody began and one that the principal may not see in the same way.
 func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error) {
-	b := Run(p.Namespace, id)
-	if scope == tool.ThreadScope {
-		b = Thread(p.Namespace, id)
-	}
-	if owner, err = o.Find(ctx, b); err == nil && owner != p.Subject && !view.SeesAll(p) {
-		err = b.unknown()
+	if owner, err = o.Find(ctx, p.Namespace, scope, id); err == nil && owner != p.Subject && !view.SeesAll(p) {
+		err = named(p.Namespace, scope, id).unknown()
 	}
 	return owner, err
 }

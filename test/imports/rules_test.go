@@ -44,6 +44,7 @@ func rows() []row {
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/outbox", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "lifecycle/policy", ours: []string{"call", "lifecycle/view", "store", "tool"}},
+		{folder: "lifecycle/purge", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/view", ours: []string{"call", "store", "tool"}},
 		{folder: "plugins/*/...", ours: []string{"hook", "hook/external", "call", "setting", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "hook/external", "call", "setting", "tool", "proto/...", "translate"}, proto: true},

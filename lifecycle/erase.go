@@ -1,0 +1,50 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/purge"
+	"github.com/toold-dev/toold/store"
+)
+
+// erase erases the content of one call that has ended. It reports whether there was any.
+func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, error) {
+	ctx = context.WithoutCancel(ctx)
+	l, err := e.acquire(ctx, key)
+	if errors.Is(err, store.ErrTrimmed) {
+		return false, e.spool.Remove(key)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer l.release()
+	l.slot.take()
+	defer l.unslot()
+	c := l.record()
+	if err := purge.RefuseOpen(c); err != nil {
+		return false, err
+	}
+	if c.Purge == nil {
+		if err := e.store.Purge(ctx, key, by); err != nil {
+			return false, err
+		}
+		e.cfg.FailPoint("purging")
+		left, err := e.store.Call(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		l.purged(left)
+	}
+	return c.Purge == nil, e.spool.Remove(key)
+}
+
+// purged forgets what memory has of a call whose content is gone.
+func (l *live) purged(left *call.Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.c = left
+	l.log.Forget()
+	l.shared.Store(nil)
+}

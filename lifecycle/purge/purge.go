@@ -1,0 +1,229 @@
+// Package purge erases the content of calls that have ended: from the journal, its files and the spool.
+//
+// What stays says which call it was, how it ended, who decided and when. Nothing is erased when one of the calls is unknown or has
+// not ended. A purge that was interrupted leaves each call whole or purged; the same purge again completes it.
+package purge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Store is the journal that calls are purged from.
+type Store interface {
+	Now() time.Time
+	Call(ctx context.Context, key call.Key) (*call.Call, error)
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	RunCounts(ctx context.Context, namespace, run string) (map[call.Status]int, error)
+	// Shred erases what is kept beside calls, and the bytes of what was purged.
+	Shred(ctx context.Context, s store.Shredding) error
+}
+
+// Owners know who began a run or thread.
+type Owners interface {
+	// Find refuses a run or thread that nobody began.
+	Find(ctx context.Context, namespace string, scope tool.Scope, id string) (owner string, err error)
+}
+
+// A Config is what a purger needs; all fields are required.
+type Config struct {
+	Store  Store
+	Owners Owners
+	Log    *zap.Logger
+	// PolicyKind is the kind of policies that are erased with their run or thread.
+	PolicyKind string
+	// Admit refuses a purge while the daemon stops.
+	Admit func() error
+	// Settle waits until the store has everything that was published before.
+	Settle func()
+	// Erase erases the content of one call, in memory too, and reports whether there was any. See [RefuseOpen].
+	Erase func(ctx context.Context, key call.Key, by call.Purge) (bool, error)
+	// Keepers returns what keeps something of calls beside the journal.
+	Keepers func() []hook.CallKeeper
+	// Shredded is called when the journal has no content of the calls any more.
+	Shredded func(ctx context.Context) error
+	// Refused returns what a client learns of an error of the store.
+	Refused   func(err error, id string) error
+	FailPoint func(name string)
+}
+
+// A Purger purges calls, one request after the other.
+type Purger struct {
+	cfg  Config
+	turn chan struct{} // has room for one: each purge writes the journal anew
+}
+
+// New returns a purger.
+func New(c Config) *Purger { return &Purger{c, make(chan struct{}, 1)} }
+
+// selection is what a purge erases.
+type selection struct {
+	keys          []call.Key
+	runs, threads []string
+}
+
+// Purge erases the content of calls and returns when it is gone: how many calls had content, and how many had none any more.
+func (u *Purger) Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error) {
+	if err := u.cfg.Admit(); err != nil {
+		return 0, 0, err
+	}
+	select {
+	case u.turn <- struct{}{}:
+		defer func() { <-u.turn }()
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	}
+	u.cfg.Settle()
+	found, err := u.find(ctx, p.Namespace, which)
+	if err != nil {
+		return 0, 0, err
+	}
+	by := call.Purge{By: p, Time: u.cfg.Store.Now()}
+	for _, key := range found.keys {
+		if err := ctx.Err(); err != nil {
+			return purged, before, err
+		}
+		had, err := u.cfg.Erase(ctx, key, by)
+		if err != nil {
+			return purged, before, u.refused(err, key.ID)
+		}
+		if had {
+			purged++
+		} else {
+			before++
+		}
+		u.cfg.FailPoint("purged")
+	}
+	if err := u.shred(ctx, p.Namespace, found); err != nil {
+		return purged, before, u.refused(err, "")
+	}
+	u.cfg.Log.Info("content purged", zap.String("by", p.Subject), zap.String("namespace", p.Namespace), zap.Int("calls", purged), zap.Int("without_content", before),
+		zap.Strings("runs", found.runs), zap.Strings("threads", found.threads))
+	return purged, before, nil
+}
+
+func (u *Purger) refused(err error, id string) error {
+	var refusal *call.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return err
+	case errors.Is(err, store.ErrFull):
+		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; purge again when there is space, what was not erased yet is still there")
+	}
+	return u.cfg.Refused(err, id)
+}
+
+// find returns the calls that are meant, or why they cannot be purged.
+func (u *Purger) find(ctx context.Context, namespace string, which call.PurgeSelector) (*selection, error) {
+	found := &selection{}
+	switch {
+	case which.Run != "":
+		found.runs = []string{which.Run}
+		if _, err := u.cfg.Owners.Find(ctx, namespace, tool.RunScope, which.Run); err != nil {
+			return nil, err
+		}
+		return found, u.add(ctx, found, call.Query{Namespace: namespace, Run: which.Run}, nil)
+	case which.Thread != "":
+		found.threads = []string{which.Thread}
+		if _, err := u.cfg.Owners.Find(ctx, namespace, tool.ThreadScope, which.Thread); err != nil {
+			return nil, err
+		}
+		runs := map[string]bool{}
+		if err := u.add(ctx, found, call.Query{Namespace: namespace, Thread: which.Thread}, runs); err != nil {
+			return nil, err
+		}
+		found.runs = slices.Sorted(maps.Keys(runs))
+		return found, u.ended(ctx, namespace, found.runs)
+	}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(which.IDs))) {
+		key := call.Key{Namespace: namespace, ID: id}
+		c, err := u.cfg.Store.Call(ctx, key)
+		if err == nil {
+			err = RefuseOpen(c)
+		}
+		if err != nil && !errors.Is(err, store.ErrTrimmed) { // its decisions may be there still
+			return nil, u.refused(err, id)
+		}
+		found.keys = append(found.keys, key)
+	}
+	return found, nil
+}
+
+// add adds the calls that a query selects, and the runs that they belong to.
+func (u *Purger) add(ctx context.Context, found *selection, q call.Query, runs map[string]bool) error {
+	q.Limit, q.OldestFirst = 500, true
+	for {
+		page, err := u.cfg.Store.Calls(ctx, q)
+		if err != nil {
+			return err
+		}
+		if len(page.Corrupt) > 0 {
+			return u.cfg.Refused(store.ErrCorrupt, page.Corrupt[0].ID)
+		}
+		for _, c := range page.Calls {
+			if err := RefuseOpen(c); err != nil {
+				return err
+			}
+			found.keys = append(found.keys, c.Key())
+			if runs != nil && c.Run.ID != "" {
+				runs[c.Run.ID] = true
+			}
+		}
+		if q.After = page.Next; q.After == 0 {
+			return nil
+		}
+	}
+}
+
+// RefuseOpen refuses a call that has not ended.
+func RefuseOpen(c *call.Call) error {
+	if c.Status.Terminal() {
+		return nil
+	}
+	refusal := call.Refuse(call.FailedPrecondition, "CALL_NOT_ENDED", "call %q is %s; end it first (CancelCall, toold cancel), nothing was purged", c.ID, c.Status)
+	refusal.Metadata = map[string]string{"call_id": c.ID, "status": string(c.Status)}
+	return refusal
+}
+
+// ended refuses runs of a thread that have open calls in another thread: their documents are in use.
+func (u *Purger) ended(ctx context.Context, namespace string, runs []string) error {
+	for _, run := range runs {
+		counts, err := u.cfg.Store.RunCounts(ctx, namespace, run)
+		if err != nil {
+			return err
+		}
+		for status, n := range counts {
+			if !status.Terminal() && n > 0 {
+				return call.Refuse(call.FailedPrecondition, "CALL_NOT_ENDED",
+					"run %q has %d calls that are %s outside of the thread; end it first (EndRun, toold cancel --run), nothing was purged", run, n, status)
+			}
+		}
+	}
+	return nil
+}
+
+// shred erases what is kept beside the calls, and the bytes of all.
+func (u *Purger) shred(ctx context.Context, namespace string, found *selection) error {
+	s := store.Shredding{Namespace: namespace, Runs: found.runs, Threads: found.threads, PolicyKind: u.cfg.PolicyKind}
+	for _, key := range found.keys {
+		s.Calls = append(s.Calls, key.ID)
+	}
+	for _, k := range u.cfg.Keepers() {
+		k.PurgeCalls(namespace, s.Calls)
+	}
+	if err := u.cfg.Store.Shred(ctx, s); err != nil {
+		return fmt.Errorf("shred: %w", err)
+	}
+	return u.cfg.Shredded(ctx)
+}
