@@ -121,7 +121,7 @@ func (b *activeBatch) stopped() bool {
 		return true
 	}
 	for _, l := range b.lives {
-		if l != nil && b.e.holds(l.record()) {
+		if l != nil && b.e.held.Holds(l.record()) {
 			return true
 		}
 	}

@@ -108,7 +108,7 @@ func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f
 	if !w.rests() {
 		return f, false, nil
 	}
-	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.e.holds(c) }) // by itself, later
+	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.e.held.Holds(c) }) // by itself, later
 	if len(done.Open) > 0 && (w.through || moves || w.e.Draining()) {
 		return f, false, nil
 	}

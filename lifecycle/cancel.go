@@ -211,7 +211,7 @@ func (l *live) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) err
 func (l *live) heldBack() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cancel == nil && l.e.holds(l.c)
+	return l.cancel == nil && l.e.held.Holds(l.c)
 }
 
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
@@ -125,7 +126,7 @@ type Engine struct {
 	log   *zap.Logger
 	epoch int64
 	hooks atomic.Pointer[hookSet] // of new pipelines
-	held  custody
+	held  *custody.Custody
 	hold  hold
 
 	policies  *policy.Service
@@ -207,7 +208,7 @@ func New(cfg Config) (*Engine, error) {
 		sweeps:  sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.hooks.Store(hooks)
-	e.held.on.Store(id.Moved)
+	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
 	e.hold.begin(cfg.Store)
 	e.owners = policy.NewOwners(cfg.Store, cfg.Policies, e.claimed)
 	e.policies = policy.NewService(policy.Config{Policies: cfg.Policies, Owners: e.owners, Modes: cfg.Modes, Log: cfg.Log, Refused: e.refused})
@@ -230,7 +231,7 @@ func New(cfg Config) (*Engine, error) {
 	e.outbox = outbox.New(outbox.Config{
 		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
 		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
-		Held:   e.held.on.Load,
+		Held:   e.held.Any,
 		Failed: func() { e.stats.hookFailures.Add(1) },
 		Documents: func(namespace, run, thread string) tool.Documents {
 			return &snapshot{e: e, namespace: namespace, run: run, thread: thread}
@@ -247,6 +248,9 @@ func (e *Engine) Records() *view.Records { return e.records }
 
 // Purger returns what erases the content of calls.
 func (e *Engine) Purger() *purge.Purger { return e.purger }
+
+// Custody returns the calls that wait for [Engine.Release].
+func (e *Engine) Custody() *custody.Custody { return e.held }
 
 // Owners returns who began the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }

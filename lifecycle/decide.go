@@ -239,7 +239,7 @@ func (e *Engine) answerable(c *call.Call, round *call.Round, r *call.ResumeReque
 		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(round.Suspension.ExpiresAt))
 	case open == nil || open.ID != r.SuspensionID:
 		return nil, alreadyDecided(round, c)
-	case e.holds(c):
+	case e.held.Holds(c):
 		return nil, errHeld
 	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
 		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s: look at the call again", r.Decision.ExpectedDigest, open.Digest)

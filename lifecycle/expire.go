@@ -48,7 +48,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 			least = time.Second
 			return false
 		})
-		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() && !e.held.on.Load() {
+		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() && !e.held.Any() {
 			wait = min(wait, max(next.Sub(e.store.Now()), least))
 		}
 		e.sweeps.next.Store(e.store.Now().Add(wait).UnixNano())
@@ -132,7 +132,7 @@ func (e *Engine) expireAll(ctx context.Context, due []*call.Call) int {
 	var moved atomic.Int64
 	slots := make(chan struct{}, expiresAtOnce)
 	for _, c := range due {
-		if e.holds(c) {
+		if e.held.Holds(c) {
 			continue
 		}
 		slots <- struct{}{}

@@ -124,7 +124,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	}
 	o := l.record().Operation()
 	switch {
-	case e.holds(l.record()):
+	case e.held.Holds(l.record()):
 		return errNoOperation
 	case o == nil && given != nil && began(l.record()) && l.record().Status == call.Running:
 		return errNotYet // the tool may be about to say that there is one

@@ -49,7 +49,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 		return found, err
 	}
 	keys = append(running, keys...) // what may run is in its lane before others
-	if e.held.on.Load() {
+	if e.held.Any() {
 		found.Held = len(keys)
 		return found, nil
 	}

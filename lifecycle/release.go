@@ -3,56 +3,12 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
-
-// custody knows which calls wait because their store was copied or restored: the unfinished ones of earlier epochs that no
-// operator has let go. Who was let go is known to this daemon alone; the next one holds what is still unfinished again,
-// until there was nothing left to hold once.
-type custody struct {
-	on atomic.Bool
-
-	mu       sync.Mutex
-	released map[call.Key]struct{}
-}
-
-// release lets a call go and reports whether nobody did before.
-func (c *custody) release(key call.Key) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, before := c.released[key]; before {
-		return false
-	}
-	if c.released == nil {
-		c.released = map[call.Key]struct{}{}
-	}
-	c.released[key] = struct{}{}
-	return true
-}
-
-func (c *custody) keep(key call.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.released, key)
-}
-
-func (c *custody) has(key call.Key) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, let := c.released[key]
-	return !let
-}
-
-// holds reports whether a call waits for an operator.
-func (e *Engine) holds(c *call.Call) bool {
-	return e.held.on.Load() && !c.Status.Terminal() && c.EpochOf(c.LastSequence) < e.epoch && e.held.has(c.Key())
-}
 
 // Release carries held calls on as a normal start would have, or ends them as [Engine.Cancel] does. It returns how many it
 // took and how many are still held in the namespace; calls that are not held are left alone, so that a release that was
@@ -92,12 +48,6 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 	return released, left, err
 }
 
-// Held counts the calls of a namespace that wait for [Engine.Release].
-func (e *Engine) Held(ctx context.Context, namespace string) (n int, err error) {
-	err = e.eachHeld(ctx, call.Query{Namespace: namespace}, func(*call.Call) { n++ })
-	return n, err
-}
-
 // heldKeys finds the held calls that are meant. An id that nobody knows is refused before anything is released.
 func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {
@@ -111,30 +61,8 @@ func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which call.Held
 	if len(which.IDs) > 0 || !which.All && which.Run == "" && which.Thread == "" {
 		return keys, nil
 	}
-	err = e.eachHeld(ctx, call.Query{Namespace: p.Namespace, Run: which.Run, Thread: which.Thread}, func(c *call.Call) { keys = append(keys, c.Key()) })
+	err = e.held.Each(ctx, call.Query{Namespace: p.Namespace, Run: which.Run, Thread: which.Thread}, func(c *call.Call) { keys = append(keys, c.Key()) })
 	return keys, err
-}
-
-func (e *Engine) eachHeld(ctx context.Context, q call.Query, visit func(*call.Call)) error {
-	if !e.held.on.Load() {
-		return nil
-	}
-	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
-	q.Limit, q.OldestFirst = 500, true
-	for {
-		page, err := e.store.Calls(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, c := range page.Calls {
-			if e.holds(c) {
-				visit(c)
-			}
-		}
-		if q.After = page.Next; q.After == 0 {
-			return nil
-		}
-	}
 }
 
 // releaseCall lets one call go, or ends it. It reports whether the call was held. Its batch is among those that are still from
@@ -158,7 +86,7 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 		}
 		err := e.cancelTree(ctx, l, request)
 		return err == nil, err
-	case !e.held.release(key):
+	case !e.held.MarkReleased(key):
 		return false, nil
 	}
 	if l.record().Status == call.Suspended {
@@ -166,7 +94,7 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 	}
 	var found Recovered
 	if err := e.recoverCall(ctx, key, &found, later); err != nil {
-		e.held.keep(key)
+		e.held.UnmarkReleased(key)
 		return false, err
 	}
 	return true, nil
@@ -175,14 +103,14 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 // settleHeld counts what is still held in a namespace. When nothing is held in any, the store is this daemon's own again.
 func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, err error) {
 	others := 0
-	err = e.eachHeld(ctx, call.Query{}, func(c *call.Call) {
+	err = e.held.Each(ctx, call.Query{}, func(c *call.Call) {
 		if c.Namespace == namespace {
 			left++
 		} else {
 			others++
 		}
 	})
-	if err != nil || left+others > 0 || !e.held.on.Load() {
+	if err != nil || left+others > 0 || !e.held.Any() {
 		return left, err
 	}
 	if e.cfg.Released != nil {
@@ -193,7 +121,7 @@ func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, er
 			return 0, storeRefusal(err, "")
 		}
 	}
-	e.held.on.Store(false)
+	e.held.End()
 	e.outbox.Wake()
 	return 0, e.recoverBatches(ctx) // of some only the end was not stored
 }

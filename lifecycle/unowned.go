@@ -82,7 +82,7 @@ func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 			return true // watchers look; every other reference belongs to what changes the call
 		}
 	}
-	return c.Status.Terminal() || c.Status == call.Suspended || e.holds(c) || c.Operation() != nil && e.operations.Has(key)
+	return c.Status.Terminal() || c.Status == call.Suspended || e.held.Holds(c) || c.Operation() != nil && e.operations.Has(key)
 }
 
 // batchRests reports whether a batch waits for a decision or for a call that runs.

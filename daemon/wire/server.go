@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
@@ -13,7 +14,8 @@ func Engine(e *lifecycle.Engine) grpcserver.Engine {
 	return struct {
 		*lifecycle.Engine
 		*policy.Service
+		*custody.Custody
 		*purge.Purger
 		*view.Records
-	}{e, e.Policies(), e.Purger(), e.Records()}
+	}{e, e.Policies(), e.Custody(), e.Purger(), e.Records()}
 }

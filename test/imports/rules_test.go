@@ -41,6 +41,7 @@ func rows() []row {
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "setting", "store", "tool", "metric"}},
 		{folder: "lifecycle/batch", ours: []string{"call"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
+		{folder: "lifecycle/custody", ours: []string{"call"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/outbox", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "lifecycle/policy", ours: []string{"call", "lifecycle/view", "store", "tool"}},

@@ -1,0 +1,100 @@
+// Package custody knows the calls that wait because their store was copied or restored.
+//
+// The daemon of the original store may carry these calls on too, so this one starts none of them until an operator releases them.
+// They are the unfinished calls of earlier epochs. A daemon does not store which of them were released: the next one holds again those
+// that are unfinished, until a daemon has nothing left to hold.
+package custody
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// A Store is searched for held calls.
+type Store interface {
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
+}
+
+// Custody knows which calls are held.
+type Custody struct {
+	store Store
+	epoch int64 // of this daemon
+	on    atomic.Bool
+
+	mu       sync.Mutex
+	released map[call.Key]struct{}
+}
+
+// New returns the custody of a store. moved says that the store was copied or restored; without it no call is held.
+func New(s Store, epoch int64, moved bool) *Custody {
+	h := &Custody{store: s, epoch: epoch, released: map[call.Key]struct{}{}}
+	h.on.Store(moved)
+	return h
+}
+
+// Any reports whether calls may be held.
+func (h *Custody) Any() bool { return h.on.Load() }
+
+// End ends the holding: no call is held any more.
+func (h *Custody) End() { h.on.Store(false) }
+
+// Holds reports whether a call waits for an operator.
+func (h *Custody) Holds(c *call.Call) bool {
+	if !h.Any() || c.Status.Terminal() || c.EpochOf(c.LastSequence) >= h.epoch {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, released := h.released[c.Key()]
+	return !released
+}
+
+// MarkReleased releases a call and reports whether it was not released before.
+func (h *Custody) MarkReleased(key call.Key) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, before := h.released[key]; before {
+		return false
+	}
+	h.released[key] = struct{}{}
+	return true
+}
+
+// UnmarkReleased takes a release back.
+func (h *Custody) UnmarkReleased(key call.Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.released, key)
+}
+
+// Held counts the held calls of a namespace.
+func (h *Custody) Held(ctx context.Context, namespace string) (n int, err error) {
+	err = h.Each(ctx, call.Query{Namespace: namespace}, func(*call.Call) { n++ })
+	return n, err
+}
+
+// Each visits the held calls that a query selects, oldest first.
+func (h *Custody) Each(ctx context.Context, q call.Query, visit func(*call.Call)) error {
+	if !h.Any() {
+		return nil
+	}
+	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
+	q.Limit, q.OldestFirst = 500, true
+	for {
+		page, err := h.store.Calls(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, c := range page.Calls {
+			if h.Holds(c) {
+				visit(c)
+			}
+		}
+		if q.After = page.Next; q.After == 0 {
+			return nil
+		}
+	}
+}
