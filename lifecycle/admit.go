@@ -11,12 +11,13 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
 // queue waits, at most for the queue timeout, for the call's turn in its thread and for a slot.
-func (p *pipeline) queue(ctx context.Context) conclusion {
+func (p *pipeline) queue(ctx context.Context) outcome.Conclusion {
 	if out := p.awaitThread(ctx); out != nil {
 		return out
 	}
@@ -55,10 +56,10 @@ func (p *pipeline) thread() limit.Thread {
 }
 
 // enterThread waits for the call's turn in its thread, until the queue timeout.
-func (p *pipeline) enterThread(ctx context.Context) conclusion {
+func (p *pipeline) enterThread(ctx context.Context) outcome.Conclusion {
 	turn, leave, ok := p.l.e.limits.Threads.Enter(p.thread())
 	if !ok {
-		return threadFull()
+		return outcome.ThreadFull()
 	}
 	select {
 	case <-turn:
@@ -75,7 +76,7 @@ func (p *pipeline) enterThread(ctx context.Context) conclusion {
 }
 
 // wait publishes that the call is queued, once, and waits for its turn; giveUp is called when the turn does not come in time.
-func (p *pipeline) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) conclusion {
+func (p *pipeline) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) outcome.Conclusion {
 	return p.waitFor(ctx, turn, giveUp, p.queueLimit())
 }
 
@@ -83,7 +84,7 @@ func (p *pipeline) queueLimit() time.Duration {
 	return or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
 }
 
-func (p *pipeline) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) conclusion {
+func (p *pipeline) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) outcome.Conclusion {
 	if p.queued.IsZero() {
 		// While it waits the call is in the journal: a restart finds it.
 		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
@@ -103,12 +104,12 @@ func (p *pipeline) waitFor(ctx context.Context, turn <-chan struct{}, giveUp fun
 		return p.stopped(ctx)
 	case <-timer.C:
 		giveUp()
-		return queueTimeout(limit)
+		return outcome.QueueTimeout(limit)
 	}
 }
 
 // admit asks the circuit of the source and the Admit hooks for this attempt.
-func (p *pipeline) admit(ctx context.Context) conclusion {
+func (p *pipeline) admit(ctx context.Context) outcome.Conclusion {
 	if out := p.enterSource(); out != nil {
 		return out
 	}
@@ -128,7 +129,7 @@ func (p *pipeline) admit(ctx context.Context) conclusion {
 			continue
 		}
 		if err != nil {
-			return p.notAdmitted(entry.Name, refusal)
+			return outcome.NotAdmitted(entry.Name, refusal, p.forOperators)
 		}
 		if release != nil {
 			p.releases = append(p.releases, release)
@@ -138,27 +139,27 @@ func (p *pipeline) admit(ctx context.Context) conclusion {
 }
 
 // enterSource ends a call of a source whose circuit is open.
-func (p *pipeline) enterSource() conclusion {
+func (p *pipeline) enterSource() outcome.Conclusion {
 	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
 	if wait == 0 {
 		p.visit = visit
 		return nil
 	}
-	return circuitOpen(p.def.Descriptor.ID, failures, wait)
+	return outcome.CircuitOpen(p.def.Descriptor.ID, failures, wait)
 }
 
 // leaveSource notes in the circuit of the source how the call ended. A question, a cancellation and a timeout say nothing about the
 // upstream; an answer of the upstream does, whatever it says.
-func (p *pipeline) leaveSource(how conclusion) {
+func (p *pipeline) leaveSource(how outcome.Conclusion) {
 	if p.visit == (limit.Visit{}) {
 		return
 	}
 	var code tool.Code
-	out, ended := how.(*outcome)
-	if ended && out.result.Error != nil {
-		code = out.result.Error.Code
+	out, ended := how.(*outcome.Terminal)
+	if ended && out.Result.Error != nil {
+		code = out.Result.Error.Code
 	}
-	reached := ended && out.executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
+	reached := ended && out.Executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
 	namespace, source := p.in.Caller.Namespace, p.def.Descriptor.Source
 	if opened := p.l.e.limits.Circuits.Leave(namespace, source, p.visit, code == tool.Upstream, reached); opened > 0 {
 		p.l.e.log.Warn("circuit opened: an upstream failed several times in a row", zap.String("source", source),
@@ -179,7 +180,7 @@ func (p *pipeline) giveBack(release func()) {
 }
 
 // before runs the Before hooks of this attempt. Only a required one can fail the call.
-func (p *pipeline) before(ctx context.Context) conclusion {
+func (p *pipeline) before(ctx context.Context) outcome.Conclusion {
 	for _, entry := range p.hooks.Before {
 		if !entry.Match.Holds(p.in) {
 			continue
@@ -195,7 +196,7 @@ func (p *pipeline) before(ctx context.Context) conclusion {
 			return out
 		}
 		if entry.Required {
-			return p.beforeFailed(entry.Name, err)
+			return outcome.BeforeFailed(entry.Name, p.forOperators(err.Error()))
 		}
 	}
 	return nil

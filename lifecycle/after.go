@@ -10,44 +10,45 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
 // after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
-func (p *pipeline) after(ctx context.Context, out *outcome) []store.Record {
-	if c := p.l.peek(); out.executed == call.NotStarted && c.Executed != call.NotStarted {
-		out.executed = c.Executed // it had asked before, or a crash took what it did
+func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Record {
+	if c := p.l.peek(); out.Executed == call.NotStarted && c.Executed != call.NotStarted {
+		out.Executed = c.Executed // it had asked before, or a crash took what it did
 	}
-	if !out.after || p.in == nil || len(p.hooks.After) == 0 {
+	if !out.After || p.in == nil || len(p.hooks.After) == 0 {
 		return nil
 	}
-	out.result = copyResult(out.result) // the tool's own stays as it is
+	out.Result = copyResult(out.Result) // the tool's own stays as it is
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
 	for _, entry := range p.hooks.After {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
-		outcome := hook.Outcome{Status: out.status, Executed: out.executed, Result: copyResult(out.result)}
-		got, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, outcome) })
+		seen := hook.Outcome{Status: out.Status, Executed: out.Executed, Result: copyResult(out.Result)}
+		got, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, seen) })
 		if err != nil {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 			if entry.Required || broken(entry.Name, err) != nil {
-				out.result = calllog.Withhold(out.result, entry.Name)
+				out.Result = calllog.Withhold(out.Result, entry.Name)
 			}
 			continue
 		}
 		if got.Result != nil {
-			out.result.Data, out.result.Message = got.Result.Data, got.Result.Message
-			out.result.Content, out.result.Display, out.result.Metadata = got.Result.Content, got.Result.Display, got.Result.Metadata
-			if out.result.Error != nil && got.Result.Error != nil {
-				out.result.Error.Message, out.result.Error.Violations = got.Result.Error.Message, got.Result.Error.Violations
+			out.Result.Data, out.Result.Message = got.Result.Data, got.Result.Message
+			out.Result.Content, out.Result.Display, out.Result.Metadata = got.Result.Content, got.Result.Display, got.Result.Metadata
+			if out.Result.Error != nil && got.Result.Error != nil {
+				out.Result.Error.Message, out.Result.Error.Violations = got.Result.Error.Message, got.Result.Error.Violations
 			}
 		}
-		out.hooked = append(out.hooked, got.Documents...)
-		out.actions = append(slices.Clip(out.actions), got.Actions...)
+		out.Hooked = append(out.Hooked, got.Documents...)
+		out.Actions = append(slices.Clip(out.Actions), got.Actions...)
 		for _, r := range got.Records {
 			records = append(records, store.Record(r))
 		}

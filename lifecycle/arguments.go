@@ -6,11 +6,12 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
 // parse checks the arguments: the one parse was made at the door.
-func (p *pipeline) parse(ctx context.Context) conclusion {
+func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
 		err = p.valid(ctx, args)
@@ -19,7 +20,7 @@ func (p *pipeline) parse(ctx context.Context) conclusion {
 		return p.stopped(ctx)
 	}
 	if err != nil {
-		return invalid(err, "")
+		return outcome.Invalid(err, "")
 	}
 	p.effective = args
 	p.makeInput()
@@ -52,7 +53,7 @@ func (p *pipeline) valid(ctx context.Context, args tool.Arguments) error {
 }
 
 // rewrite lets the Rewrite hooks change the arguments. On resume they see only arguments that the decision brought.
-func (p *pipeline) rewrite(ctx context.Context) conclusion {
+func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 	var names []string
 	if !p.rewritten {
 		for _, entry := range p.hooks.Rewrite {
@@ -80,7 +81,7 @@ func (p *pipeline) rewrite(ctx context.Context) conclusion {
 				return p.stopped(ctx)
 			}
 			if err != nil {
-				return invalid(err, entry.Name)
+				return outcome.Invalid(err, entry.Name)
 			}
 			names = append(names, entry.Name)
 			p.effective = args

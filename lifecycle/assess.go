@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -40,7 +41,7 @@ func newInput(c *call.Call, def *Definition) *hook.Input {
 }
 
 // assess says what the call would do, for gates and people.
-func (p *pipeline) assess(ctx context.Context) conclusion {
+func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 	if len(p.hooks.Rewrite) > 0 { // one that was too slow may still look at the input
 		in := *p.in
 		p.in = &in

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -35,7 +36,7 @@ func (a *attempt) Deadline() (time.Time, bool) { return a.deadline, true }
 // Err implements [context.Context].
 func (a *attempt) Err() error {
 	err := a.Context.Err()
-	if err != nil && attemptTimedOut(context.Cause(a.Context)) {
+	if err != nil && outcome.AttemptTimedOut(context.Cause(a.Context)) {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -44,7 +45,7 @@ func (a *attempt) Err() error {
 // expire ends the attempt's time.
 func (a *attempt) expire() {
 	if a.p.owner.Load() == attemptRuns {
-		a.cancel(attemptTimeout(a.limit))
+		a.cancel(outcome.AttemptTimeout(a.limit))
 		a.stopped()
 	}
 }
@@ -88,7 +89,7 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 
 // execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
 // tool was stopped stands.
-func (p *pipeline) execute(ctx context.Context) conclusion {
+func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	if out := p.own(ctx); out != nil {
 		return out
 	}

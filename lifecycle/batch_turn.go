@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -132,7 +133,7 @@ func (b *activeBatch) stopped() bool {
 func (b *activeBatch) interrupt(at *batch.Batch, plan batch.Plan) {
 	for _, i := range plan.Calls {
 		if m := b.takePending(i); m != nil {
-			m.p.early = interrupted(plan.Why)
+			m.p.early = outcome.Interrupted(plan.Why)
 			b.launch(m)
 		} else if l := b.lives[i]; l.batchState() == at.Calls[i].State {
 			b.skip(l, plan.Why)
@@ -143,7 +144,7 @@ func (b *activeBatch) interrupt(at *batch.Batch, plan batch.Plan) {
 // skip ends a call without running it.
 func (b *activeBatch) skip(l *live, why string) {
 	p, asked := l.lookupPipeline(), l.record().LastRound()
-	l.finishFound(context.Background(), p, interrupted(why))
+	l.finishFound(context.Background(), p, outcome.Interrupted(why))
 	if asked != nil {
 		p.abandoned(&asked.Suspension)
 	}
@@ -156,7 +157,7 @@ func (b *activeBatch) launchAll(calls []int) {
 		if m == nil {
 			m = b.enter(b.lives[i])
 		} else if wish := m.l.record().Cancel; wish != nil {
-			m.l.stop(wished(wish)) // the goroutine that stored it may not have done so yet
+			m.l.stop(outcome.Wished(wish)) // the goroutine that stored it may not have done so yet
 		}
 		b.launch(m)
 	}
@@ -204,7 +205,7 @@ func (b *activeBatch) enter(l *live) *member {
 
 // walk takes the pipeline run to the stage of that name, and returns how it ended before, or nil. It has a goroutine
 // of its own, because a hook may end it.
-func (m *member) walk(to string) conclusion {
+func (m *member) walk(to string) outcome.Conclusion {
 	done := make(chan struct{})
 	m.l.e.workers.run(func() {
 		defer close(done)
@@ -231,7 +232,7 @@ func (b *activeBatch) settle(m *member) {
 
 // release ends a pipeline run that leaves the call as it was.
 func (m *member) release() {
-	m.p.leaveSource(postponed{})
+	m.p.leaveSource(outcome.Postponed{})
 	for _, release := range m.p.releases {
 		m.p.giveBack(release)
 	}
@@ -270,7 +271,7 @@ func (b *activeBatch) begin(at *batch.Batch) {
 		}
 		if out != nil {
 			b.settle(m)
-			if ended, ok := out.(*outcome); ok && ended.block != "" || !b.parallel() {
+			if ended, ok := out.(*outcome.Terminal); ok && ended.Block != "" || !b.parallel() {
 				break // what follows from it is seen to first
 			}
 			continue
@@ -302,4 +303,4 @@ func (b *activeBatch) execute(group []*member) {
 }
 
 // drained reports whether the pipeline run was stopped because the daemon stops: the next one begins the call.
-func (m *member) drained() bool { return errors.Is(context.Cause(m.ctx), causeDrained) }
+func (m *member) drained() bool { return errors.Is(context.Cause(m.ctx), outcome.Drained) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -75,12 +76,12 @@ func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
 
 // ending is stopBelow for a call whose pipeline run ends so. A tool that came to its own success has none; an answer may have ended the call
 // in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
-func (p *pipeline) ending(ctx context.Context, out *outcome) {
+func (p *pipeline) ending(ctx context.Context, out *outcome.Terminal) {
 	most := p.l.e.stopMost()
 	switch {
-	case out.status == call.Succeeded && out.executed == call.Finished:
+	case out.Status == call.Succeeded && out.Executed == call.Finished:
 		return
-	case errors.Is(context.Cause(ctx), causeDrained):
+	case errors.Is(context.Cause(ctx), outcome.Drained):
 		most = 0
 	}
 	p.stopBelow(most).name(out)
@@ -90,7 +91,7 @@ func (p *pipeline) ending(ctx context.Context, out *outcome) {
 const UnseenCalls = "unseen_calls"
 
 // name says in the result which calls nobody saw end.
-func (b below) name(out *outcome) {
+func (b below) name(out *outcome.Terminal) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return
 	}
@@ -98,8 +99,8 @@ func (b below) name(out *outcome) {
 	if !b.unknown {
 		text = "nobody saw the end of calls that it made: " + strings.Join(b.unseen, ", ")
 	}
-	out.executed = call.ExecutedUnknown
-	r := copyResult(out.result)
+	out.Executed = call.ExecutedUnknown
+	r := copyResult(out.Result)
 	if r.Error != nil {
 		r.Error.Message = strings.TrimRight(r.Error.Message, ".") + "; " + text
 	}
@@ -107,5 +108,5 @@ func (b below) name(out *outcome) {
 		r.Metadata = map[string]string{}
 	}
 	r.Metadata[UnseenCalls] = strings.Join(slices.Sorted(slices.Values(b.unseen)), " ")
-	out.result = r
+	out.Result = r
 }

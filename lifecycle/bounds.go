@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -28,7 +29,7 @@ func checkCheckpoint(b []byte) error {
 
 // askedTooOften returns the outcome of a call that has asked as much as a record may hold; nil when it may ask. A question about an attempt
 // in doubt is always asked: its tool did not choose to.
-func askedTooOften(c *call.Call, origin string, executed call.Executed) *outcome {
+func askedTooOften(c *call.Call, origin string, executed call.Executed) *outcome.Terminal {
 	if origin == call.OriginDoubt {
 		return nil
 	}
@@ -44,7 +45,7 @@ func askedTooOften(c *call.Call, origin string, executed call.Executed) *outcome
 	default:
 		return nil
 	}
-	return tooManyRounds(why, executed)
+	return outcome.TooManyRounds(why, executed)
 }
 
 // voteWeight is about what a vote takes: ids, times and who gave it.

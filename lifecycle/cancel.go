@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -163,7 +164,7 @@ func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 	if err := l.wish(r); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
-	l.stop(wished(&r))
+	l.stop(outcome.Wished(&r))
 	if l.record().Operation() != nil {
 		l.e.operations.Hurry(l.key)
 	}
@@ -193,8 +194,8 @@ func (l *live) wish(r call.CancelRequest) error {
 // cancelAbove cancels a call that rests above calls that it made: it gets a pipeline run, which ends it when they have ended. That begins
 // before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
 func (l *live) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) error {
-	cause := wished(&r)
-	p.early = stoppedBy(cause, call.NotStarted)
+	cause := outcome.Wished(&r)
+	p.early = outcome.StoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
 	stop(cause)
 	m := &member{l: l, p: p, ctx: l.start(base)}
@@ -218,7 +219,7 @@ func (l *live) heldBack() bool {
 // decision as a whole. The caller has the slot, which is given back.
 func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
 	p := l.lookupPipeline()
-	out := stoppedBy(wished(&r), executed)
+	out := outcome.StoppedBy(outcome.Wished(&r), executed)
 	records := p.after(context.Background(), out)
 	s := l.finalStep(p, out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
@@ -34,13 +35,13 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
 	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	end := pipe.check(ctx, stageRewrite)
-	for _, step := range []func(context.Context) conclusion{pipe.rewrite, pipe.assess, pipe.secrets} {
+	for _, step := range []func(context.Context) outcome.Conclusion{pipe.rewrite, pipe.assess, pipe.secrets} {
 		if end == nil {
 			end = step(ctx)
 		}
 	}
-	if ended, ok := end.(*outcome); ok {
-		out.Error = pipe.scrubError(ended.result.Error)
+	if ended, ok := end.(*outcome.Terminal); ok {
+		out.Error = pipe.scrubError(ended.Result.Error)
 		return out, nil
 	}
 	a := pipe.askGates(ctx)
@@ -48,7 +49,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	out.Assessment, out.Description = pipe.in.Assessment, pipe.in.Description
 	out.Verdicts, out.Outcome, out.Reason = a.verdicts, shownKind(a.verdict), reasonOf(a.verdict)
 	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
-		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message
+		out.Outcome, out.Reason = "FAILED", a.failed.Result.Error.Message
 	}
 	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.approvers(a.verdict.Ticket().Approvers))) {
 		out.Description = view.Bare(out.Description)

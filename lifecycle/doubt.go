@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -34,7 +35,7 @@ func (l *live) doubt(ctx context.Context, p *pipeline, later *parents) {
 			l.warnBelow(ctx, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()}, later)
 		}
 		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) {
-			if !errors.Is(context.Cause(ctx), causeDrained) { // else the next daemon finds the call as this one did
+			if !errors.Is(context.Cause(ctx), outcome.Drained) { // else the next daemon finds the call as this one did
 				l.undecided(context.WithoutCancel(ctx), p)
 			}
 		}))
@@ -57,15 +58,15 @@ func (l *live) settleDoubt(ctx context.Context, p *pipeline) {
 	l.e.cfg.FailPoint("reconciled")
 	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(cause, causeDrained), errors.Is(cause, errJournal):
+	case errors.Is(cause, outcome.Drained), errors.Is(cause, errJournal):
 		// The next daemon finds the call as this one did.
 	case cause != nil:
-		l.finish(context.WithoutCancel(ctx), p, stoppedBy(cause, call.ExecutedUnknown))
+		l.finish(context.WithoutCancel(ctx), p, outcome.StoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
 		l.again(l.lookupPipeline())
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
-		p.conclusion(ctx, answer{result: result}).conclude(ctx, p)
+		l.carryOut(ctx, p, p.conclusion(ctx, answer{result: result}))
 	default:
 		l.undecided(ctx, p)
 	}
@@ -93,13 +94,13 @@ func (p *pipeline) asksDoubt() bool {
 // undecided ends a call of which nobody knows whether it ran, or asks somebody.
 func (l *live) undecided(ctx context.Context, p *pipeline) {
 	if !p.asksDoubt() {
-		l.finish(ctx, p, inDoubt())
+		l.finish(ctx, p, outcome.InDoubt())
 		return
 	}
 	p.attempt = 0 // its end stays unknown
-	out := &suspended{ticket: doubtTicket(p.in.Description.Title), origin: call.OriginDoubt, executed: call.ExecutedUnknown}
+	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	if s, err := p.suspension(out); err != nil || p.nobody(s, call.ExecutedUnknown) != nil {
-		l.finish(ctx, p, inDoubt())
+		l.finish(ctx, p, outcome.InDoubt())
 		return
 	}
 	l.suspend(ctx, p, out)
@@ -166,11 +167,11 @@ func (l *live) afterDoubt(ctx context.Context, p *pipeline, d *tool.Decision, ho
 	a := parseDoubt(d.Result)
 	switch {
 	case a.Outcome == doubtHappened:
-		l.settleRun(ctx, p, answered(call.Finished, a.result()))
+		l.settleRun(ctx, p, outcome.Answered(call.Finished, a.result()))
 	case a.Outcome == doubtRunAgain && holds && p.def != nil:
 		p.rewritten, p.resume = true, l.lastInput(l.record())
 		l.run(ctx, p)
 	default: // given up, or the tool changed since
-		l.settleRun(ctx, p, inDoubt())
+		l.settleRun(ctx, p, outcome.InDoubt())
 	}
 }

@@ -1,6 +1,10 @@
 package lifecycle
 
-import "context"
+import (
+	"context"
+
+	"github.com/toold-dev/toold/lifecycle/outcome"
+)
 
 // Drain stops taking new calls, lets what runs come to its end until ctx is done, stops the rest, and returns when
 // nothing runs any more. Then streams end with a cursor. Suspended calls stay.
@@ -18,7 +22,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	lives := e.livesLocked()
 	e.mu.Unlock()
 	for _, l := range lives {
-		l.stop(causeDrained)
+		l.stop(outcome.Drained)
 	}
 	<-idle // bounded by the grace period of tools
 	e.settle()

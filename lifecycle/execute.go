@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -18,15 +20,15 @@ import (
 type answer struct {
 	result   *tool.Result
 	err      error
-	panicked *outcome
+	panicked *outcome.Terminal
 }
 
 // abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
 func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.l.e.stats.abandoned.Add(1)
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
-	out := stoppedBy(cause, call.ExecutedUnknown)
-	out.result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
+	out := outcome.StoppedBy(cause, call.ExecutedUnknown)
+	out.Result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
 	p.l.conclude(ctx, p, out)
 }
 
@@ -80,7 +82,7 @@ type lateResult struct {
 }
 
 // conclusion turns what a tool returned into how the pipeline run ends.
-func (p *pipeline) conclusion(ctx context.Context, a answer) conclusion {
+func (p *pipeline) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 	if a.panicked != nil {
 		return a.panicked
 	}
@@ -89,24 +91,41 @@ func (p *pipeline) conclusion(ctx context.Context, a answer) conclusion {
 	}
 	switch {
 	case a.err != nil && ctx.Err() != nil:
-		return stoppedBy(context.Cause(ctx), p.stoppedWith(a.err))
+		return outcome.StoppedBy(context.Cause(ctx), p.stoppedWith(a.err))
 	case errors.Is(a.err, tool.ErrLost):
-		return lost{}
+		return outcome.Lost{}
 	case a.err != nil:
-		return p.returnedErr(a.err)
+		return p.failedWith(a.err)
 	case a.result.IsSuccess():
 		if out := p.checkData(a.result); out != nil {
 			return out
 		}
-		return p.succeeded(a.result)
+		p.success = outcome.Succeeded(a.result)
+		return &p.success
 	case a.result.IsError():
-		return p.returnedError(a.result)
+		return outcome.ReturnedError(a.result, p.forOperators)
 	case a.result.IsPending() && a.result.Operation != nil:
 		return p.continues(a.result)
 	case a.result.IsPending():
 		return p.asks(a.result)
 	}
-	return noResult()
+	return outcome.NoResult()
+}
+
+// failedWith returns the outcome of a call whose tool returned an error.
+func (p *pipeline) failedWith(err error) *outcome.Terminal {
+	out := outcome.ReturnedErr(err, p.forOperators)
+	if errors.Is(err, tool.ErrNotRun) {
+		out.Executed = p.beforeAttempt()
+	}
+	return out
+}
+
+// panicked logs a panic of our code, a tool or a hook, and returns the outcome of its call.
+func (p *pipeline) panicked(r any, executed call.Executed) *outcome.Terminal {
+	id := newID()
+	p.l.e.log.Error("panic", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+	return outcome.Panicked(id, executed)
 }
 
 // stoppedWith is how far a stopped attempt got that returned err.
@@ -131,15 +150,15 @@ func (p *pipeline) beforeAttempt() call.Executed {
 }
 
 // checkData returns the outcome of a result that does not meet its schema; nil when it does.
-func (p *pipeline) checkData(r *tool.Result) *outcome {
+func (p *pipeline) checkData(r *tool.Result) *outcome.Terminal {
 	if err := p.def.Schema.ValidateResult(r.JSON()); err != nil {
-		return wrongData(r, err)
+		return outcome.WrongData(r, err)
 	}
 	return nil
 }
 
 // asks is how a pipeline run ends whose tool has a question.
-func (p *pipeline) asks(r *tool.Result) conclusion {
+func (p *pipeline) asks(r *tool.Result) outcome.Conclusion {
 	t := tool.Ticket{Message: r.Message}
 	if r.Suspension != nil {
 		t = *r.Suspension
@@ -150,9 +169,9 @@ func (p *pipeline) asks(r *tool.Result) conclusion {
 		err = ownAction(t.Action, p.def.Descriptor.Source)
 	}
 	if err != nil {
-		return p.unaskable(call.OriginTool, err)
+		return outcome.Unaskable(p.forOperators(err.Error()))
 	}
-	return &suspended{ticket: &t, origin: call.OriginTool, executed: call.Started, writes: writesOf(r)}
+	return &outcome.Question{Ticket: &t, Origin: call.OriginTool, Executed: call.Started, Writes: outcome.WritesOf(r)}
 }
 
 // call builds what the tool gets.

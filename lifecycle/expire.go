@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -190,7 +191,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 // storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
 func (l *live) storeExpired(s *call.Suspension) error {
 	p := l.lookupPipeline()
-	out := expired(s.ExpiresAt.Sub(s.Created))
+	out := outcome.Expired(s.ExpiresAt.Sub(s.Created))
 	records := p.after(context.Background(), out)
 	final := l.finalStep(p, out)
 	final.notBefore, final.records = s.ExpiresAt, records

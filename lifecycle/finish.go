@@ -10,13 +10,14 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
-func (l *live) finish(ctx context.Context, p *pipeline, out *outcome) {
+func (l *live) finish(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	asked := l.peek().LastRound()
 	p.ending(ctx, out)
 	records := p.after(ctx, out)
@@ -36,7 +37,7 @@ func (l *live) finish(ctx context.Context, p *pipeline, out *outcome) {
 
 // storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
 // call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
-func (l *live) storeEnd(p *pipeline, s step, out *outcome) error {
+func (l *live) storeEnd(p *pipeline, s step, out *outcome.Terminal) error {
 	replaced := false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := l.advance(s)
@@ -49,7 +50,7 @@ func (l *live) storeEnd(p *pipeline, s step, out *outcome) error {
 		case !replaced:
 			l.e.log.Error("result not stored: the journal refused it", zap.String("call_id", l.key.ID), zap.Error(err))
 			p.commands, p.letGo, replaced = nil, nil, true
-			out = resultNotStored(out)
+			out = outcome.ResultNotStored(out)
 			s = l.finalStep(p, out)
 			continue
 		}
@@ -58,9 +59,9 @@ func (l *live) storeEnd(p *pipeline, s step, out *outcome) error {
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.
-func (l *live) finalStep(p *pipeline, out *outcome, before ...call.Event) step {
+func (l *live) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Event) step {
 	c := l.peek()
-	result := copyResult(out.result)
+	result := copyResult(out.Result)
 	readableResult(result)
 	result.ToolName = c.Tool
 	result.Process = p.process
@@ -68,8 +69,8 @@ func (l *live) finalStep(p *pipeline, out *outcome, before ...call.Event) step {
 	if n := len(c.Attempts); n > 0 && p.attempt == n {
 		result.Duration = now.Sub(c.Attempts[n-1].Started)
 	}
-	documents, events := p.documentChanges(out.commands, out.hooked)
-	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
+	documents, events := p.documentChanges(out.Commands, out.Hooked)
+	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.Status, Executed: out.Executed, Result: result}}
 	if len(before)+len(events) == 0 {
 		events = p.event(finished)
 	} else {
@@ -83,9 +84,9 @@ func (l *live) finalStep(p *pipeline, out *outcome, before ...call.Event) step {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
 	}
-	status, executed := out.status, out.executed
+	status, executed := out.Status, out.Executed
 	s := step{
-		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.Actions),
 		apply: func(c *call.Call) {
 			p.found.write(c)
 			c.Status, c.Executed, c.Result, c.Ended = status, executed, result, now
@@ -93,15 +94,15 @@ func (l *live) finalStep(p *pipeline, out *outcome, before ...call.Event) step {
 			closeRound(c, false)
 		},
 	}
-	if out.block != "" && c.Run.ID != "" {
-		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
+	if out.Block != "" && c.Run.ID != "" {
+		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunBlocked, Reason: out.Block, CallID: c.ID, Changed: now}
 	}
 	return s
 }
 
 // siftEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
 // record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
-func (l *live) siftEnd(events []call.Event, out *outcome) ([]call.Event, []store.Record, *tool.Result) {
+func (l *live) siftEnd(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
 	events, kept := l.siftStep(events)
 	if !l.filtersChange() {
@@ -115,14 +116,14 @@ func (l *live) siftEnd(events []call.Event, out *outcome) ([]call.Event, []store
 		}
 	}
 	result := copyResult(last.Outcome.Result)
-	result.Status = out.result.Status
-	if e := out.result.Error; e != nil {
+	result.Status = out.Result.Status
+	if e := out.Result.Error; e != nil {
 		if result.Error == nil {
 			result.Error = &tool.Error{}
 		}
 		result.Error.Code, result.Error.Aborted, result.Error.TerminateRun = e.Code, e.Aborted, e.TerminateRun
 	}
-	last.Outcome = &call.Outcome{Status: out.status, Executed: out.executed, Result: result}
+	last.Outcome = &call.Outcome{Status: out.Status, Executed: out.Executed, Result: result}
 	return append(events, last), kept, result
 }
 

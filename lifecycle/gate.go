@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
@@ -23,20 +24,20 @@ type asked struct {
 	verdict  hook.Verdict
 	gate     string // that gave it
 	verdicts []call.GateVerdict
-	failed   *outcome // a gate failed and that refuses the call
+	failed   *outcome.Terminal // a gate failed and that refuses the call
 }
 
 // intercepts reports whether the call does not simply run.
 func (a *asked) intercepts() bool { return a.failed != nil || a.verdict.Kind() != hook.KindAllow }
 
 // gate asks all gates and does what they say.
-func (p *pipeline) gate(ctx context.Context) conclusion {
+func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil
 	}
 	a := p.askGates(ctx)
 	if p.tentative && a.intercepts() {
-		return postponed{}
+		return outcome.Postponed{}
 	}
 	p.found.gated, p.found.verdicts = true, a.verdicts
 	for i := range a.verdicts {
@@ -50,16 +51,16 @@ func (p *pipeline) gate(ctx context.Context) conclusion {
 	}
 	switch {
 	case a.verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
-		return blocked(a.verdict.Reason())
+		return outcome.Blocked(a.verdict.Reason())
 	case a.failed != nil:
 		return a.failed
 	}
 	switch a.verdict.Kind() {
 	case hook.KindSuspend:
 		t := a.verdict.Ticket()
-		return &suspended{ticket: &t, origin: a.gate, policy: a.verdict.Policy()}
+		return &outcome.Question{Ticket: &t, Origin: a.gate, Policy: a.verdict.Policy()}
 	case hook.KindSetResult:
-		return setResult(a.verdict.Result())
+		return outcome.SetResult(a.verdict.Result())
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (p *pipeline) failedGate(entry *hook.Entry[hook.Gate], err error, out *aske
 		return hook.Block(fmt.Sprintf("the gate %q failed", entry.Name))
 	}
 	if out.failed == nil {
-		out.failed = p.hookFailed(entry.Name, err)
+		out.failed = outcome.HookFailed(entry.Name, p.forOperators(err.Error()))
 	}
 	return hook.Verdict{}
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -98,7 +99,7 @@ func (e *Engine) awaitHold() {
 
 // awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
 // then on.
-func (p *pipeline) awaitThread(ctx context.Context) conclusion {
+func (p *pipeline) awaitThread(ctx context.Context) outcome.Conclusion {
 	if !p.l.e.hold.holds(p.l.record()) {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (p *pipeline) awaitThread(ctx context.Context) conclusion {
 
 // own returns the end of a pipeline run whose effect may not start, because another daemon may own the journal; nil when it may. A
 // read-only effect always may.
-func (p *pipeline) own(ctx context.Context) conclusion {
+func (p *pipeline) own(ctx context.Context) outcome.Conclusion {
 	if p.l.peek().Class == call.Behind {
 		return nil
 	}
@@ -119,9 +120,9 @@ func (p *pipeline) own(ctx context.Context) conclusion {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return stoppedBy(context.Cause(ctx), p.beforeAttempt())
+		return outcome.StoppedBy(context.Cause(ctx), p.beforeAttempt())
 	}
-	return unaccepted{err}
+	return outcome.Unaccepted{Err: err}
 }
 
 // Own returns why nothing may start, because another daemon may own the journal.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -49,16 +50,16 @@ func (e *Engine) SetHooks(s hook.Set) error {
 
 // broken returns the end of a call when a hook answered what its kind may not: that is no failure that a configuration
 // may allow. nil when err is another error.
-func broken(name string, err error) *outcome {
+func broken(name string, err error) *outcome.Terminal {
 	if !errors.As(err, new(*hook.ProtocolError)) {
 		return nil
 	}
-	return blocked(fmt.Sprintf("the hook %q broke the protocol", name))
+	return outcome.Blocked(fmt.Sprintf("the hook %q broke the protocol", name))
 }
 
 // failedHook counts and logs the failure of a hook that may hold a call up, and returns what its entry says of failures; nil
 // when the call goes on as if the hook had not been asked.
-func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *outcome {
+func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *outcome.Terminal {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error(kind+" hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 	if out := broken(name, err); out != nil {
@@ -68,9 +69,9 @@ func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *
 	case hook.FailAllow:
 		return nil
 	case hook.FailBlock:
-		return blocked(fmt.Sprintf("the hook %q failed", name))
+		return outcome.Blocked(fmt.Sprintf("the hook %q failed", name))
 	}
-	return p.hookFailed(name, err)
+	return outcome.HookFailed(name, p.forOperators(err.Error()))
 }
 
 // checkHooks refuses sets in which an answer could be taken for another hook's, or a hook could hold up the end of a call.

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -22,7 +23,7 @@ func (p *pipeline) startsUnwritten() bool {
 
 // intent writes that the attempt starts. When it cannot be written, the tool does not run. A BEHIND call whose intent has
 // to be written first becomes SYNC here.
-func (p *pipeline) intent(context.Context) conclusion {
+func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
 	p.l.printed.cut.Store(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
@@ -50,17 +51,17 @@ func (p *pipeline) intent(context.Context) conclusion {
 }
 
 // unwritten is how a pipeline run ends whose step the journal did not take.
-func (p *pipeline) unwritten(err error) conclusion {
+func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	if out := p.outcomeWithout(err); out != nil {
 		return out
 	}
-	return unaccepted{err}
+	return outcome.Unaccepted{Err: err}
 }
 
 // outcomeWithout returns the outcome of a call whose step the journal did not take; nil when it has none. A call that was never stored never
 // came to be, unless events of it were published: were it forgotten, the same call_id would publish others under their numbers. A cancel may
 // have stored it since the step was refused; it wins, also before it has reached this pipeline run. When the journal is lost, recovery decides.
-func (p *pipeline) outcomeWithout(err error) *outcome {
+func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
 	known, wish := p.l.stored || p.l.log.Published() > 0, p.l.c.Cancel
@@ -69,9 +70,9 @@ func (p *pipeline) outcomeWithout(err error) *outcome {
 	case !known || errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed):
 		return nil
 	case wish != nil:
-		return stoppedBy(wished(wish), call.NotStarted)
+		return outcome.StoppedBy(outcome.Wished(wish), call.NotStarted)
 	}
-	return p.notStored(err)
+	return outcome.NotStored(p.forOperators(err.Error()))
 }
 
 // refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
@@ -85,7 +86,7 @@ func (l *live) refuse(ctx context.Context, p *pipeline, err error, ran bool) {
 	}
 	l.unslot()
 	if ran {
-		out = p.cutOff(err)
+		out = outcome.CutOff(p.forOperators(err.Error()))
 	}
 	l.finish(ctx, p, out)
 }

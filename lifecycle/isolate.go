@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -11,14 +12,14 @@ import (
 var fullIsolation = []string{"fs_read", "fs_write", "net", "processes_killed"}
 
 // isolate ends a call whose tool requires more isolation than there is: nothing ever runs with less.
-func (p *pipeline) isolate(context.Context) conclusion {
+func (p *pipeline) isolate(context.Context) outcome.Conclusion {
 	if p.def.Descriptor.RequiredIsolation != tool.IsolationFull {
 		return nil
 	}
 	isolation := p.l.e.isolationOf(p.def.Descriptor)
 	for _, fact := range fullIsolation {
 		if !isolation.Holds(fact) && (fact != "net" || isolation.Network != "open") {
-			return notIsolated(fact)
+			return outcome.NotIsolated(fact)
 		}
 	}
 	return nil

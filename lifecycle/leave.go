@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -72,7 +73,7 @@ func (l *live) gone() {
 		l.e.log.Warn("cancel request not stored", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 	if alone {
-		l.stop(causeGone)
+		l.stop(outcome.CallerGone)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -25,7 +26,7 @@ const (
 )
 
 // continues is how a pipeline run ends whose tool started work that continues elsewhere.
-func (p *pipeline) continues(r *tool.Result) conclusion {
+func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 	o := *r.Operation
 	_, polls := p.def.Tool.(tool.Poller)
 	broken := ""
@@ -40,47 +41,47 @@ func (p *pipeline) continues(r *tool.Result) conclusion {
 		broken = "it has a question and an operation"
 	}
 	if broken != "" {
-		return unfollowable(broken)
+		return outcome.Unfollowable(broken)
 	}
 	if o.PollAfter > 0 {
 		o.PollAfter = max(o.PollAfter, pollLeast)
 	}
-	return &continued{
-		writes: writesOf(r), note: r.Message,
-		operation: &call.Operation{ID: o.ID, Every: o.PollAfter, Expires: p.l.e.store.Now().Add(or(o.ExpiresIn, operationExpiry)).Truncate(time.Microsecond)},
+	return &outcome.Continued{
+		Writes: outcome.WritesOf(r), Note: r.Message,
+		Operation: &call.Operation{ID: o.ID, Every: o.PollAfter, Expires: p.l.e.store.Now().Add(or(o.ExpiresIn, operationExpiry)).Truncate(time.Microsecond)},
 	}
 }
 
 // park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
-func (l *live) park(ctx context.Context, p *pipeline, out *continued) {
-	documents, events := p.documentChanges(out.commands, nil)
-	if out.note != "" {
-		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
+func (l *live) park(ctx context.Context, p *pipeline, out *outcome.Continued) {
+	documents, events := p.documentChanges(out.Commands, nil)
+	if out.Note != "" {
+		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.Note)}})
 	}
 	l.slot.take()
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
-		p.stopOperation(out.operation) // no record has it: this is its only stop
-		l.finish(ctx, p, stoppedBy(cause, call.ExecutedUnknown))
+		p.stopOperation(out.Operation) // no record has it: this is its only stop
+		l.finish(ctx, p, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return
 	}
 	err := l.commitSlotted(step{
-		durability: store.Full, documents: documents, group: p.group, events: events, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, actions: p.storedActions(out.Actions),
 		apply: func(c *call.Call) {
 			p.found.write(c)
 			c.Attempts = slices.Clone(c.Attempts)
-			c.Attempts[len(c.Attempts)-1].Operation = out.operation
+			c.Attempts[len(c.Attempts)-1].Operation = out.Operation
 			c.Detached = true
 		},
 	})
 	l.unslot()
 	if err != nil {
-		p.stopOperation(out.operation)
+		p.stopOperation(out.Operation)
 		l.unasked(ctx, p, call.OriginTool, err)
 		return
 	}
 	l.e.cfg.FailPoint("after-operation")
-	l.e.operations.Arm(l.key, out.operation, 0)
+	l.e.operations.Arm(l.key, out.Operation, 0)
 }
 
 // stopOperation tells a tool that nobody waits for its operation any more. That comes before the end of the call is stored: a crash
@@ -210,15 +211,15 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 			break
 		}
 		return coming{}
-	case errors.Is(cause, causeDrained):
+	case errors.Is(cause, outcome.Drained):
 		next = coming{}
 	case cause != nil:
 		p.stopOperation(o)
-		l.finish(ctx, p, stoppedBy(cause, call.ExecutedUnknown))
+		l.finish(ctx, p, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return coming{}
 	case expired:
 		p.stopOperation(o)
-		l.finish(ctx, p, operationTimeout())
+		l.finish(ctx, p, outcome.OperationTimeout())
 		return coming{}
 	}
 	return next
@@ -250,25 +251,25 @@ func (p *pipeline) poll(ctx context.Context, o *call.Operation) *answer {
 func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*call.Operation, bool) {
 	out := p.conclusion(ctx, a)
 	switch out := out.(type) {
-	case *continued:
+	case *outcome.Continued:
 		if a.result.Operation.ExpiresIn == 0 {
-			out.operation.Expires = o.Expires
+			out.Operation.Expires = o.Expires
 		}
-		if *out.operation != *o {
+		if *out.Operation != *o {
 			break // to park asks for the next turn
 		}
-		if out.note != "" {
-			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
+		if out.Note != "" {
+			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.Note)}})
 		}
 		return o, true
-	case lost:
+	case outcome.Lost:
 		return o, true // the operation may have ended: the tool is asked again
-	case *outcome:
+	case *outcome.Terminal:
 		if a.err == nil && a.result.IsPending() { // it continues, in a way that nobody can follow
 			p.stopOperation(o)
 		}
 	}
-	out.conclude(ctx, p)
+	p.l.carryOut(ctx, p, out)
 	return nil, false
 }
 

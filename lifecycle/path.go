@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -20,8 +21,8 @@ type pipeline struct {
 	l      *live
 	hooks  *hookSet
 	def    *Definition
-	stages []stage    // that are before it
-	early  conclusion // from a goroutine that is not its own
+	stages []stage            // that are before it
+	early  outcome.Conclusion // from a goroutine that is not its own
 
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count
@@ -59,8 +60,8 @@ type held struct {
 
 // room is memory for what most calls need once.
 type room struct {
-	one     [1]call.Event // the event of a step, which nobody keeps
-	success outcome       // of a tool that succeeded
+	one     [1]call.Event    // the event of a step, which nobody keeps
+	success outcome.Terminal // of a tool that succeeded
 }
 
 // start counts a pipeline run and makes the call's context from what [Engine.follow] returned. The caller calls run.
@@ -78,10 +79,10 @@ func (l *live) started(base context.Context) context.Context {
 	l.mu.Unlock()
 	l.retain()
 	if wish != nil { // it came between the decision and this start
-		cancel(wished(wish))
+		cancel(outcome.Wished(wish))
 	}
 	if l.e.isOver() {
-		cancel(causeDrained)
+		cancel(outcome.Drained)
 	}
 	return ctx
 }
@@ -119,7 +120,7 @@ func (l *live) run(ctx context.Context, p *pipeline) {
 }
 
 // deserted is how a pipeline run ends whose goroutine was ended by a tool or a hook. That is no better than a panic.
-func (p *pipeline) deserted() conclusion {
+func (p *pipeline) deserted() outcome.Conclusion {
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
 		return nil
 	}
@@ -132,7 +133,7 @@ func (p *pipeline) deserted() conclusion {
 
 // conclude ends a pipeline run: it gives back what the run holds and stores the conclusion. nil is the conclusion of an attempt that was
 // abandoned: the goroutine that abandoned it ends the run.
-func (l *live) conclude(ctx context.Context, p *pipeline, out conclusion) {
+func (l *live) conclude(ctx context.Context, p *pipeline, out outcome.Conclusion) {
 	if out == nil {
 		return
 	}
@@ -146,13 +147,13 @@ func (l *live) conclude(ctx context.Context, p *pipeline, out conclusion) {
 	if errors.Is(context.Cause(ctx), errJournal) {
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	} else {
-		out.conclude(ctx, p)
+		l.carryOut(ctx, p, out)
 	}
 	p.settled(ctx)
 	if p.leaveThread != nil { // whoever comes next finds what this one left
 		p.leaveThread()
 	}
-	if out == (lost{}) {
+	if out == (outcome.Lost{}) {
 		l.takeUp(ctx)
 	}
 	l.endPipeline(ctx)
@@ -160,10 +161,25 @@ func (l *live) conclude(ctx context.Context, p *pipeline, out conclusion) {
 	l.e.spool.Release(l.key)
 }
 
+// carryOut stores a conclusion.
+func (l *live) carryOut(ctx context.Context, p *pipeline, c outcome.Conclusion) {
+	switch c := c.(type) {
+	case *outcome.Terminal:
+		l.finish(ctx, p, c)
+	case *outcome.Question:
+		l.suspend(ctx, p, c)
+	case *outcome.Continued:
+		l.park(ctx, p, c)
+	case outcome.Unaccepted:
+		l.refuse(ctx, p, c.Err, false)
+	case outcome.Lost, outcome.Postponed: // the call stays as it is
+	}
+}
+
 // A stage is a part of the path of a call. It returns nil when the call continues.
 type stage struct {
 	name string
-	run  func(*pipeline, context.Context) conclusion
+	run  func(*pipeline, context.Context) outcome.Conclusion
 }
 
 // newPath returns the path of a call, from top to bottom. The tool runs behind it.
@@ -208,7 +224,7 @@ func (l *live) newPipeline() *pipeline {
 }
 
 // guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
-func (p *pipeline) guarded(ctx context.Context) (out conclusion) {
+func (p *pipeline) guarded(ctx context.Context) (out outcome.Conclusion) {
 	defer func() {
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
@@ -230,7 +246,7 @@ func (p *pipeline) guarded(ctx context.Context) (out conclusion) {
 }
 
 // walk takes the stages before the one of that name.
-func (p *pipeline) walk(ctx context.Context, to string) conclusion {
+func (p *pipeline) walk(ctx context.Context, to string) outcome.Conclusion {
 	for ; len(p.stages) > 0 && p.stages[0].name != to; p.stages = p.stages[1:] {
 		stage := &p.stages[0]
 		if stage.name != stageValidate { // a stopped call is validated first: After hooks see its arguments
@@ -251,7 +267,7 @@ func (p *pipeline) walk(ctx context.Context, to string) conclusion {
 // check takes the stages up to the one of that name, and all of them when the call is ahead and has to wait for nothing. A new call does this
 // in the goroutine of its caller, whose stack is large enough already: validation on a fresh stack costs twice as much, and the events so far
 // go out in one frame.
-func (p *pipeline) check(ctx context.Context, to string) (out conclusion) {
+func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion) {
 	returned := false
 	defer func() {
 		p.ahead = false
@@ -279,7 +295,7 @@ func (p *pipeline) startsAtOnce() bool {
 }
 
 // validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.
-func (p *pipeline) validate(ctx context.Context) conclusion {
+func (p *pipeline) validate(ctx context.Context) outcome.Conclusion {
 	if p.def != nil {
 		return p.parse(ctx)
 	}
@@ -290,15 +306,15 @@ func (p *pipeline) validate(ctx context.Context) conclusion {
 			p.l.e.log.Warn("a tool was called that is not there", zap.String("call_id", c.ID), zap.String("why", why))
 		}
 	}
-	return noTool(c.Tool, why)
+	return outcome.NoTool(c.Tool, why)
 }
 
 // stopped returns the outcome of a call that was stopped before its tool started; nil when ctx is not done.
-func (p *pipeline) stopped(ctx context.Context) conclusion {
+func (p *pipeline) stopped(ctx context.Context) outcome.Conclusion {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return stoppedBy(context.Cause(ctx), p.l.begun())
+	return outcome.StoppedBy(context.Cause(ctx), p.l.begun())
 }
 
 // findings is what a pipeline run found out for the record; each of its steps writes it. Writing the record for each thing that

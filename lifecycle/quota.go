@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -233,7 +234,7 @@ func (l *live) noteCut(r *tool.Result) error {
 
 // exhausted stops a call that has met a limit while it runs.
 func (l *live) exhausted(reason, message string) error {
-	cause := &stopCause{call.Failed, tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: message, Aborted: true}}
+	cause := outcome.OverLimit(reason, message)
 	l.stop(cause)
 	return cause
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -111,9 +112,9 @@ func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, lat
 		l.recoverOperation(c.Operation())
 	case c.Cancel != nil:
 		found.Cancelled++
-		out := stoppedBy(wished(c.Cancel), call.NotStarted)
+		out := outcome.StoppedBy(outcome.Wished(c.Cancel), call.NotStarted)
 		if l.begun() != call.NotStarted {
-			out.executed, out.after = call.ExecutedUnknown, false
+			out.Executed, out.After = call.ExecutedUnknown, false
 		}
 		if p.stopper() == nil && !e.cfg.Full() {
 			l.finishFound(ctx, p, out)
@@ -274,7 +275,7 @@ func (l *live) awaitCaller(p *pipeline, linger time.Duration) {
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			l.finishFound(context.Background(), p, stoppedBy(wished(wish), l.begun()))
+			l.finishFound(context.Background(), p, outcome.StoppedBy(outcome.Wished(wish), l.begun()))
 			return
 		}
 		if back {
@@ -290,11 +291,11 @@ func (l *live) awaitCaller(p *pipeline, linger time.Duration) {
 			return
 		}
 	}
-	l.finishFound(context.Background(), p, restarted(l.begun()))
+	l.finishFound(context.Background(), p, outcome.Restarted(l.begun()))
 }
 
 // finishFound ends a call that a start found.
-func (l *live) finishFound(ctx context.Context, p *pipeline, out *outcome) {
+func (l *live) finishFound(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	if c := l.record(); began(c) {
 		p.attempt = len(c.Attempts)
 	}

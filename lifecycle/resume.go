@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -36,12 +37,12 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	holds := p.def == nil || p.holds(&s, &d)
 	switch {
 	case d.Action == tool.Cancel:
-		l.settleRun(ctx, p, declined(d.Reason))
+		l.settleRun(ctx, p, outcome.Declined(d.Reason))
 		p.abandoned(&s)
 	case s.Origin == call.OriginDoubt:
 		l.afterDoubt(ctx, p, &d, holds)
 	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
-		l.settleRun(ctx, p, answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
+		l.settleRun(ctx, p, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
 		p.rewritten = true
 		if holds { // else the tool is not what the question was about: it asks again
@@ -79,15 +80,15 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 }
 
 // settleRun ends a resumed call without its tool.
-func (l *live) settleRun(ctx context.Context, p *pipeline, out *outcome) {
+func (l *live) settleRun(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	defer l.release()
 	defer l.e.leave()
-	if ctx.Err() != nil && out.status == call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
-		out = stoppedBy(context.Cause(ctx), l.begun())
+	if ctx.Err() != nil && out.Status == call.Succeeded && !errors.Is(context.Cause(ctx), outcome.Drained) {
+		out = outcome.StoppedBy(context.Cause(ctx), l.begun())
 	}
-	if out.status == call.Succeeded && p.def != nil {
-		if broken := p.checkData(out.result); broken != nil {
-			broken.executed = call.NotStarted
+	if out.Status == call.Succeeded && p.def != nil {
+		if broken := p.checkData(out.Result); broken != nil {
+			broken.Executed = call.NotStarted
 			out = broken
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 
 	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
 // secrets ends a call whose tool requires a secret that it cannot have, before anybody is asked whether it may run. Why it
 // cannot is for the operator.
-func (p *pipeline) secrets(context.Context) conclusion {
+func (p *pipeline) secrets(context.Context) outcome.Conclusion {
 	d := p.def.Descriptor
 	if p.l.e.cfg.Secret == nil {
 		return nil
@@ -20,7 +22,7 @@ func (p *pipeline) secrets(context.Context) conclusion {
 		}
 		p.l.e.log.Warn("a tool requires a secret that it cannot have", zap.String("call_id", p.l.key.ID), zap.String("tool", d.ID),
 			zap.String("namespace", p.l.key.Namespace), zap.String("secret", name), zap.NamedError("why", why))
-		return noSecret(name)
+		return outcome.NoSecret(name)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -83,11 +84,16 @@ func checkTexts(t *tool.Ticket) error {
 }
 
 // suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
-func (l *live) suspend(ctx context.Context, p *pipeline, out *suspended) {
-	executed := or(out.executed, call.NotStarted)
+func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) {
+	executed := or(out.Executed, call.NotStarted)
 	s, err := p.suspension(out)
 	if err != nil {
-		l.finish(ctx, p, p.unaskable(out.origin, err))
+		why := p.forOperators(err.Error())
+		if out.Origin == call.OriginTool {
+			l.finish(ctx, p, outcome.Unaskable(why))
+		} else {
+			l.finish(ctx, p, outcome.HookFailed(out.Origin, why))
+		}
 		return
 	}
 	if refused := p.nobody(s, executed); refused != nil {
@@ -96,11 +102,11 @@ func (l *live) suspend(ctx context.Context, p *pipeline, out *suspended) {
 	}
 	refused := p.unattended(s, executed)
 	if refused == nil {
-		refused = askedTooOften(l.peek(), out.origin, executed)
+		refused = askedTooOften(l.peek(), out.Origin, executed)
 	}
 	if refused == nil {
-		if full := l.e.limits.Questions.Reserve(l.peek(), out.origin); full != "" {
-			refused = tooManyQuestions(full, executed)
+		if full := l.e.limits.Questions.Reserve(l.peek(), out.Origin); full != "" {
+			refused = outcome.TooManyQuestions(full, executed)
 		}
 	}
 	if refused != nil {
@@ -109,24 +115,24 @@ func (l *live) suspend(ctx context.Context, p *pipeline, out *suspended) {
 		return
 	}
 	now := time.Now()
-	documents, events := p.documentChanges(out.commands, nil)
+	documents, events := p.documentChanges(out.Commands, nil)
 	l.slot.take()
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
-		l.finish(ctx, p, stoppedBy(cause, executed))
+		l.finish(ctx, p, outcome.StoppedBy(cause, executed))
 		return
 	}
 	events, kept := l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
-		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.Actions),
 		apply: func(c *call.Call) {
 			p.found.write(c)
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
 			c.Detached = true
-			if out.executed != "" {
-				c.Executed = out.executed
+			if out.Executed != "" {
+				c.Executed = out.Executed
 			}
 			endAttempt(c, p.attempt, now)
 		},
@@ -135,7 +141,7 @@ func (l *live) suspend(ctx context.Context, p *pipeline, out *suspended) {
 	if err != nil {
 		l.e.limits.Questions.Closed(l.peek())
 		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
-		l.unasked(ctx, p, out.origin, err)
+		l.unasked(ctx, p, out.Origin, err)
 		return
 	}
 	l.e.sweeps.asked(s.ExpiresAt)
@@ -155,11 +161,11 @@ func (l *live) siftQuestion(events []call.Event) ([]call.Event, []store.Record) 
 // mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the
 // end of the attempt's time: it has an answer.
 func (p *pipeline) mustEnd(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) && !attemptTimedOut(cause) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, outcome.Drained) && !outcome.AttemptTimedOut(cause) {
 		return cause
 	}
 	if wish := p.l.record().Cancel; wish != nil {
-		return wished(wish)
+		return outcome.Wished(wish)
 	}
 	return nil
 }
@@ -172,16 +178,16 @@ func (l *live) unasked(ctx context.Context, p *pipeline, origin string, err erro
 		l.refuse(ctx, p, err, origin == call.OriginTool)
 		return
 	case origin == call.OriginTool:
-		out = p.cutOff(err)
+		out = outcome.CutOff(p.forOperators(err.Error()))
 	case origin == call.OriginDoubt:
-		out = inDoubt()
+		out = outcome.InDoubt()
 	}
 	l.finish(ctx, p, out)
 }
 
 // suspension builds the stored question.
-func (p *pipeline) suspension(out *suspended) (*call.Suspension, error) {
-	t, c := *out.ticket, p.l.record()
+func (p *pipeline) suspension(out *outcome.Question) (*call.Suspension, error) {
+	t, c := *out.Ticket, p.l.record()
 	p.scrubTicket(&t)
 	if len(t.ResponseSchema) > 0 {
 		if err := p.l.e.cfg.Answers.Compile(t.ResponseSchema); err != nil {
@@ -190,15 +196,15 @@ func (p *pipeline) suspension(out *suspended) (*call.Suspension, error) {
 	}
 	now := p.l.e.store.Now()
 	s := &call.Suspension{
-		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.origin,
+		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.Origin,
 		Action: or(t.Action, actionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
-		RememberOptions: policy.Options(&t, p.in.Assessment, out.origin),
+		RememberOptions: policy.Options(&t, p.in.Assessment, out.Origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
 		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
 	}
-	s.Policy = readable(out.policy[:min(len(out.policy), maxPolicy)])
+	s.Policy = readable(out.Policy[:min(len(out.Policy), maxPolicy)])
 	s.Digest = p.approvalDigest(s, p.effective)
 	return s, nil
 }
@@ -221,7 +227,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 }
 
 // nobody refuses a call whose question nobody could answer.
-func (p *pipeline) nobody(s *call.Suspension, executed call.Executed) *outcome {
+func (p *pipeline) nobody(s *call.Suspension, executed call.Executed) *outcome.Terminal {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil
 	}
@@ -241,5 +247,5 @@ func (p *pipeline) nobody(s *call.Suspension, executed call.Executed) *outcome {
 	if s.Approvers.DistinctFromCaller {
 		who += " other than " + c.Caller.Subject
 	}
-	return noApprover(who, missing, executed)
+	return outcome.NoApprover(who, missing, executed)
 }

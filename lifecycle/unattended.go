@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
 // Actions of questions that no person is asked for an answer. They have effects, here and where people see what waits: so nobody
@@ -34,10 +35,10 @@ func ownAction(action, source string) error {
 
 // unattended ends a call of an UNATTENDED run that has a question for people; nil when it may ask. What a frontend
 // executes, what a crash left in doubt, and what waits for calls of its own are no such questions.
-func (p *pipeline) unattended(s *call.Suspension, executed call.Executed) *outcome {
+func (p *pipeline) unattended(s *call.Suspension, executed call.Executed) *outcome.Terminal {
 	noQuestion := s.Action == actionDoubt || s.Action == actionFrontend || s.Action == actionSubagent
 	if c := p.l.record(); !c.Run.Unattended || noQuestion || p.l.e.cfg.UnattendedWaits != nil && p.l.e.cfg.UnattendedWaits() {
 		return nil
 	}
-	return nobodyThere(s.Message, executed)
+	return outcome.Unattended(s.Message, executed)
 }

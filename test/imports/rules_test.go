@@ -44,6 +44,7 @@ func rows() []row {
 		{folder: "lifecycle/custody", ours: []string{"call"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/outbox", ours: []string{"call", "hook", "store", "tool", "metric"}},
+		{folder: "lifecycle/outcome", ours: []string{"call", "tool"}},
 		{folder: "lifecycle/policy", ours: []string{"call", "lifecycle/view", "store", "tool"}},
 		{folder: "lifecycle/purge", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/view", ours: []string{"call", "store", "tool"}},

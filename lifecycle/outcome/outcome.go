@@ -1,0 +1,447 @@
+// Package outcome says how a call's pipeline run ends: one constructor for each row of the table of outcomes in docs/reference/states.md.
+//
+// A [Conclusion] is one of its variants. [Terminal] ends the call; the others leave it to a person, to work outside of the daemon, or to
+// recovery. A [Stop] is why a call was stopped from outside. The package decides status, error code, reason, how far the tool got, and what
+// the model reads. It stores and logs nothing: the engine does that with what it returns.
+package outcome
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Conclusion is how a pipeline run ends: one of the types below. A step that returns nil lets the call continue.
+type Conclusion interface{ conclusion() }
+
+// A Terminal conclusion ends the call.
+type Terminal struct {
+	Status   call.Status
+	Executed call.Executed
+	Result   *tool.Result
+	After    bool   // After hooks see it
+	Block    string // why a gate blocks the call's run; "": none does
+	Writes
+	Hooked []tool.Command // of After hooks
+}
+
+// A Question suspends the call.
+type Question struct {
+	Ticket   *tool.Ticket
+	Origin   string
+	Policy   string // version of the policy that asks
+	Executed call.Executed
+	Writes
+}
+
+// Continued leaves the call running: its work continues outside of the daemon.
+type Continued struct {
+	Operation *call.Operation
+	Note      string // of the tool
+	Writes
+}
+
+// Unaccepted leaves no trace of the call: the journal did not take its first step. Or the daemon lost the journal, and recovery decides.
+type Unaccepted struct{ Err error }
+
+// Lost leaves the attempt open: the tool did not see how it ended. The call is taken up when its thread is free.
+type Lost struct{}
+
+// Postponed leaves the call as it was: a gate intercepted it, and calls before it run first.
+type Postponed struct{}
+
+func (*Terminal) conclusion()  {}
+func (*Question) conclusion()  {}
+func (*Continued) conclusion() {}
+func (Unaccepted) conclusion() {}
+func (Lost) conclusion()       {}
+func (Postponed) conclusion()  {}
+
+// Writes is what a result of the tool stores beside itself.
+type Writes struct {
+	Commands []tool.Command
+	Actions  []tool.Action
+}
+
+// WritesOf returns what a result stores.
+func WritesOf(r *tool.Result) Writes { return Writes{r.Documents, r.Actions} }
+
+// failure returns the result that carries an error.
+func failure(e *tool.Error) *tool.Result {
+	return &tool.Result{Status: tool.StatusError, Error: e}
+}
+
+// failed returns the outcome of a call that failed.
+func failed(executed call.Executed, e tool.Error) *Terminal {
+	return &Terminal{Status: call.Failed, Executed: executed, After: true, Result: failure(&e)}
+}
+
+// refused returns the outcome of a call that the daemon did not run. The caller did not send what it takes, or may send it again: After hooks
+// do not see it.
+func refused(e tool.Error) *Terminal {
+	e.Aborted = true
+	return &Terminal{Status: call.Failed, Executed: call.NotStarted, Result: failure(&e)}
+}
+
+// notRun returns the outcome of a call that may not run.
+func notRun(e tool.Error) *Terminal {
+	e.Aborted = true
+	return failed(call.NotStarted, e)
+}
+
+// Below are the outcomes in the order of the table in docs/reference/states.md.
+
+// Succeeded is the outcome of a tool that returned SUCCESS. It is a value: the engine has room for it in what it holds for a call anyway.
+func Succeeded(r *tool.Result) Terminal {
+	return Terminal{Status: call.Succeeded, Executed: call.Finished, After: true, Result: r, Writes: WritesOf(r)}
+}
+
+// ReturnedError is the outcome of a tool that returned an ERROR result. shown makes of the text for developers what the caller reads.
+func ReturnedError(r *tool.Result, shown func(string) string) *Terminal {
+	e := tool.Error{Code: tool.ExecutionFailed, Message: cmp.Or(r.Message, "The tool failed without saying why")}
+	if r.Error != nil {
+		e = *r.Error
+		if e.Code != tool.ExecutionFailed && e.Reason == "" {
+			e.Reason = string(e.Code)
+		}
+		if !ownCode(e.Code) {
+			e.Code = tool.ExecutionFailed
+		}
+	}
+	e.DeveloperMessage = shown(e.DeveloperMessage)
+	result := *r
+	result.Error = &e
+	return &Terminal{Status: call.Failed, Executed: call.Finished, After: true, Result: &result, Writes: WritesOf(r)}
+}
+
+// ownCode reports whether an ERROR result keeps its code: limits and upstream failures are met by tools alone.
+func ownCode(c tool.Code) bool { return c == tool.ResourceExhausted || c == tool.Upstream }
+
+// WrongData is the outcome of a tool whose result does not meet its schema.
+func WrongData(r *tool.Result, err error) *Terminal {
+	out := failed(call.Finished, tool.Error{
+		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA", DeveloperMessage: err.Error(),
+		Message: "The tool ran, but its result is not what it promises",
+	})
+	out.Writes = WritesOf(r)
+	return out
+}
+
+// NoResult is the outcome of a tool that returned nothing.
+func NoResult() *Terminal {
+	return failed(call.Finished, tool.Error{Code: tool.Internal, Aborted: true, Message: "The tool ended without a result"})
+}
+
+// ReturnedErr is the outcome of a tool that returned an error: what it wanted to store is dropped.
+func ReturnedErr(err error, shown func(string) string) *Terminal {
+	e := *tool.AsError(err)
+	e.Aborted, e.DeveloperMessage = true, shown(e.DeveloperMessage)
+	out := failed(call.Finished, e)
+	switch {
+	case errors.Is(err, tool.ErrNotRun):
+		out.Executed = call.NotStarted // of this attempt; the engine knows the earlier ones
+	case e.Code == tool.Cancelled || errors.Is(err, context.Canceled):
+		out.Result.Error.Code, out.Status = tool.Cancelled, call.Cancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		out.Result.Error.Code = tool.Timeout
+	case e.Code == tool.Sandbox:
+		out.Executed = call.NotStarted
+	}
+	return out
+}
+
+// Panicked is the outcome of a call when our code, a tool or a hook panicked. The log has the rest under the id.
+func Panicked(id string, executed call.Executed) *Terminal {
+	return failed(executed, tool.Error{Code: tool.Internal, Aborted: true, Message: "The tool failed internally (" + id + ")."})
+}
+
+// Unaskable is the outcome of a call whose tool asked what nobody could answer.
+func Unaskable(why string) *Terminal {
+	return failed(call.Finished, tool.Error{
+		Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: why,
+	})
+}
+
+// Unfollowable is the outcome of a call whose tool started an operation that toold cannot follow.
+func Unfollowable(why string) *Terminal {
+	return failed(call.ExecutedUnknown, tool.Error{
+		Code: tool.Internal, Aborted: true, Message: "The tool started something that nobody can follow", DeveloperMessage: why,
+	})
+}
+
+// SetResult is the outcome of a call whose result a gate set.
+func SetResult(r *tool.Result) *Terminal {
+	c := *r
+	out := &Terminal{Status: call.Succeeded, Executed: call.NotStarted, After: true, Result: &c}
+	if r.IsError() {
+		out.Status = call.Failed
+	}
+	return out
+}
+
+// Answered is the outcome of a call whose decision is its result.
+func Answered(executed call.Executed, r *tool.Result) *Terminal {
+	return &Terminal{Status: call.Succeeded, Executed: executed, After: true, Result: r}
+}
+
+// BeforeFailed is the outcome of a call when a required Before hook failed.
+func BeforeFailed(name, why string) *Terminal {
+	return notRun(tool.Error{
+		Code: tool.ExecutionFailed, Reason: name, DeveloperMessage: why,
+		Message: fmt.Sprintf("Not run: the hook %q failed", name),
+	})
+}
+
+// NotAdmitted is the outcome of a call that an Admit hook refused.
+func NotAdmitted(name string, refusal *tool.Error, shown func(string) string) *Terminal {
+	e := *refusal
+	e.DeveloperMessage = shown(e.DeveloperMessage)
+	e.Code, e.Retryable, e.Reason = tool.ResourceExhausted, true, cmp.Or(e.Reason, name)
+	return notRun(e)
+}
+
+// CircuitOpen is the outcome of a call whose source failed several times in a row.
+func CircuitOpen(id string, failures int, wait time.Duration) *Terminal {
+	return notRun(tool.Error{
+		Code: tool.Upstream, Reason: "CIRCUIT_OPEN", Retryable: true, RetryAfter: wait,
+		Message: fmt.Sprintf("Not run: what %s reaches has failed %d times in a row. It is tried again in %v; use another tool, or come back then.",
+			id, failures, wait.Round(100*time.Millisecond)),
+	})
+}
+
+// ThreadFull is the outcome of a call that would have to wait in a thread where too many wait.
+func ThreadFull() *Terminal {
+	return notRun(tool.Error{
+		Code: tool.ResourceExhausted, Reason: "QUEUE_FULL", Retryable: true,
+		Message: "Not run: too many calls of this thread are waiting",
+	})
+}
+
+// TooManyQuestions is the outcome of a call that has a question where too many are open.
+func TooManyQuestions(full string, executed call.Executed) *Terminal {
+	return failed(executed, tool.Error{
+		Code: tool.ResourceExhausted, Reason: "TOO_MANY_QUESTIONS", Aborted: true, Retryable: true,
+		Message: "Not asked: " + full + " wait for an answer already, as many as may. Try again when some of them are answered.",
+	})
+}
+
+// TooManyRounds is the outcome of a call that has asked as much as its record may hold.
+func TooManyRounds(why string, executed call.Executed) *Terminal {
+	return failed(executed, tool.Error{
+		Code: tool.ResourceExhausted, Reason: "TOO_MANY_ROUNDS", Aborted: true, Message: "Not asked: the call has asked " + why,
+	})
+}
+
+// Unattended is the outcome of a call that has a question in an UNATTENDED run.
+func Unattended(message string, executed call.Executed) *Terminal {
+	text := "Refused: it has a question, and nobody is there to answer"
+	if message != "" {
+		text += ": " + message
+	}
+	return failed(executed, tool.Error{Code: tool.Denied, Reason: "UNATTENDED", Aborted: true, Message: text})
+}
+
+// NoApprover is the outcome of a call that nobody else can approve.
+func NoApprover(who, missing string, executed call.Executed) *Terminal {
+	return failed(executed, tool.Error{
+		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and " + missing,
+	})
+}
+
+// Blocked is the outcome of a call that a gate blocks.
+func Blocked(reason string) *Terminal {
+	reason = cmp.Or(reason, "no reason given")
+	out := notRun(tool.Error{Code: tool.Denied, Reason: "BLOCKED", TerminateRun: true, Message: "Blocked: " + reason})
+	out.Block = reason
+	return out
+}
+
+// HookFailed is the outcome of a call that a failing hook refuses. The model reads the hook's name, the operator the rest.
+func HookFailed(name, why string) *Terminal {
+	return notRun(tool.Error{
+		Code: tool.Denied, Reason: "HOOK_FAILED", DeveloperMessage: why,
+		Message: fmt.Sprintf("Refused: the hook %q failed", name),
+	})
+}
+
+// Declined is the outcome of a call whose question was declined.
+func Declined(reason string) *Terminal {
+	message := "Declined"
+	if reason != "" {
+		message += ": " + reason
+	}
+	return cancelledBy(tool.Error{Code: tool.Cancelled, Reason: "DECLINED", Message: message})
+}
+
+// Expired is the outcome of a call whose question expired.
+func Expired(after time.Duration) *Terminal {
+	return cancelledBy(tool.Error{Code: tool.Expired, Message: "No answer within " + after.Round(time.Second).String()})
+}
+
+func cancelledBy(e tool.Error) *Terminal {
+	return &Terminal{Status: call.Cancelled, Executed: call.NotStarted, After: true, Result: failure(&e)}
+}
+
+// QueueTimeout is the outcome of a call that waited too long for its turn.
+func QueueTimeout(limit time.Duration) *Terminal {
+	return notRun(tool.Error{
+		Code: tool.Timeout, Reason: "QUEUE", Retryable: true, Message: fmt.Sprintf("Timed out after %v in the queue; it was not run", limit),
+	})
+}
+
+// OperationTimeout is the outcome of a call whose operation did not end in time.
+func OperationTimeout() *Terminal {
+	return failed(call.ExecutedUnknown, tool.Error{
+		Code: tool.Timeout, Reason: "OPERATION", Aborted: true, Message: "Timed out: what the tool started did not end in time",
+	})
+}
+
+// Invalid is the outcome of a call with wrong arguments; hook names the hook that made them so.
+func Invalid(err error, hook string) *Terminal {
+	e := *tool.AsError(err)
+	if hook != "" {
+		e.Code, e.Reason = tool.InvalidArguments, "REWRITE"
+		e.Message = fmt.Sprintf("The hook %q changed the arguments to something invalid: %s", hook, e.Message)
+	}
+	return refused(e)
+}
+
+// NoTool is the outcome of a call of a tool that does not exist for its caller. why is for the operator.
+func NoTool(id, why string) *Terminal {
+	return refused(tool.Error{
+		Code: tool.NotFound, DeveloperMessage: why, Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", id),
+	})
+}
+
+// Interrupted is the outcome of a call that was not run because of another call of its batch.
+func Interrupted(why string) *Terminal {
+	return refused(tool.Error{Code: tool.Interrupted, Reason: call.ReasonBatch, Message: why})
+}
+
+// NotStored is the outcome of a call that did not run because the journal did not take its intent.
+func NotStored(why string) *Terminal {
+	return refused(tool.Error{
+		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, DeveloperMessage: why,
+	})
+}
+
+// Restarted is the outcome of a call that a start found and nobody waits for.
+func Restarted(executed call.Executed) *Terminal {
+	out := refused(tool.Error{Code: tool.Interrupted, Reason: "RESTART", Message: "Not run", Retryable: true})
+	if out.Executed = executed; executed != call.NotStarted {
+		out.Result.Error.Message = "It is not known whether this ran"
+	}
+	return out
+}
+
+// CutOff is the outcome of a call whose tool ran up to a question that the journal did not take: the call did run.
+func CutOff(why string) *Terminal {
+	return failed(call.Started, tool.Error{
+		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: why,
+	})
+}
+
+// InDoubt is the outcome of a call of which nobody knows whether it ran.
+func InDoubt() *Terminal {
+	out := refused(tool.Error{Code: tool.InDoubt, Message: "It is not known whether this ran"})
+	out.Executed = call.ExecutedUnknown
+	return out
+}
+
+// ResultNotStored is the outcome of a call whose own outcome the journal refused for its content.
+func ResultNotStored(of *Terminal) *Terminal {
+	out := refused(tool.Error{Code: tool.Internal, Reason: "RESULT_NOT_STORED", Message: "The tool ended, but its result could not be stored"})
+	if out.Executed = of.Executed; of.Status == call.Cancelled {
+		out.Status = of.Status
+	}
+	return out
+}
+
+// NotIsolated is the outcome of a call whose tool requires a fact of isolation that does not hold.
+func NotIsolated(fact string) *Terminal {
+	return notRun(tool.Error{
+		Code: tool.Sandbox, Reason: fact,
+		Message: fmt.Sprintf("Not run: the tool requires isolation and this machine does not give %s", fact),
+	})
+}
+
+// NoSecret is the outcome of a call whose tool cannot have a secret that it requires.
+func NoSecret(name string) *Terminal {
+	return notRun(tool.Error{
+		Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: fmt.Sprintf("Not run: secret %s is not available to this tool", name),
+	})
+}
+
+// A Stop is why a call was stopped from outside. [context.Cause] returns it to the tool.
+type Stop struct {
+	Status call.Status
+	Err    tool.Error
+}
+
+func (c *Stop) Error() string { return c.Err.Message }
+
+// Unwrap lets tools see the kind.
+func (c *Stop) Unwrap() error { return &c.Err }
+
+func cancelled(reason string) *Stop {
+	message := "Cancelled by user"
+	if reason != "" {
+		message += ": " + reason
+	}
+	return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
+}
+
+// Wished is the cause of a stored request to end a call.
+func Wished(r *call.CancelRequest) *Stop {
+	if r.Cause == call.CauseSuperseded {
+		return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: call.CauseSuperseded, Message: "Superseded by a new turn"}}
+	}
+	return cancelled(r.Reason)
+}
+
+var (
+	// CallerGone ends a call when its last watcher left.
+	CallerGone = &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: nobody was watching any more"}}
+	// Drained ends what runs when the drain period is over; what has not started was not run.
+	Drained = &Stop{call.Cancelled, tool.Error{Code: tool.Interrupted, Reason: "DRAIN", Message: "Stopped before it finished"}}
+)
+
+// AttemptTimeout stops an attempt that used up its time.
+func AttemptTimeout(d time.Duration) *Stop {
+	return &Stop{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: "Timed out after " + d.String()}}
+}
+
+// AttemptTimedOut reports whether a cause is the end of an attempt's time.
+func AttemptTimedOut(cause error) bool {
+	stop, ok := errors.AsType[*Stop](cause)
+	return ok && stop.Err.Code == tool.Timeout
+}
+
+// OverLimit stops a call that met a limit while it ran.
+func OverLimit(reason, message string) *Stop {
+	return &Stop{call.Failed, tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: message, Aborted: true}}
+}
+
+// StoppedBy is the outcome of a call that was stopped: cancelled, superseded, out of time, over a limit, or by a drain.
+func StoppedBy(cause error, executed call.Executed) *Terminal {
+	var stop *Stop
+	if !errors.As(cause, &stop) {
+		stop = cancelled("")
+	}
+	if executed == call.NotStarted && (stop == Drained || stop == CallerGone) {
+		return refused(tool.Error{Code: tool.Interrupted, Reason: stop.Err.Reason, Message: "Not run", Retryable: true})
+	}
+	e := stop.Err
+	if executed == call.ExecutedUnknown {
+		e.Message += unseenEnd
+	}
+	return &Terminal{Status: stop.Status, Executed: executed, After: true, Result: failure(&e)}
+}
+
+// unseenEnd ends the message of a stopped call whose end nobody observed.
+const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"
