@@ -42,7 +42,7 @@ func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.Rememb
 
 // Remember returns the rule that a decision asks to keep; nil when it asks for none. The decision gets the time at which the rule
 // expires.
-func (in *Policies) Remember(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (*call.Rule, error) {
+func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal, d *tool.Decision) (*call.Rule, error) {
 	m := d.Remember
 	if m == nil {
 		return nil, nil
@@ -59,14 +59,14 @@ func (in *Policies) Remember(c *call.Call, s *call.Suspension, p tool.Principal,
 	if i < 0 {
 		return nil, call.InvalidField("decision.remember.option", "is not one of the ticket's remember_options")
 	}
-	if err := mayRemember(c, p, m.Scope); err != nil {
+	if err := mayRemember(c, by, m.Scope); err != nil {
 		return nil, err
 	}
 	until, err := rememberedUntil(m.Until, d.Time)
 	if err != nil {
 		return nil, err
 	}
-	if len(in.all(c.Namespace)) >= maxRules {
+	if len(p.all(c.Namespace)) >= maxRules {
 		return nil, call.Refuse(call.ResourceExhausted, "RULES_FULL", "%d answers are kept here already; RevokeRule makes room", maxRules)
 	}
 	kept := *m
@@ -75,7 +75,7 @@ func (in *Policies) Remember(c *call.Call, s *call.Suspension, p tool.Principal,
 	return &call.Rule{
 		ID: "r-" + rand.Text(), Namespace: c.Namespace, Gate: s.Origin, Option: m.Option, Title: s.RememberOptions[i].Title, Tool: c.Tool, ToolDigest: c.ToolDigest,
 		Principal: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf, Scope: m.Scope, ScopeID: scopeOf(m.Scope, c.Run.ID, c.Run.Thread),
-		By: p, Approvers: askedOf(s), CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
+		By: by, Approvers: askedOf(s), CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
 	}, nil
 }
 
