@@ -1,12 +1,15 @@
 package calllog_test
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/store"
 )
 
 // A model is the log as a watcher and the journal have it: by the texts of its events, each of which is added once.
@@ -19,14 +22,63 @@ type model struct {
 	journal []int64
 	watched []int64
 
-	taken []call.Event // of the write under way; nil: there is none
-	last  int64        // the newest number before it
+	records []string       // the keys of the records that the journal has
+	taken   []call.Event   // of the write under way; nil: there is none
+	beside  []store.Record // written with taken
+	last    int64          // the newest number before it
 }
 
 func (m *model) event() call.Event {
 	m.n++
 	m.added = append(m.added, m.n)
 	return call.Event{Type: call.EventAttemptStarted, Attempt: int(m.n)}
+}
+
+// recordsOf returns a record for each event, named like it.
+func recordsOf(events []call.Event) (records []store.Record) {
+	for _, ev := range events {
+		records = append(records, store.Record{Key: strconv.Itoa(ev.Attempt)})
+	}
+	return records
+}
+
+func (m *model) write() {
+	m.last = m.log.Last()
+	m.taken, m.beside = m.log.Take()
+	m.epochs = m.log.Number(m.taken, m.epochs, 1)
+}
+
+func (m *model) wrote(t *rapid.T) {
+	m.log.Wrote(m.taken[len(m.taken)-1].Sequence)
+	for _, ev := range m.taken {
+		m.journal = append(m.journal, int64(ev.Attempt))
+	}
+	for _, r := range m.beside {
+		m.records = append(m.records, r.Key)
+	}
+	m.publish(t, m.taken)
+	m.taken = nil
+}
+
+// finish writes what is left and checks that nothing was lost.
+func (m *model) finish(t *rapid.T) {
+	if m.taken != nil {
+		m.wrote(t)
+	}
+	if m.log.Unwritten() {
+		m.write()
+		m.wrote(t)
+	}
+	if len(m.journal) != len(m.added) || len(m.watched) != len(m.added) {
+		t.Fatalf("of %d events the journal has %d, a watcher %d", len(m.added), len(m.journal), len(m.watched))
+	}
+	var records []string
+	for _, n := range m.added {
+		records = append(records, strconv.FormatInt(n, 10))
+	}
+	if !slices.Equal(m.records, records) {
+		t.Fatalf("the journal has the records %v, not %v", m.records, records)
+	}
 }
 
 func (m *model) publish(t *rapid.T, events []call.Event) {
@@ -40,6 +92,16 @@ func (m *model) publish(t *rapid.T, events []call.Event) {
 		if ev.Sequence > before {
 			m.watched = append(m.watched, int64(ev.Attempt))
 		}
+	}
+}
+
+// begin begins the log as accepted calls do: with room for more events in the same memory.
+func (m *model) begin(t *rapid.T) {
+	events := append(make([]call.Event, 0, calllog.Few), m.event())
+	m.log.Begin(events, recordsOf(events), m.behind)
+	if m.behind {
+		m.epochs = m.log.Number(events, m.epochs, 1)
+		m.publish(t, events)
 	}
 }
 
@@ -58,6 +120,9 @@ func TestLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{behind: rapid.Bool().Draw(t, "behind")}
 		published := map[int64]int64{}
+		if rapid.Bool().Draw(t, "begin") {
+			m.begin(t)
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				events := make([]call.Event, 0, 3)
@@ -67,7 +132,7 @@ func TestLog(t *testing.T) {
 				if m.behind {
 					m.epochs = m.log.Number(events, m.epochs, 1)
 				}
-				m.log.Add(events, nil)
+				m.log.Add(events, recordsOf(events))
 				if m.behind {
 					m.publish(t, events)
 				}
@@ -76,26 +141,19 @@ func TestLog(t *testing.T) {
 				if m.taken != nil || !m.log.Unwritten() {
 					t.Skip("nothing to write")
 				}
-				m.last = m.log.Last()
-				m.taken, _ = m.log.Take()
-				m.epochs = m.log.Number(m.taken, m.epochs, 1)
+				m.write()
 			},
 			"wrote": func(t *rapid.T) {
 				if m.taken == nil {
 					t.Skip("no write")
 				}
-				m.log.Wrote(m.taken[len(m.taken)-1].Sequence)
-				for _, ev := range m.taken {
-					m.journal = append(m.journal, int64(ev.Attempt))
-				}
-				m.publish(t, m.taken)
-				m.taken = nil
+				m.wrote(t)
 			},
 			"failed": func(t *rapid.T) {
 				if m.taken == nil {
 					t.Skip("no write")
 				}
-				m.log.Failed(m.taken, nil, m.last)
+				m.log.Failed(m.taken, m.beside, m.last)
 				m.taken = nil
 			},
 			"": func(t *rapid.T) {
@@ -119,6 +177,7 @@ func TestLog(t *testing.T) {
 				}
 			},
 		})
+		m.finish(t)
 	})
 }
 
