@@ -16,7 +16,7 @@ func (e *Engine) artifact(ctx context.Context, p tool.Principal, id, name string
 	if err != nil {
 		return nil, err
 	}
-	return calllog.OpenArtifact(e.spool, c, name)
+	return calllog.OpenArtifact(e.output.Spool, c, name)
 }
 
 // ReadArtifact returns a range of what a call printed or saved: name is a stream or an artifact of its result.
@@ -68,7 +68,7 @@ func (e *Engine) OpenArtifact(ctx context.Context, reader *tool.Call, id, name s
 	if c.Namespace != reader.Namespace || !view.Owns(reader.Caller, c) || c.OnBehalfOf != reader.OnBehalfOf || !related(c.Run, reader.Run) {
 		return nil, unknown
 	}
-	a, err := calllog.OpenArtifact(e.spool, c, name)
+	a, err := calllog.OpenArtifact(e.output.Spool, c, name)
 	if err != nil {
 		return nil, err
 	}

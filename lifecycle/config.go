@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
@@ -120,14 +121,14 @@ type Config struct {
 
 // An Engine carries calls through their life. All methods are called concurrently.
 type Engine struct {
-	cfg   Config
-	store store.Store
-	spool store.Spool // of store, which makes one each time that it is asked
-	log   *zap.Logger
-	epoch int64
-	hooks atomic.Pointer[hookSet] // of new pipelines
-	held  *custody.Custody
-	hold  hold
+	cfg    Config
+	store  store.Store
+	output calllog.OutputConfig // its spool is that of store, which makes one each time that it is asked
+	log    *zap.Logger
+	epoch  int64
+	hooks  atomic.Pointer[hookSet] // of new pipelines
+	held   *custody.Custody
+	hold   hold
 
 	policies  *policy.Service
 	records   *view.Records
@@ -197,7 +198,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	id := cfg.Store.Identity()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
+		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
 		limits: limit.New(cfg.Config),
 		path:   newPath(), groupPath: newGroupPath(),
 		lives:   map[call.Key]*live{},
@@ -207,6 +208,7 @@ func New(cfg Config) (*Engine, error) {
 		meters:  newMeters(),
 		sweeps:  sweeps{wake: make(chan struct{}, 1)},
 	}
+	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
 	e.hooks.Store(hooks)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
 	e.hold.begin(cfg.Store)
@@ -325,7 +327,7 @@ func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage
 // MeasureStorage measures the storage usage of each namespace, when it is limited: after the start, and after calls were trimmed or purged.
 // It reads every record.
 func (e *Engine) MeasureStorage(ctx context.Context) error {
-	return e.limits.Storage.Measure(ctx, e.store, e.spool)
+	return e.limits.Storage.Measure(ctx, e.store, e.output.Spool)
 }
 
 // refused returns what a client learns of an error of the store. A fatal one stops the daemon.

@@ -14,7 +14,7 @@ func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, 
 	ctx = context.WithoutCancel(ctx)
 	l, err := e.acquire(ctx, key)
 	if errors.Is(err, store.ErrTrimmed) {
-		return false, e.spool.Remove(key)
+		return false, e.output.Spool.Remove(key)
 	}
 	if err != nil {
 		return false, err
@@ -37,7 +37,7 @@ func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, 
 		}
 		l.purged(left)
 	}
-	return c.Purge == nil, e.spool.Remove(key)
+	return c.Purge == nil, e.output.Spool.Remove(key)
 }
 
 // purged forgets what memory has of a call whose content is gone.

@@ -80,7 +80,7 @@ func (l *live) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Even
 	if len(p.letGo) > 0 {
 		events = append(p.letGo, events...)
 	}
-	if err := errors.Join(p.shorten(result), l.noteCut(result)); err != nil {
+	if err := errors.Join(p.shorten(result), l.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
 	}

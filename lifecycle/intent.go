@@ -25,7 +25,7 @@ func (p *pipeline) startsUnwritten() bool {
 // to be written first becomes SYNC here.
 func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
-	p.l.printed.cut.Store(nil)
+	p.l.output.Cut(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	write := p.l.commit
 	if p.startsUnwritten() {

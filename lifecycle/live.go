@@ -30,7 +30,7 @@ type live struct {
 	order    sync.Mutex
 	filters  *calllog.Filters // nil: not made yet
 	accepted *call.Accepted   // what the first event says; nil when the log has begun
-	printed  quota
+	output   calllog.Output
 	beside   atomic.Bool // other calls of its batch run beside it, whatever they do
 
 	refs   int    // guarded by Engine.mu
@@ -90,7 +90,7 @@ func (e *Engine) reference(key call.Key) (l *live, fill bool) {
 	defer e.mu.Unlock()
 	l = e.lives[key]
 	if l == nil {
-		l = &live{e: e, key: key}
+		l = &live{e: e, key: key, output: calllog.Output{Config: &e.output, Key: key}}
 		e.lives[key] = l
 		fill = true
 	}

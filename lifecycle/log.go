@@ -3,14 +3,15 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 // flushPause is how long what the journal refused is kept before it is tried again.
@@ -218,52 +219,44 @@ func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, e
 		}
 	}
 	events, records := l.filters.Change(events)
-	events, err := l.spool(events)
-	return events, append(records, l.filters.Observe(events)...), err
+	var err error
+	if calllog.Counts(events) {
+		events, err = l.output.Keep(events, l.peek())
+	}
+	return events, append(records, l.filters.Observe(events)...), l.exhausted(err)
 }
 
-// spool appends the bytes of output events and says in the events where they are; what else the tool reports it counts. The
-// caller has l.order, so offsets have the order of the events.
-func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
-	if !reported(events) {
-		return events, nil
+// exhausted stops the call when err says that it has reached a limit, and returns err.
+func (l *live) exhausted(err error) error {
+	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {
+		l.stop(&outcome.Stop{Status: call.Failed, Err: e.Err})
 	}
-	kept = events[:0:len(events)]
-	for _, ev := range events {
-		if full := l.takeReport(&ev); full != nil {
-			err = fmt.Errorf("a report of the tool: %w", full)
-			continue
-		}
-		if ev.Output != nil {
-			offset, appendErr := l.print(ev.Output.Stream, ev.Output.Bytes)
-			if told, cut := l.cut(appendErr, &ev); told {
-				kept = append(kept, ev)
-				continue
-			} else if cut {
-				continue
-			}
-			if appendErr != nil {
-				err = fmt.Errorf("output of %s: %w", ev.Output.Stream, appendErr)
-				continue
-			}
-			o := *ev.Output
-			o.Offset, o.Length = offset, len(o.Bytes)
-			ev.Output = &o
-		}
-		kept = append(kept, ev)
-	}
-	return kept, err
+	return err
 }
 
-// reported reports whether there is something among the events that counts in the call's quota.
-func reported(events []call.Event) bool {
-	for i := range events {
-		if events[i].Output != nil || events[i].Progress != nil || events[i].Activity != nil {
-			return true
-		}
-	}
-	return false
+// takeCheckpoint counts a checkpoint of n bytes, or stops the call.
+func (l *live) takeCheckpoint(n int) error {
+	l.order.Lock()
+	defer l.order.Unlock()
+	return l.exhausted(l.output.TakeCheckpoint(n, len(l.peek().Checkpoint)))
 }
+
+// takeCommand counts a document command of the tool and reports whether the quota has room for it.
+func (l *live) takeCommand(c *tool.Command) bool {
+	l.order.Lock()
+	defer l.order.Unlock()
+	return l.output.TakeCommand(c)
+}
+
+// saveOwn stores an artifact of the tool, or stops the call.
+func (l *live) saveOwn(name string, b []byte) (string, error) {
+	l.order.Lock()
+	defer l.order.Unlock()
+	name, err := l.output.Save(name, b, l.thread())
+	return name, l.exhausted(err)
+}
+
+func (l *live) thread() string { return l.peek().Run.Thread }
 
 // siftStep is sift for a step: output that could not be kept does not stop it.
 func (l *live) siftStep(events []call.Event) ([]call.Event, []store.Record) {

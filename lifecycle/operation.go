@@ -147,7 +147,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	err = l.unstored(ctx)
 	l.endPipeline(ctx)
 	l.followed(ctx, rounds)
-	l.e.spool.Release(l.key)
+	l.e.output.Spool.Release(l.key)
 	if next.operation != nil {
 		if next.failed {
 			failures++

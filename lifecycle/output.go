@@ -237,9 +237,9 @@ func (p *pipeline) cutMessage(r *tool.Result, most int, whole string) error {
 // keep saves what a result cuts and returns the handle to read it by; "" when there is no room for it.
 func (p *pipeline) keep(r *tool.Result, name, mimeType, text string) (string, error) {
 	r.Truncated = true
-	name, err := p.l.saveArtifact(name, []byte(text))
+	name, err := p.l.output.Store(name, []byte(text), p.l.thread())
 	if full, is := errors.AsType[*store.QuotaError](err); is {
-		p.l.printed.cut.Store(full)
+		p.l.output.Cut(full)
 		return "", nil
 	}
 	if err != nil {
@@ -247,42 +247,6 @@ func (p *pipeline) keep(r *tool.Result, name, mimeType, text string) (string, er
 	}
 	r.Artifacts = append(r.Artifacts, tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(text))})
 	return tool.ArtifactHandle(p.l.key.ID, name), nil
-}
-
-// saveOwn stores what a tool saves, within the quotas: half of it would be of no use, so that the tool hears of it. What the
-// engine keeps beside it is bounded as a result is.
-func (l *live) saveOwn(name string, b []byte) (string, error) {
-	l.order.Lock()
-	defer l.order.Unlock()
-	if err := l.spend(name, len(b)); err != nil {
-		return "", err
-	}
-	if err := l.roomFor(len(b)); err != nil {
-		return "", err
-	}
-	name, err := l.saveArtifact(name, b)
-	if full, is := errors.AsType[*store.QuotaError](err); is {
-		return "", &tool.Error{Code: tool.ResourceExhausted, Reason: cutReason(full), Message: fmt.Sprintf("%d bytes cannot be saved: %v", len(b), full)}
-	}
-	return name, l.unlessFull(err)
-}
-
-// saveArtifact stores bytes under a name of their own: what an earlier attempt saved, or printed, stays as it is.
-func (l *live) saveArtifact(name string, b []byte) (string, error) {
-	spool := l.e.spool
-	unique := name
-	for n := 2; ; n++ {
-		_, err := spool.Size(l.key, unique)
-		if errors.Is(err, store.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return "", err
-		}
-		unique = fmt.Sprintf("%s-%d", name, n)
-	}
-	_, err := spool.Append(l.key, l.thread(), unique, b)
-	return unique, err
 }
 
 // ends returns the first and the last part of a text, together at most size bytes, cut between characters.

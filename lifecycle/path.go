@@ -158,7 +158,7 @@ func (l *live) conclude(ctx context.Context, p *pipeline, out outcome.Conclusion
 	}
 	l.endPipeline(ctx)
 	l.followed(ctx, rounds)
-	l.e.spool.Release(l.key)
+	l.e.output.Spool.Release(l.key)
 }
 
 // carryOut stores a conclusion.

@@ -369,7 +369,7 @@ func (e *Engine) hydrate(key call.Key, events []call.Event) ([]call.Event, error
 			break
 		}
 		b := make([]byte, o.Length)
-		n, err := e.spool.ReadAt(key, o.Stream, b, o.Offset)
+		n, err := e.output.Spool.ReadAt(key, o.Stream, b, o.Offset)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
