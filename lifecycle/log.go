@@ -229,7 +229,7 @@ func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, e
 // exhausted stops the call when err says that it has reached a limit, and returns err.
 func (l *live) exhausted(err error) error {
 	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {
-		l.stop(&outcome.Stop{Status: call.Failed, Err: e.Err})
+		l.stop(outcome.OverLimit(e.Err.Reason, e.Err.Message))
 	}
 	return err
 }

@@ -31,7 +31,7 @@ type Namespaces interface {
 
 // Output is what one call prints, saves and reports, counted against its quotas. Earlier attempts count: their output is still stored.
 //
-// It has no lock. Its owner calls it with the lock held that orders the events of the call.
+// It has no lock. Its owner calls it with the lock held that orders the events of the call, but for Store, Cut and NoteCut, which need none.
 type Output struct {
 	Config *OutputConfig
 	Key    call.Key
@@ -53,17 +53,27 @@ func (e *ExhaustedError) Error() string { return e.Err.Message }
 // Unwrap returns the error that the call ends with.
 func (e *ExhaustedError) Unwrap() error { return &e.Err }
 
+func isExhausted(err error) bool {
+	_, is := errors.AsType[*ExhaustedError](err)
+	return is
+}
+
 func exhausted(reason, format string, args ...any) error {
 	return &ExhaustedError{tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: fmt.Sprintf(format, args...), Aborted: true}}
 }
 
 // Keep stores the bytes of output events and writes into the events where they are. Progress and activities are only counted. It returns the events
-// without those that were not stored; the error says why the last of these was not.
+// without those that were not stored; the error says why the first of these was not.
 func (o *Output) Keep(events []call.Event, c *call.Call) (kept []call.Event, err error) {
 	kept = events[:0:len(events)]
+	failed := func(what string, cause error) {
+		if err == nil || !isExhausted(err) && isExhausted(cause) { // which has precedence: the call has to be stopped
+			err = fmt.Errorf("%s: %w", what, cause)
+		}
+	}
 	for _, ev := range events {
 		if full := o.takeReport(&ev, c); full != nil {
-			err = fmt.Errorf("a report of the tool: %w", full)
+			failed("a report of the tool", full)
 			continue
 		}
 		if ev.Output != nil {
@@ -75,7 +85,7 @@ func (o *Output) Keep(events []call.Event, c *call.Call) (kept []call.Event, err
 				continue
 			}
 			if appendErr != nil {
-				err = fmt.Errorf("output of %s: %w", ev.Output.Stream, appendErr)
+				failed("output of "+ev.Output.Stream, appendErr)
 				continue
 			}
 			stored := *ev.Output
