@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -22,9 +23,14 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	if err != nil {
 		return outcome.Invalid(err, "")
 	}
-	p.effective = args
+	p.freeze(args)
 	p.makeInput()
 	return nil
+}
+
+// freeze makes the basis of this run with these arguments.
+func (p *pipeline) freeze(args tool.Arguments) {
+	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
 }
 
 // valid asks the schema, then the tool, which has the deadline of a hook: whoever wants to end the call waits for this.
@@ -84,14 +90,14 @@ func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 				return outcome.Invalid(err, entry.Name)
 			}
 			names = append(names, entry.Name)
-			p.effective = args
+			p.freeze(args)
 			next := *p.in
 			next.Arguments = args
 			p.in = &next
 		}
 	}
 	if !p.rewritten {
-		p.found.rewritten, p.found.effective, p.found.rewriters = true, p.effective.Text(), names
+		p.found.rewritten, p.found.effective, p.found.rewriters = true, p.basis.Arguments.Text(), names
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (p *pipeline) makeInput() {
 		p.in = newInput(c, p.def)
 	}
 	p.in.Epoch = p.l.e.epoch
-	p.in.Arguments, p.in.Documents = p.effective, p.documents
+	p.in.Arguments, p.in.Documents = p.basis.Arguments, p.documents
 }
 
 // newInput builds what is known of a call before its arguments were looked at.
@@ -46,12 +46,13 @@ func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 		in := *p.in
 		p.in = &in
 	}
-	p.in.Assessment = assessment(p.def, p.effective)
+	p.in.Assessment = assessment(p.def, p.basis.Arguments)
 	p.in.Description = p.describe(ctx)
+	p.basis.Unwritten = p.fresh && p.in.Assessment.Mutability == tool.ReadOnly
 	f, c := &p.found, p.l.peek()
 	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
 	if !p.fresh { // it waited: the tool and the machine may have changed
-		f.digest, f.isolation = p.def.Digest, p.l.e.isolationOf(p.def.Descriptor)
+		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.isolationOf(p.def.Descriptor)
 	}
 	p.accept()
 	return nil
@@ -81,7 +82,7 @@ func (p *pipeline) describe(ctx context.Context) tool.Description {
 			return t.Describe(ctx, p.call(nil))
 		})
 		if err != nil {
-			d = tool.Description{Degraded: true, Preview: []tool.Content{{Type: tool.ContentText, Text: p.effective.Text()}}}
+			d = tool.Description{Degraded: true, Preview: []tool.Content{{Type: tool.ContentText, Text: p.basis.Arguments.Text()}}}
 		}
 	}
 	readableDescription(&d)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -313,20 +314,15 @@ func (e *Engine) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *
 	if err != nil {
 		return out, err
 	}
+	basis := gating.NewBasis(def.Digest, def.Descriptor, args)
 	switch {
-	case !stillAsked(c, def, s): // the ticket's digest, which does not hold: the call asks again
+	case !basis.Shown(c, s, def.Descriptor.MaxArguments): // the ticket's digest, which does not hold: the call asks again
 	case s.ResumeMode == tool.PassDecisionToTool && s.Approvers == nil:
 		out.AppliesTo = ""
 	default:
-		out.AppliesTo = approvalDigest(c, def, s, args)
+		out.AppliesTo = basis.Digest(c, s)
 	}
 	return out, nil
-}
-
-// stillAsked reports whether the tool and its required isolation are still those that the ticket showed.
-func stillAsked(c *call.Call, def *Definition, s *call.Suspension) bool {
-	shown, err := call.Parse(s.Pending.Arguments).Arguments(def.Descriptor.MaxArguments)
-	return err == nil && s.Digest == approvalDigest(c, def, s, shown)
 }
 
 // editedArguments checks arguments that a decision brings: what breaks the schema leaves the question open.
@@ -387,7 +383,7 @@ func (e *Engine) checkAnswer(s *call.Suspension, result string) error {
 // takesNoResult reports whether a ticket asks for yes or no alone. Gates do not read a result without a schema, so a no
 // inside it would count as a yes; a tool reads what it asked for.
 func takesNoResult(s *call.Suspension) bool {
-	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == actionApproval)
+	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == gating.ActionApproval)
 }
 
 // lostDecision says why the journal did not take a decision.

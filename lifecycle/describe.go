@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
@@ -45,13 +46,13 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		return out, nil
 	}
 	a := pipe.askGates(ctx)
-	out.Valid, out.Effective = true, pipe.effective.Text()
+	out.Valid, out.Effective = true, pipe.basis.Arguments.Text()
 	out.Assessment, out.Description = pipe.in.Assessment, pipe.in.Description
-	out.Verdicts, out.Outcome, out.Reason = a.verdicts, shownKind(a.verdict), reasonOf(a.verdict)
-	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
+	out.Verdicts, out.Outcome, out.Reason = a.All, gating.ShownKind(a.Verdict), gating.Reason(a.Verdict)
+	if a.failed != nil && a.Verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.Result.Error.Message
 	}
-	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.approvers(a.verdict.Ticket().Approvers))) {
+	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.approvers(a.Verdict.Ticket().Approvers))) {
 		out.Description = view.Bare(out.Description)
 	}
 	return out, nil

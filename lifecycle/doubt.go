@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -109,7 +110,7 @@ func (l *live) undecided(ctx context.Context, p *pipeline) {
 // doubtTicket is the question what became of an attempt. It is for whom a call of the tier CONFIRM would ask.
 func doubtTicket(title string) *tool.Ticket {
 	return &tool.Ticket{
-		Action:         actionDoubt,
+		Action:         gating.ActionDoubt,
 		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
 		Approvers:      &tool.Approvers{},
 		ResponseSchema: json.RawMessage(doubtSchema),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -164,9 +165,9 @@ func (p *pipeline) asks(r *tool.Result) outcome.Conclusion {
 		t = *r.Suspension
 	}
 	t.Action = or(t.Action, "tool:"+p.def.Descriptor.ID)
-	err := checkTicket(t, true)
+	err := gating.CheckTicket(t, true)
 	if err == nil {
-		err = ownAction(t.Action, p.def.Descriptor.Source)
+		err = gating.CheckAction(t.Action, p.def.Descriptor.Source)
 	}
 	if err != nil {
 		return outcome.Unaskable(p.forOperators(err.Error()))
@@ -181,7 +182,7 @@ func (p *pipeline) call(r tool.Reporter) *tool.Call {
 	c := p.l.c
 	return &tool.Call{
 		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Assessment.Mutability == tool.ReadOnly,
-		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.effective, Documents: p.documents,
+		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.basis.Arguments, Documents: p.documents,
 		Resume: p.resume, Checkpoint: c.Checkpoint, Reporter: r,
 	}
 }

@@ -230,7 +230,8 @@ func (l *live) lookupPipeline() *pipeline {
 	p.arguments = call.Parse(c.Effective)
 	if def, ok := l.e.lookup(c); ok {
 		p.def = def
-		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+		p.freeze(args)
 		p.makeInput()
 		in := *p.in
 		in.Assessment, in.Description = c.Assessment, c.Description

@@ -2,33 +2,27 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
 
-// strength orders verdicts: Block beats Suspend beats SetResult beats Allow.
-var strength = map[hook.VerdictKind]int{hook.KindAllow: 0, hook.KindSetResult: 1, hook.KindSuspend: 2, hook.KindBlock: 3}
-
-// asked is the answer of all gates.
+// asked is what all gates of a call said.
 type asked struct {
-	verdict  hook.Verdict
-	gate     string // that gave it
-	verdicts []call.GateVerdict
-	failed   *outcome.Terminal // a gate failed and that refuses the call
+	gating.Verdicts
+	failed *outcome.Terminal // a gate failed and that refuses the call
 }
 
 // intercepts reports whether the call does not simply run.
-func (a *asked) intercepts() bool { return a.failed != nil || a.verdict.Kind() != hook.KindAllow }
+func (a *asked) intercepts() bool { return a.failed != nil || a.Verdict.Kind() != hook.KindAllow }
 
 // gate asks all gates and does what they say.
 func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
@@ -39,51 +33,49 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	if p.tentative && a.intercepts() {
 		return outcome.Postponed{}
 	}
-	p.found.gated, p.found.verdicts = true, a.verdicts
-	for i := range a.verdicts {
-		v := &a.verdicts[i]
+	p.found.gated, p.found.verdicts = true, a.All
+	for i := range a.All {
+		v := &a.All[i]
 		if v.Kind != string(hook.KindAllow) {
 			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // the call is not over: this is its path
 		}
 	}
-	if k := a.verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
+	if k := a.Verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
 		p.found.description = view.Bare(p.found.description)
 	}
 	switch {
-	case a.verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
-		return outcome.Blocked(a.verdict.Reason())
+	case a.Verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
+		return outcome.Blocked(a.Verdict.Reason())
 	case a.failed != nil:
 		return a.failed
 	}
-	switch a.verdict.Kind() {
+	switch a.Verdict.Kind() {
 	case hook.KindSuspend:
-		t := a.verdict.Ticket()
-		return &outcome.Question{Ticket: &t, Origin: a.gate, Policy: a.verdict.Policy()}
+		t := a.Verdict.Ticket()
+		return &outcome.Question{Ticket: &t, Origin: a.Gate, Policy: a.Verdict.Policy()}
 	case hook.KindSetResult:
-		return outcome.SetResult(a.verdict.Result())
+		return outcome.SetResult(a.Verdict.Result())
 	}
 	return nil
 }
 
 // askGates asks every gate, in configured order, and combines the answers.
 func (p *pipeline) askGates(ctx context.Context) asked {
-	var out asked
-	out.verdict = hook.Allow()
-	winner := -1
+	out := asked{Verdicts: gating.NewVerdicts()}
 	for i := range p.hooks.Gate {
 		entry := &p.hooks.Gate[i]
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
 		in := p.in
-		answer := p.answerFor(entry.Name)
+		answer := p.basis.Answer(p.l.peek(), entry.Name)
 		if answer != nil {
 			in = in.WithAnswer(answer)
 		}
 		v, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.Verdict, error) {
 			v, err := entry.Hook.Check(ctx, in)
 			if err == nil {
-				err = checkVerdict(v)
+				err = gating.CheckVerdict(v)
 			}
 			return v, err
 		})
@@ -93,32 +85,18 @@ func (p *pipeline) askGates(ctx context.Context) asked {
 		if err != nil {
 			v = p.failedGate(entry, err, &out)
 		}
-		record := call.GateVerdict{Gate: entry.Name, Kind: shownKind(v), Reason: reasonOf(v), Answered: answer != nil}
+		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil}
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", p.forOperators(err.Error())
 		} else if p.hooks.scrubs {
 			record.Reason = p.scrubText(record.Reason)
 		}
-		out.verdicts = append(out.verdicts, record)
-		switch {
-		case v.Kind() == hook.KindAllow || v.Kind() == "":
-		case strength[v.Kind()] > strength[out.verdict.Kind()]:
-			if winner >= 0 {
-				out.verdicts[winner].Overruled = true
-				p.conflict(entry.Name, out.gate)
-			}
-			out.verdict, out.gate, winner = v, entry.Name, len(out.verdicts)-1
-		default:
-			out.verdicts[len(out.verdicts)-1].Overruled = true
-			p.conflict(out.gate, entry.Name)
+		if counts, overruled := out.Add(entry.Name, v, record); overruled != "" {
+			p.l.e.stats.conflicts.Add(1)
+			p.l.e.log.Info("gates disagree", zap.String("call_id", p.l.key.ID), zap.String("stands", counts), zap.String("overruled", overruled))
 		}
 	}
 	return out
-}
-
-func (p *pipeline) conflict(stands, overruled string) {
-	p.l.e.stats.conflicts.Add(1)
-	p.l.e.log.Info("gates disagree", zap.String("call_id", p.l.key.ID), zap.String("stands", stands), zap.String("overruled", overruled))
 }
 
 // failedGate does what the entry's failure mode says.
@@ -139,86 +117,6 @@ func (p *pipeline) failedGate(entry *hook.Entry[hook.Gate], err error, out *aske
 		out.failed = outcome.HookFailed(entry.Name, p.forOperators(err.Error()))
 	}
 	return hook.Verdict{}
-}
-
-var errVerdict = errors.New("the gate gave no valid verdict")
-
-// checkVerdict refuses what a gate may not answer; a question that could not be stored is caught here, before it is one.
-func checkVerdict(v hook.Verdict) error {
-	switch v.Kind() {
-	case hook.KindAllow, hook.KindBlock:
-		return nil
-	case hook.KindSuspend:
-		if err := ownAction(v.Ticket().Action, ""); err != nil {
-			return err
-		}
-		return checkTicket(v.Ticket(), false)
-	case hook.KindSetResult:
-		if complete(v.Result()) {
-			return nil
-		}
-	}
-	return errVerdict
-}
-
-// complete reports whether a result can stand for a tool's.
-func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
-
-// shownKind returns a verdict's kind for people and programs: a refusal, which is a result to the engine, is a DENY.
-func shownKind(v hook.Verdict) string {
-	if r := v.Result(); r.IsError() && r.Error != nil && r.Error.Code == tool.Denied {
-		return "DENY"
-	}
-	return string(v.Kind())
-}
-
-func reasonOf(v hook.Verdict) string {
-	if r := v.Result(); r.IsError() {
-		return r.Error.Message
-	}
-	return v.Reason()
-}
-
-// answerFor returns the newest decision on a question of this gate that was given for exactly the call as it is gated
-// now; else nil.
-func (p *pipeline) answerFor(gate string) *tool.Decision {
-	c := p.l.peek()
-	for _, r := range slices.Backward(c.Rounds) {
-		if r.Decision == nil || r.Decision.Action != tool.Resume {
-			continue
-		}
-		if r.Suspension.Origin != gate {
-			if broughtArguments(&r) {
-				return nil // they voided every answer before, also one that was for what the arguments became later
-			}
-			continue
-		}
-		if r.Decision.AppliesTo != "" && r.Decision.AppliesTo == p.approvalDigest(&r.Suspension, p.effective) {
-			return r.Decision
-		}
-		return nil
-	}
-	return nil
-}
-
-// broughtArguments reports whether a round's decision replaced the arguments.
-func broughtArguments(r *call.Round) bool {
-	return r.Decision.Arguments != "" || r.Suspension.ResumeMode == tool.PassDecisionToTool
-}
-
-// approvalDigest returns the digest of the call as it stands, with the texts and the expiry of a ticket.
-func (p *pipeline) approvalDigest(s *call.Suspension, args tool.Arguments) string {
-	return approvalDigest(p.l.peek(), p.def, s, args)
-}
-
-func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool.Arguments) string {
-	a := call.Approval{
-		Namespace: c.Namespace, CallID: c.ID, SuspensionID: s.ID, Caller: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf,
-		Tool: c.Tool, ToolDigest: def.Digest, Arguments: args, ResumeMode: s.ResumeMode,
-		Isolation: string(or(def.Descriptor.RequiredIsolation, tool.IsolationNone)), Network: or(def.Descriptor.RequiredNetwork, "none"),
-		ExpiresAt: s.ExpiresAt, Message: s.Message, Parameters: s.Parameters, ResponseSchema: s.ResponseSchema,
-	}
-	return a.Digest()
 }
 
 // askedWithin returns the deadline of a question to the tool: none for a tool that only computes its answer.

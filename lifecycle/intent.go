@@ -11,15 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
-
-// startsUnwritten reports whether the tool may start before the journal has the intent: a new call that is read-only with
-// these arguments. A call that a start found may not: a call that kills the daemon would leave no trace of its attempts,
-// and run again at every start.
-func (p *pipeline) startsUnwritten() bool {
-	return p.fresh && p.found.assessment.Mutability == tool.ReadOnly
-}
 
 // intent writes that the attempt starts. When it cannot be written, the tool does not run. A BEHIND call whose intent has
 // to be written first becomes SYNC here.
@@ -28,7 +20,7 @@ func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	p.l.output.Cut(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	write := p.l.commit
-	if p.startsUnwritten() {
+	if p.basis.Unwritten {
 		write = p.l.advance
 	}
 	err := write(step{

@@ -13,7 +13,7 @@ var fullIsolation = []string{"fs_read", "fs_write", "net", "processes_killed"}
 
 // isolate ends a call whose tool requires more isolation than there is: nothing ever runs with less.
 func (p *pipeline) isolate(context.Context) outcome.Conclusion {
-	if p.def.Descriptor.RequiredIsolation != tool.IsolationFull {
+	if p.basis.Isolation != tool.IsolationFull {
 		return nil
 	}
 	isolation := p.l.e.isolationOf(p.def.Descriptor)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -33,7 +34,7 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 	switch {
 	case o.ID == "" || len(o.ID) > maxOperation || readable(o.ID) != o.ID:
 		broken = "its operation needs a name of at most 1,024 bytes"
-	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > MaxExpiry:
+	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > gating.MaxExpiry:
 		broken = "its operation has times that cannot be"
 	case o.PollAfter > 0 && !polls:
 		broken = "it wants to be asked for its operation and cannot say"

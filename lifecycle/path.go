@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
@@ -24,8 +25,8 @@ type pipeline struct {
 	stages []stage            // that are before it
 	early  outcome.Conclusion // from a goroutine that is not its own
 
-	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
-	effective tool.Arguments // from here on only these count
+	arguments call.Parsed  // as requested; on resume as stored or as the decision brought
+	basis     gating.Basis // of the effective arguments: from here on only these count
 	resume    *tool.ResumeInput
 	in        *hook.Input
 	unread    *hook.Input // the same before the arguments were read, when nobody holds it
@@ -291,7 +292,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 
 // startsAtOnce reports whether a call that its gates allowed has to wait for nothing.
 func (p *pipeline) startsAtOnce() bool {
-	return !p.ownTurn() && p.startsUnwritten() && !p.l.e.hold.holds(p.l.record()) && p.takeSlot()
+	return !p.ownTurn() && p.basis.Unwritten && !p.l.e.hold.holds(p.l.record()) && p.takeSlot()
 }
 
 // validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.

@@ -31,7 +31,8 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	p.def, _ = l.e.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
-		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+		p.freeze(args)
 		p.makeInput()
 	}
 	holds := p.def == nil || p.holds(&s, &d)
@@ -60,10 +61,7 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 
 // holds reports whether the tool is still what a decision was given for.
 func (p *pipeline) holds(s *call.Suspension, d *tool.Decision) bool {
-	if d.AppliesTo == "" { // arguments that count as nobody's consent
-		return stillAsked(p.l.record(), p.def, s)
-	}
-	return d.AppliesTo == p.approvalDigest(s, p.decidedArguments(s, d))
+	return p.basis.With(p.decidedArguments(s, d)).Holds(p.l.record(), s, d, p.def.Descriptor.MaxArguments)
 }
 
 // decidedArguments are what a decision was given for.
@@ -73,7 +71,7 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 		text = d.Result
 	}
 	if text == "" {
-		return p.effective
+		return p.basis.Arguments
 	}
 	args, _ := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments) // it was checked when it was decided
 	return args

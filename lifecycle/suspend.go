@@ -7,81 +7,24 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxTicket bounds what a ticket may carry, in bytes.
-const MaxTicket = 256 << 10
-
-// maxAction bounds what a ticket is for, by which calls are listed, in bytes.
-const maxAction = 128
-
-// actionApproval is what a ticket is for that asks for yes or no.
-const actionApproval = "approval"
-
-// MaxExpiry is the longest that a question may wait: no ticket is for ever.
-const MaxExpiry = 30 * 24 * time.Hour
-
-// maxVotes is how many people a ticket may ask for.
-const maxVotes = 100
+// Limits of questions, which GetInfo shows.
+const (
+	MaxTicket = gating.MaxTicket
+	MaxExpiry = gating.MaxExpiry
+)
 
 // maxPolicy bounds the name of a policy's version, in bytes.
 const maxPolicy = 128
-
-// checkTicket refuses questions that could not be answered, or not safely.
-func checkTicket(t tool.Ticket, byTool bool) error {
-	switch t.ResumeMode {
-	case "", tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool:
-	default:
-		return fmt.Errorf("resume mode %q is unknown", t.ResumeMode)
-	}
-	if err := checkTexts(&t); err != nil {
-		return err
-	}
-	if t.ExpiresIn < 0 || t.ExpiresIn > MaxExpiry {
-		return fmt.Errorf("expires_in %v: want up to %v", t.ExpiresIn, MaxExpiry)
-	}
-	if t.DefaultResult != "" && (!byTool || t.Approvers != nil) {
-		return errors.New("only a tool's own ticket without approvers may have a default answer")
-	}
-	if a := t.Approvers; a != nil && (a.Count < 0 || a.Count > maxVotes) {
-		return fmt.Errorf("%d votes: want up to %d", a.Count, maxVotes)
-	}
-	return nil
-}
-
-// checkTexts refuses a ticket that is no text, or more than one may be.
-func checkTexts(t *tool.Ticket) error {
-	texts := []string{t.Action, t.Message, string(t.Parameters), string(t.ResponseSchema), t.DefaultResult}
-	if t.Approvers != nil {
-		texts = append(texts, t.Approvers.Roles...)
-	}
-	for _, o := range t.RememberOptions { // which are bounded where they are taken
-		if !utf8.ValidString(o.Option) || !utf8.ValidString(o.Title) {
-			return errors.New("the ticket is not UTF-8")
-		}
-	}
-	size := 0
-	for _, text := range texts {
-		if size += len(text); !utf8.ValidString(text) {
-			return errors.New("the ticket is not UTF-8")
-		}
-	}
-	switch {
-	case size > MaxTicket:
-		return fmt.Errorf("the ticket has more than %d bytes", MaxTicket)
-	case len(t.Action) > maxAction:
-		return fmt.Errorf("the ticket's action has %d bytes; at most %d are accepted", len(t.Action), maxAction)
-	}
-	return nil
-}
 
 // suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
 func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) {
@@ -197,15 +140,15 @@ func (p *pipeline) suspension(out *outcome.Question) (*call.Suspension, error) {
 	now := p.l.e.store.Now()
 	s := &call.Suspension{
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.Origin,
-		Action: or(t.Action, actionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
+		Action: or(t.Action, gating.ActionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
 		RememberOptions: policy.Options(&t, p.in.Assessment, out.Origin),
-		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
+		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.basis.Arguments.Text()},
 		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
 	}
 	s.Policy = readable(out.Policy[:min(len(out.Policy), maxPolicy)])
-	s.Digest = p.approvalDigest(s, p.effective)
+	s.Digest = p.basis.Digest(c, s)
 	return s, nil
 }
 
