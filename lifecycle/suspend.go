@@ -30,13 +30,12 @@ const maxPolicy = 128
 func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) {
 	executed := or(out.Executed, call.NotStarted)
 	s, err := p.suspension(out)
-	if err != nil {
-		why := p.forOperators(err.Error())
-		if out.Origin == call.OriginTool {
-			l.finish(ctx, p, outcome.Unaskable(why))
-		} else {
-			l.finish(ctx, p, outcome.HookFailed(out.Origin, why))
-		}
+	switch {
+	case err != nil && out.Origin == call.OriginTool:
+		l.finish(ctx, p, outcome.Unaskable(p.forOperators(err.Error())))
+		return
+	case err != nil:
+		l.finish(ctx, p, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
 		return
 	}
 	if refused := p.nobody(s, executed); refused != nil {

@@ -50,6 +50,9 @@ func parse(text string, lease time.Duration) (*target, error) {
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
 		return nil, ErrPassword
 	}
+	if strings.Contains(u.RawQuery+u.Path+u.Fragment, "@") { // pgx would look for a user and a password before it
+		return nil, errors.New("want %40 in place of @ behind the host")
+	}
 	config, err := pgx.ParseConfig(text)
 	if err != nil {
 		return nil, err
