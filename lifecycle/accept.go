@@ -18,7 +18,7 @@ import (
 // Execute starts a call, or attaches to the one that has its id. The watcher must be closed. A refusal is a
 // [*call.Refusal] and nothing is stored then; everything else becomes the call's result.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
-	if err := e.fence(&spec); err != nil {
+	if err := e.checkRequest(&spec); err != nil {
 		return nil, err
 	}
 	if err := e.checkDeclared(&spec); err != nil {
@@ -45,7 +45,7 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 }
 
 // unfilled is reference for a call that may be new: who only looked for it and found nothing is not waited on.
-func (e *Engine) unfilled(key call.Key) (*live, bool) {
+func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	for {
 		l, fill := e.reference(key)
 		if fill {
@@ -61,7 +61,7 @@ func (e *Engine) unfilled(key call.Key) (*live, bool) {
 }
 
 // admitNew fills the place of a call that is not in memory. It reports whether the call is new.
-func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.Principal, spec *call.Spec, cursor string) (bool, error) {
+func (e *Engine) admitNew(ctx context.Context, l *activeCall, generated bool, p tool.Principal, spec *call.Spec, cursor string) (bool, error) {
 	ctx = context.WithoutCancel(ctx)
 	if !generated {
 		c, err := e.store.Call(ctx, l.key)
@@ -104,13 +104,13 @@ func (e *Engine) gapBefore(cursor string) (*call.Gap, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := callWatcher{l: &live{e: e, c: &call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}}}
+	w := callWatcher{l: &activeCall{e: e, c: &call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}}}
 	err = w.placeLocked(cur)
 	return w.gap, err
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
-func (e *Engine) attach(l *live, digest string, o call.ExecuteOptions) (call.Watcher, error) {
+func (e *Engine) attach(l *activeCall, digest string, o call.ExecuteOptions) (call.Watcher, error) {
 	l.ready.wait()
 	if l.loadErr != nil {
 		defer l.release()
@@ -142,7 +142,7 @@ func (e *Engine) attach(l *live, digest string, o call.ExecuteOptions) (call.Wat
 }
 
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
-func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec *call.Spec, o call.ExecuteOptions, arguments call.Parsed, digest string) *callWatcher {
+func (e *Engine) begin(request context.Context, l *activeCall, p tool.Principal, spec *call.Spec, o call.ExecuteOptions, arguments call.Parsed, digest string) *callWatcher {
 	c := e.newCall(p, spec, digest)
 	c.Detached = !o.Attended
 	gap, _ := e.gapBefore(o.Cursor) // admitNew has checked it
@@ -196,7 +196,7 @@ func (e *Engine) newCall(p tool.Principal, spec *call.Spec, digest string) *call
 }
 
 // pin finds the tool of a new call and notes which it is; nil: there is none.
-func (e *Engine) pin(l *live, c *call.Call) *Definition {
+func (e *Engine) pin(l *activeCall, c *call.Call) *Definition {
 	def, ok := e.lookup(c)
 	if !ok {
 		return nil
@@ -232,14 +232,14 @@ func (p *pipeline) accept() {
 
 // openOrdered begins the log, whatever is known of the call; the caller has l.order. Who ends a call before it was described
 // begins its log so.
-func (l *live) openOrdered() {
+func (l *activeCall) openOrdered() {
 	if l.accepted == nil {
 		return
 	}
 	accepted, c := l.accepted, l.peek()
 	l.accepted, accepted.Class = nil, c.Class
 	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
-	events, records, _ := l.siftOrdered(append(make([]call.Event, 0, calllog.Few), first)) // an error is of output
+	events, records, _ := l.filterOrdered(append(make([]call.Event, 0, calllog.Few), first)) // an error is of output
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.log.Begin(events, records, c.Class == call.Behind)

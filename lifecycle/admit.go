@@ -48,7 +48,7 @@ func (p *pipeline) demand() limit.Demand {
 
 // ownTurn reports whether the call runs alone in its thread.
 func (p *pipeline) ownTurn() bool {
-	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.beside.Load()
+	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.concurrent.Load()
 }
 
 func (p *pipeline) thread() limit.Thread {

@@ -20,10 +20,10 @@ type activeBatch struct {
 	e   *Engine
 	key call.Key
 
-	ready  chan struct{} // closed when the record is there, or err says why not
-	err    error
-	record *call.Batch
-	lives  []*live // of its calls, in order; nil where a record cannot be read any more
+	ready   chan struct{} // closed when the record is there, or err says why not
+	err     error
+	record  *call.Batch
+	members []*activeCall // of its calls, in order; nil where a record cannot be read any more
 
 	signal  chan struct{} // has room for one: something of the batch changed
 	pending []*member     // allowed, and waiting for room to execute
@@ -214,15 +214,15 @@ func (b *activeBatch) load() {
 	if b.record, b.err = b.e.store.Batch(ctx, b.key); b.err != nil {
 		return
 	}
-	b.lives = make([]*live, len(b.record.Calls))
+	b.members = make([]*activeCall, len(b.record.Calls))
 	for i, id := range b.record.Calls {
 		l, err := b.e.acquire(ctx, call.Key{Namespace: b.key.Namespace, ID: id})
 		if err != nil {
 			b.e.log.Error("call of a batch cannot be read; the others go on", zap.String("batch_id", b.key.ID), zap.String("call_id", id), zap.Error(err))
 			continue
 		}
-		l.beside.Store(b.parallel())
-		b.lives[i] = l
+		l.concurrent.Store(b.parallel())
+		b.members[i] = l
 	}
 }
 
@@ -236,7 +236,7 @@ func (b *activeBatch) carry() {
 		}
 		<-b.signal
 	}
-	for _, l := range b.lives {
+	for _, l := range b.members {
 		if l != nil {
 			l.release()
 		}

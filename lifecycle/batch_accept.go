@@ -20,7 +20,7 @@ const maxBatch = 256
 // of all of them from the first on, or from a cursor on, and must be closed. A refusal is a [*call.Refusal] and nothing is
 // stored then, of no call; everything else becomes the calls' results. The batch goes on without watchers.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
-	parsed, err := e.fenceBatch(&spec)
+	parsed, err := e.checkBatchRequest(&spec)
 	if err == nil && o.Cursor != "" {
 		_, _, err = parseFeedCursor(o.Cursor)
 	}
@@ -56,8 +56,8 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 	}
 }
 
-// fenceBatch refuses what must not be stored. It looks at the request alone.
-func (e *Engine) fenceBatch(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
+// checkBatchRequest refuses what must not be stored. It looks at the request alone.
+func (e *Engine) checkBatchRequest(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
 	spec.Strategy, spec.Replay = or(spec.Strategy, call.Sequential), or(spec.Replay, call.Immediate)
 	switch {
 	case len(spec.Calls) == 0:
@@ -79,7 +79,7 @@ func (e *Engine) fenceBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 	known := map[string]bool{}
 	for i := range spec.Calls {
 		s, at := &spec.Calls[i], "calls["+strconv.Itoa(i)+"]"
-		err := e.fence(s)
+		err := e.checkRequest(s)
 		if err == nil {
 			err = e.checkDeclared(s)
 		}
@@ -193,12 +193,12 @@ func (e *Engine) reserve(b *activeBatch, run *tool.Run, d limit.Demand) error {
 			return knownCall(nil, taken.key.ID)
 		}
 	}
-	if err := e.room(b.lives[0], run, d, b.atOnce()); err != nil {
+	if err := e.room(b.members[0], run, d, b.atOnce()); err != nil {
 		e.unreserve(b)
 		return err
 	}
 	e.mu.Lock()
-	for _, l := range b.lives {
+	for _, l := range b.members {
 		l.claims = claims{run.ID, run.Thread}
 	}
 	e.mu.Unlock()
@@ -206,42 +206,42 @@ func (e *Engine) reserve(b *activeBatch, run *tool.Run, d limit.Demand) error {
 }
 
 // reserveFree takes all places, or none and returns one that somebody has.
-func (e *Engine) reserveFree(b *activeBatch) *live {
+func (e *Engine) reserveFree(b *activeBatch) *activeCall {
 	for _, id := range b.record.Calls {
 		l, fill := e.reference(call.Key{Namespace: b.key.Namespace, ID: id})
 		if !fill {
 			e.unreserve(b)
 			return l
 		}
-		b.lives = append(b.lives, l)
+		b.members = append(b.members, l)
 	}
 	return nil
 }
 
 func (e *Engine) unreserve(b *activeBatch) {
-	for _, l := range b.lives {
+	for _, l := range b.members {
 		l.fill(nil, store.ErrNotFound)
 		e.forget(l)
 		l.release()
 	}
-	b.lives = nil
+	b.members = nil
 }
 
 // storeBatch makes the records of the calls and stores them with the batch; then they are there for everybody.
 func (e *Engine) storeBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string) error {
-	changes := make([]*store.Change, len(b.lives))
-	for i, l := range b.lives {
+	changes := make([]*store.Change, len(b.members))
+	for i, l := range b.members {
 		c := e.newCall(p, &spec.Calls[i], requests[i])
 		c.Detached, c.BatchID, c.BatchPosition = true, b.key.ID, i+1
 		e.pin(l, c)
-		l.beside.Store(b.parallel())
+		l.concurrent.Store(b.parallel())
 		if i == 0 {
 			l.reopen = e.owners.Reopen(c)
 		}
 		changes[i] = l.creation(c)
 	}
 	if err := e.store.CreateBatch(ctx, b.record, changes); err != nil {
-		e.owners.Unopened(b.lives[0].reopen)
+		e.owners.Unopened(b.members[0].reopen)
 		if errors.Is(err, store.ErrFatal) {
 			e.fatal(err)
 		}
@@ -250,21 +250,21 @@ func (e *Engine) storeBatch(ctx context.Context, b *activeBatch, p tool.Principa
 		}
 		return batchRefusal(err, b.key.ID)
 	}
-	for _, l := range b.lives {
+	for _, l := range b.members {
 		l.created()
 	}
 	return nil
 }
 
 // creation is the first change of a call of a batch, which nobody else knows yet.
-func (l *live) creation(c *call.Call) *store.Change {
+func (l *activeCall) creation(c *call.Call) *store.Change {
 	c.Revision = 1
 	l.c, l.accepted = c, acceptedAs(c)
 	return &store.Change{Key: l.key, Call: c, Create: true, Durability: store.Full, Run: l.reopen}
 }
 
 // created shows a call whose first change is stored. Its log begins when it is its turn.
-func (l *live) created() {
+func (l *activeCall) created() {
 	l.mu.Lock()
 	l.stored, l.lent = true, true
 	l.mu.Unlock()

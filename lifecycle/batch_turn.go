@@ -12,7 +12,7 @@ import (
 )
 
 // batchState returns where a call of a batch is.
-func (l *live) batchState() batch.State {
+func (l *activeCall) batchState() batch.State {
 	if l == nil {
 		return batch.Ended
 	}
@@ -48,12 +48,12 @@ func (l *live) batchState() batch.State {
 // failed, too.
 func (b *activeBatch) look() *batch.Batch {
 	r := b.record
-	at := &batch.Batch{Strategy: r.Strategy, Replay: r.Replay, FailFast: r.FailFast, MaxParallel: r.MaxParallel, Calls: make([]batch.Call, len(b.lives))}
-	for i, l := range b.lives {
+	at := &batch.Batch{Strategy: r.Strategy, Replay: r.Replay, FailFast: r.FailFast, MaxParallel: r.MaxParallel, Calls: make([]batch.Call, len(b.members))}
+	for i, l := range b.members {
 		at.Calls[i].State = l.batchState()
 	}
 	at.Held = b.stopped()
-	for i, l := range b.lives {
+	for i, l := range b.members {
 		if l == nil {
 			continue
 		}
@@ -121,7 +121,7 @@ func (b *activeBatch) stopped() bool {
 	if b.e.Draining() || b.e.failure() != nil {
 		return true
 	}
-	for _, l := range b.lives {
+	for _, l := range b.members {
 		if l != nil && b.e.held.Holds(l.record()) {
 			return true
 		}
@@ -135,14 +135,14 @@ func (b *activeBatch) interrupt(at *batch.Batch, plan batch.Plan) {
 		if m := b.takePending(i); m != nil {
 			m.p.early = outcome.Interrupted(plan.Why)
 			b.launch(m)
-		} else if l := b.lives[i]; l.batchState() == at.Calls[i].State {
+		} else if l := b.members[i]; l.batchState() == at.Calls[i].State {
 			b.skip(l, plan.Why)
 		}
 	}
 }
 
 // skip ends a call without running it.
-func (b *activeBatch) skip(l *live, why string) {
+func (b *activeBatch) skip(l *activeCall, why string) {
 	p, asked := l.lookupPipeline(), l.record().LastRound()
 	l.finishFound(context.Background(), p, outcome.Interrupted(why))
 	if asked != nil {
@@ -155,7 +155,7 @@ func (b *activeBatch) launchAll(calls []int) {
 	for _, i := range calls {
 		m := b.takePending(i)
 		if m == nil {
-			m = b.enter(b.lives[i])
+			m = b.enter(b.members[i])
 		} else if wish := m.l.record().Cancel; wish != nil {
 			m.l.stop(outcome.Wished(wish)) // the goroutine that stored it may not have done so yet
 		}
@@ -177,8 +177,8 @@ func (b *activeBatch) takePending(i int) *member {
 // resume resumes decided calls.
 func (b *activeBatch) resume(calls []int) {
 	for _, i := range calls {
-		if l := b.lives[i]; l.batchState() == batch.Decided {
-			l.goOn(context.Background(), *l.record().LastRound().Decision)
+		if l := b.members[i]; l.batchState() == batch.Decided {
+			l.resumePipeline(context.Background(), *l.record().LastRound().Decision)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func together(e tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.C
 
 // A member is a call of the batch with the pipeline run that it is in.
 type member struct {
-	l   *live
+	l   *activeCall
 	p   *pipeline
 	ctx context.Context
 }
@@ -197,7 +197,7 @@ type member struct {
 func (m *member) index() int { return m.l.record().BatchPosition - 1 }
 
 // enter begins the pipeline run of a call from the start of its path.
-func (b *activeBatch) enter(l *live) *member {
+func (b *activeBatch) enter(l *activeCall) *member {
 	p := l.lookupPipeline()
 	p.fromStart()
 	return &member{l: l, p: p, ctx: l.start(b.e.follow(context.Background(), l.record()))}
@@ -254,7 +254,7 @@ func (b *activeBatch) withdraw() {
 // is left as it was behind others that may: they run first, and then it is looked at anew.
 func (b *activeBatch) begin(at *batch.Batch) {
 	var group []*member
-	for _, l := range b.lives {
+	for _, l := range b.members {
 		if l.batchState() != batch.New {
 			continue
 		}

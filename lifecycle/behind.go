@@ -27,7 +27,7 @@ const behindMost = 16384
 // behind is the list of calls with something that the journal does not have yet.
 type behind struct {
 	mu    sync.Mutex
-	dirty []*live
+	dirty []*activeCall
 	armed bool
 	// flights are what is on its way to the journal; each is closed when all of it is there, or was refused.
 	flights map[*flight]struct{}
@@ -42,7 +42,7 @@ type flight struct {
 }
 
 // add puts a call on the list, once.
-func (b *behind) add(l *live) {
+func (b *behind) add(l *activeCall) {
 	l.mu.Lock()
 	known := l.dirty
 	l.dirty = true
@@ -93,7 +93,7 @@ func (b *behind) flush() {
 	b.flights[f] = struct{}{}
 	b.away.Add(f.left.Load())
 	b.mu.Unlock()
-	landed := func(l *live) {
+	landed := func(l *activeCall) {
 		l.release()
 		b.away.Add(-1)
 		if f.left.Add(-1) > 0 {
@@ -117,9 +117,9 @@ func (b *behind) flying() []*flight {
 }
 
 // write writes one call now.
-func (b *behind) write(l *live) {
+func (b *behind) write(l *activeCall) {
 	written := make(chan struct{})
-	l.writeBehind(func(*live) { close(written) })
+	l.writeBehind(func(*activeCall) { close(written) })
 	<-written
 }
 
@@ -132,7 +132,7 @@ func (e *Engine) settle() {
 }
 
 // writeBehind writes what was told of a call and calls done. It waits for the slot but not for the journal.
-func (l *live) writeBehind(done func(*live)) {
+func (l *activeCall) writeBehind(done func(*activeCall)) {
 	l.slot.take()
 	l.mu.Lock()
 	l.dirty = false
@@ -171,7 +171,7 @@ func (l *live) writeBehind(done func(*live)) {
 }
 
 // behindWritten notes what became of a change.
-func (l *live) behindWritten(change *store.Change, err error) {
+func (l *activeCall) behindWritten(change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
@@ -203,7 +203,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 
 // writeLater puts a call whose write may succeed later back on the list, a little later. The call stays in memory:
 // only there is it known.
-func (l *live) writeLater() {
+func (l *activeCall) writeLater() {
 	l.retain()
 	l.e.behind.away.Add(1)
 	time.AfterFunc(10*behindDelay, func() {

@@ -33,7 +33,7 @@ func (s *heldStore) Submit(c *store.Change, done func(error)) {
 	s.Store.Submit(c, done)
 }
 
-func (s *heldStore) letGo() {
+func (s *heldStore) release() {
 	s.mu.Lock()
 	kept := s.kept
 	s.kept, s.free = nil, true
@@ -54,7 +54,7 @@ func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer drain(e)
-		defer slow.letGo()
+		defer slow.release()
 		n := 0
 		for ; n < 17_000; n++ {
 			watcher, err := e.Execute(t.Context(), alice, spec("read", ""), call.ExecuteOptions{})
@@ -72,7 +72,7 @@ func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 		if n == 17_000 || e.Stats().Unwritten < n-1 {
 			t.Errorf("%d calls taken while the journal took none; %d said to be unwritten", n, e.Stats().Unwritten)
 		}
-		slow.letGo()
+		slow.release()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := e.Stats().Unwritten; got != 0 {

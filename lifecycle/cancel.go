@@ -43,7 +43,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 const maxDepth = 32
 
 // cancelTree cancels the children of a call, then the call.
-func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest) error {
+func (e *Engine) cancelTree(ctx context.Context, l *activeCall, r call.CancelRequest) error {
 	var a cancelling
 	defer a.end()
 	return e.ask(ctx, l, r, 0, &a)
@@ -58,7 +58,7 @@ type cancelling struct {
 func (a *cancelling) end() { a.later.end() }
 
 // ask cancels the children of a call, then the call, and waits for nobody.
-func (e *Engine) ask(ctx context.Context, l *live, r call.CancelRequest, depth int, a *cancelling) error {
+func (e *Engine) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int, a *cancelling) error {
 	if err := e.askBelow(ctx, l, r, depth, a); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (e *Engine) ask(ctx context.Context, l *live, r call.CancelRequest, depth i
 }
 
 // askBelow cancels the children of a call.
-func (e *Engine) askBelow(ctx context.Context, l *live, r call.CancelRequest, depth int, a *cancelling) error {
+func (e *Engine) askBelow(ctx context.Context, l *activeCall, r call.CancelRequest, depth int, a *cancelling) error {
 	if depth == maxDepth {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (e *Engine) askBelow(ctx context.Context, l *live, r call.CancelRequest, de
 // and those that wait.
 func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]call.Key, error) {
 	var keys []call.Key
-	for _, c := range e.living(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
+	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
 		keys = append(keys, c.Key())
 	}
 	q := call.Query{
@@ -122,12 +122,12 @@ func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]cal
 	}
 }
 
-// living returns the unfinished calls in memory for which it holds.
-func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
+// unfinished returns the unfinished calls in memory for which it holds.
+func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	e.mu.Lock()
-	lives := e.livesLocked()
+	active := e.activeCallsLocked()
 	e.mu.Unlock()
-	for _, l := range lives {
+	for _, l := range active {
 		if !l.ready.isGiven() {
 			continue // the journal has it, or it has not begun
 		}
@@ -143,7 +143,7 @@ func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
 // through its pipeline run.
-func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
+func (l *activeCall) cancelCall(r call.CancelRequest, a *cancelling) error {
 	l.slot.take()
 	c := l.record()
 	switch {
@@ -173,7 +173,7 @@ func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 
 // wish stores that the call shall end. One that waits for a decision takes none from here on, and goes on to its end. The caller has
 // the slot, which is given back.
-func (l *live) wish(r call.CancelRequest) error {
+func (l *activeCall) wish(r call.CancelRequest) error {
 	err := l.commitSlotted(step{
 		durability: store.Full, late: true,
 		events: []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
@@ -193,7 +193,7 @@ func (l *live) wish(r call.CancelRequest) error {
 
 // cancelAbove cancels a call that rests above calls that it made: it gets a pipeline run, which ends it when they have ended. That begins
 // before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
-func (l *live) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) error {
+func (l *activeCall) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) error {
 	cause := outcome.Wished(&r)
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
@@ -209,7 +209,7 @@ func (l *live) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) err
 
 // heldBack reports whether the call is unfinished, of an earlier epoch of a store that was copied or restored, so that
 // nothing carries it on.
-func (l *live) heldBack() bool {
+func (l *activeCall) heldBack() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cancel == nil && l.e.held.Holds(l.c)
@@ -217,7 +217,7 @@ func (l *live) heldBack() bool {
 
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
 // decision as a whole. The caller has the slot, which is given back.
-func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
+func (l *activeCall) cancelResting(r call.CancelRequest, executed call.Executed) error {
 	p := l.lookupPipeline()
 	out := outcome.StoppedBy(outcome.Wished(&r), executed)
 	records := p.after(context.Background(), out)
@@ -235,7 +235,7 @@ func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error
 	err := l.commitSlotted(s)
 	l.unslot()
 	if err != nil {
-		l.resift()
+		l.refilter()
 		return err
 	}
 	p.abandoned(&asked)
@@ -243,7 +243,7 @@ func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error
 }
 
 // waitTerminal waits until the call has ended, or for at most d.
-func (l *live) waitTerminal(ctx context.Context, d time.Duration) {
+func (l *activeCall) waitTerminal(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
@@ -326,7 +326,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query
 		}
 		return nil
 	}
-	err = end(e.living(func(c *call.Call) bool {
+	err = end(e.unfinished(func(c *call.Call) bool {
 		return c.Namespace == q.Namespace && (q.Run == "" || c.Run.ID == q.Run) && (q.Thread == "" || c.Run.Thread == q.Thread) && (q.Batch == "" || c.BatchID == q.Batch)
 	}))
 	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}

@@ -231,19 +231,19 @@ func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
 	for name, late := range map[string]error{"reached": nil, "failed": tool.Errorf(tool.Upstream, "connection reset")} {
 		t.Run(name, func(t *testing.T) {
 			u := &upstream{}
-			var goOn chan struct{}
+			var resumePipeline chan struct{}
 			slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
-				<-goOn
+				<-resumePipeline
 				return tool.Text("ok"), late
 			})
 			inBubble(t, []tool.Tool{u.tool("far"), slow}, circuitAfter(2), func(t *testing.T, w *world) {
-				goOn = make(chan struct{})
+				resumePipeline = make(chan struct{})
 				w.begin(apart(spec("slow", "")))
 				u.how.Store("fails")
 				w.do(apart(spec("far", "")))
 				w.do(apart(spec("far", "")))
 				time.Sleep(10 * time.Second)
-				close(goOn)
+				close(resumePipeline)
 				synctest.Wait()
 				if e := w.do(apart(spec("far", ""))).Result.Error; e.Reason != "CIRCUIT_OPEN" || e.RetryAfter != 20*time.Second {
 					t.Errorf("%s, come back in %v", e.Reason, e.RetryAfter)

@@ -145,13 +145,13 @@ type Engine struct {
 	operations *outbox.Operations
 	outbox     *outbox.Outbox
 
-	mu       sync.Mutex
-	lives    map[call.Key]*live
-	draining bool
-	stopping bool          // the drain period is over
-	active   int           // pipeline runs under way
-	idle     chan struct{} // closed when none does while draining
-	failed   error         // the journal's, once
+	mu          sync.Mutex
+	activeCalls map[call.Key]*activeCall
+	draining    bool
+	stopping    bool          // the drain period is over
+	active      int           // pipeline runs under way
+	idle        chan struct{} // closed when none does while draining
+	failed      error         // the journal's, once
 
 	behind behind
 	feed   feed
@@ -201,12 +201,12 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
 		limits: limit.New(cfg.Config),
 		path:   newPath(), groupPath: newGroupPath(),
-		lives:   map[call.Key]*live{},
-		closing: make(chan struct{}),
-		over:    make(chan struct{}),
-		idle:    make(chan struct{}),
-		meters:  newMeters(),
-		sweeps:  sweeps{wake: make(chan struct{}, 1)},
+		activeCalls: map[call.Key]*activeCall{},
+		closing:     make(chan struct{}),
+		over:        make(chan struct{}),
+		idle:        make(chan struct{}),
+		meters:      newMeters(),
+		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
 	e.hooks.Store(hooks)
@@ -226,7 +226,7 @@ func New(cfg Config) (*Engine, error) {
 			return nil
 		},
 		Keepers: func() []hook.CallKeeper {
-			return append(keepers[hook.CallKeeper](&e.hooks.Load().Set), beside[hook.CallKeeper](cfg.Keepers)...)
+			return append(implementers[hook.CallKeeper](&e.hooks.Load().Set), ofType[hook.CallKeeper](cfg.Keepers)...)
 		},
 	})
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
@@ -261,7 +261,7 @@ func (e *Engine) Owners() *policy.Owners { return e.owners }
 func (e *Engine) claimed(visit func(policy.RunOrThread)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for key, l := range e.lives {
+	for key, l := range e.activeCalls {
 		if l.claims != (claims{}) {
 			visit(policy.Run(key.Namespace, l.claims.run))
 			visit(policy.Thread(key.Namespace, l.claims.thread))
@@ -316,7 +316,7 @@ func (e *Engine) Stats() Stats {
 		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
 		OpenCircuits: e.limits.Circuits.Open(), QueueRefused: e.stats.queueRefused.Load(),
-		Live: len(e.lives), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
+		Live: len(e.activeCalls), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
 		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(), Unowned: e.stats.unowned.Load(),
 	}
 }
@@ -345,13 +345,13 @@ func (e *Engine) fatal(err error) {
 	if first {
 		e.failed = err
 	}
-	lives := e.livesLocked()
+	calls := e.activeCallsLocked()
 	e.mu.Unlock()
 	if !first {
 		return
 	}
 	e.log.Error("journal failed; stopping", zap.Error(err))
-	for _, l := range lives {
+	for _, l := range calls {
 		l.stop(errJournal)
 	}
 	e.closeStreams() // nothing will be told any more
@@ -367,10 +367,10 @@ func (e *Engine) failure() error {
 	return e.failed
 }
 
-func (e *Engine) livesLocked() []*live {
-	lives := make([]*live, 0, len(e.lives))
-	for _, l := range e.lives {
-		lives = append(lives, l)
+func (e *Engine) activeCallsLocked() []*activeCall {
+	calls := make([]*activeCall, 0, len(e.activeCalls))
+	for _, l := range e.activeCalls {
+		calls = append(calls, l)
 	}
-	return lives
+	return calls
 }

@@ -38,7 +38,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 }
 
 // acquireAsked finds the call that a decision is for.
-func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *call.ResumeRequest) (*live, error) {
+func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *call.ResumeRequest) (*activeCall, error) {
 	q := question{namespace, r.SuspensionID}
 	found := e.recent.find(q)
 	if found == nil {
@@ -102,7 +102,7 @@ func suspensionRefusal(err error, id string) error {
 
 // decide checks an answer against the call as it stands and stores it: one compare-and-set, from SUSPENDED to RESUMING
 // when nobody else has to say the same.
-func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *call.ResumeRequest) (*callWatcher, error) {
+func (e *Engine) decide(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*callWatcher, error) {
 	l.slot.take()
 	slotted := true
 	defer func() {
@@ -136,7 +136,7 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *call.
 
 // rewatch returns the watcher of a decision that was stored before: it sees what the first one saw, from the decision on. Of
 // a log without it, which retention trimmed or which was erased, it gets a snapshot.
-func (e *Engine) rewatch(ctx context.Context, l *live, r *call.ResumeRequest) (*callWatcher, error) {
+func (e *Engine) rewatch(ctx context.Context, l *activeCall, r *call.ResumeRequest) (*callWatcher, error) {
 	from := r.Cursor
 	if from == "" {
 		at, err := e.decidedAt(ctx, l, r.Decision.ID)
@@ -151,7 +151,7 @@ func (e *Engine) rewatch(ctx context.Context, l *live, r *call.ResumeRequest) (*
 }
 
 // decidedAt returns the number of the event that published a decision or a vote; 0 when the log does not have it.
-func (e *Engine) decidedAt(ctx context.Context, l *live, decisionID string) (int64, error) {
+func (e *Engine) decidedAt(ctx context.Context, l *activeCall, decisionID string) (int64, error) {
 	for after := int64(0); ; {
 		page, _, err := e.store.Events(ctx, l.key, after, readAhead)
 		if err != nil {
@@ -182,7 +182,7 @@ type considered struct {
 // consider checks an answer. That its id is new is looked up first when there may be an answer already that this one
 // repeats; else the journal says so in the transaction that stores it, and what is wrong with the answer is told only of
 // an id that is new.
-func (e *Engine) consider(ctx context.Context, l *live, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a considered, err error) {
+func (e *Engine) consider(ctx context.Context, l *activeCall, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a considered, err error) {
 	round, err := roundFor(c, p, r.SuspensionID)
 	if err != nil {
 		return a, err
@@ -201,7 +201,7 @@ func (e *Engine) consider(ctx context.Context, l *live, c *call.Call, p tool.Pri
 	return a, err
 }
 
-func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Principal, r *call.ResumeRequest) (a considered, err error) {
+func (e *Engine) checked(l *activeCall, c *call.Call, round *call.Round, p tool.Principal, r *call.ResumeRequest) (a considered, err error) {
 	if a.to, err = e.answerable(c, round, r); err != nil {
 		return a, err
 	}
@@ -387,7 +387,7 @@ func takesNoResult(s *call.Suspension) bool {
 }
 
 // lostDecision says why the journal did not take a decision.
-func (e *Engine) lostDecision(ctx context.Context, l *live, s *call.Suspension, r *call.ResumeRequest, err error) error {
+func (e *Engine) lostDecision(ctx context.Context, l *activeCall, s *call.Suspension, r *call.ResumeRequest, err error) error {
 	switch {
 	case errors.Is(err, store.ErrExpired):
 		return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt))

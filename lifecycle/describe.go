@@ -13,7 +13,7 @@ import (
 
 // Describe says what would happen. Nothing runs, nothing is stored, and Admit hooks are not asked: no budget is spent.
 func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
-	if err := e.fence(&spec); err != nil {
+	if err := e.checkRequest(&spec); err != nil {
 		return nil, err
 	}
 	if err := e.checkDeclared(&spec); err != nil {
@@ -31,7 +31,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", spec.Tool)
 	}
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
-	l := &live{e: e, key: c.Key(), c: c}
+	l := &activeCall{e: e, key: c.Key(), c: c}
 	pipe := l.newPipeline()
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
 	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}

@@ -157,8 +157,8 @@ func (e *Engine) mayWriteNamespace(id string) bool {
 	return slices.ContainsFunc(e.cfg.Documents.NamespaceWriters, func(g string) bool { return hook.Glob(g, id) })
 }
 
-// takesNot reports whether the journal refused a change for what is in it.
-func takesNot(err error) bool {
+// rejectsContent reports whether the journal refused a change for what is in it.
+func rejectsContent(err error) bool {
 	if err == nil || errors.As(err, new(*call.Refusal)) {
 		return false
 	}

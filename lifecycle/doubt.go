@@ -21,7 +21,7 @@ const reconcileDeadline = 30 * time.Second
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
 // which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
 // another crash asks again.
-func (l *live) doubt(ctx context.Context, p *pipeline, later *parents) {
+func (l *activeCall) doubt(ctx context.Context, p *pipeline, later *parents) {
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && p.canReconcile(); {
 	case asks:
@@ -54,7 +54,7 @@ func (p *pipeline) canReconcile() bool {
 }
 
 // settleDoubt asks the tool and does what it says.
-func (l *live) settleDoubt(ctx context.Context, p *pipeline) {
+func (l *activeCall) settleDoubt(ctx context.Context, p *pipeline) {
 	result, err := p.reconcile(ctx)
 	l.e.cfg.FailPoint("reconciled")
 	cause := context.Cause(ctx)
@@ -93,7 +93,7 @@ func (p *pipeline) asksDoubt() bool {
 }
 
 // undecided ends a call of which nobody knows whether it ran, or asks somebody.
-func (l *live) undecided(ctx context.Context, p *pipeline) {
+func (l *activeCall) undecided(ctx context.Context, p *pipeline) {
 	if !p.asksDoubt() {
 		l.finish(ctx, p, outcome.InDoubt())
 		return
@@ -164,7 +164,7 @@ func (e *Engine) checkDoubt(c *call.Call, d *tool.Decision) error {
 }
 
 // afterDoubt does what somebody said of an attempt in doubt.
-func (l *live) afterDoubt(ctx context.Context, p *pipeline, d *tool.Decision, holds bool) {
+func (l *activeCall) afterDoubt(ctx context.Context, p *pipeline, d *tool.Decision, holds bool) {
 	a := parseDoubt(d.Result)
 	switch {
 	case a.Outcome == doubtHappened:

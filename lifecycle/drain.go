@@ -18,10 +18,10 @@ func (e *Engine) Drain(ctx context.Context) {
 	if !e.stopping {
 		close(e.over)
 	}
-	e.stopping = true // a call that passed the fence before it closed must not begin to run now
-	lives := e.livesLocked()
+	e.stopping = true // a call that passed the request check before it closed must not begin to run now
+	calls := e.activeCallsLocked()
 	e.mu.Unlock()
-	for _, l := range lives {
+	for _, l := range calls {
 		l.stop(outcome.Drained)
 	}
 	<-idle // bounded by the grace period of tools

@@ -41,7 +41,7 @@ func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, 
 }
 
 // purged forgets what memory has of a call whose content is gone.
-func (l *live) purged(left *call.Call) {
+func (l *activeCall) purged(left *call.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.c = left

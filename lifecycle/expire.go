@@ -189,7 +189,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 }
 
 // storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
-func (l *live) storeExpired(s *call.Suspension) error {
+func (l *activeCall) storeExpired(s *call.Suspension) error {
 	p := l.lookupPipeline()
 	out := outcome.Expired(s.ExpiresAt.Sub(s.Created))
 	records := p.after(context.Background(), out)
@@ -203,12 +203,12 @@ func (l *live) storeExpired(s *call.Suspension) error {
 	}
 	err := l.commitSlotted(final)
 	if err != nil {
-		l.resift()
+		l.refilter()
 	}
 	return err
 }
 
-func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
+func (l *activeCall) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
 	d.AppliesTo = s.Digest
 	return l.commitSlotted(step{
 		durability: store.Full, notBefore: s.ExpiresAt,
@@ -224,7 +224,7 @@ func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
 }
 
 // lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.
-func (l *live) lookupPipeline() *pipeline {
+func (l *activeCall) lookupPipeline() *pipeline {
 	c := l.record()
 	p := l.newPipeline()
 	p.arguments = call.Parse(c.Effective)

@@ -17,7 +17,7 @@ import (
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
-func (l *live) finish(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func (l *activeCall) finish(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	asked := l.peek().LastRound()
 	p.ending(ctx, out)
 	records := p.after(ctx, out)
@@ -37,7 +37,7 @@ func (l *live) finish(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 
 // storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
 // call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
-func (l *live) storeEnd(p *pipeline, s step, out *outcome.Terminal) error {
+func (l *activeCall) storeEnd(p *pipeline, s step, out *outcome.Terminal) error {
 	replaced := false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := l.advance(s)
@@ -45,11 +45,11 @@ func (l *live) storeEnd(p *pipeline, s step, out *outcome.Terminal) error {
 		case err == nil || l.e.isStopping():
 			return err
 		case transient(err):
-		case !takesNot(err) || replaced && errors.Is(err, store.ErrCorrupt):
+		case !rejectsContent(err) || replaced && errors.Is(err, store.ErrCorrupt):
 			return err
 		case !replaced:
 			l.e.log.Error("result not stored: the journal refused it", zap.String("call_id", l.key.ID), zap.Error(err))
-			p.commands, p.letGo, replaced = nil, nil, true
+			p.commands, p.suppressed, replaced = nil, nil, true
 			out = outcome.ResultNotStored(out)
 			s = l.finalStep(p, out)
 			continue
@@ -59,7 +59,7 @@ func (l *live) storeEnd(p *pipeline, s step, out *outcome.Terminal) error {
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.
-func (l *live) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Event) step {
+func (l *activeCall) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Event) step {
 	c := l.peek()
 	result := copyResult(out.Result)
 	readableResult(result)
@@ -76,9 +76,9 @@ func (l *live) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Even
 	} else {
 		events = append(append(before, events...), finished)
 	}
-	events, kept, result := l.siftEnd(events, out)
-	if len(p.letGo) > 0 {
-		events = append(p.letGo, events...)
+	events, kept, result := l.filterEnd(events, out)
+	if len(p.suppressed) > 0 {
+		events = append(p.suppressed, events...)
 	}
 	if err := errors.Join(p.shorten(result), l.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
@@ -86,7 +86,7 @@ func (l *live) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Even
 	}
 	status, executed := out.Status, out.Executed
 	s := step{
-		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.Actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, filtered: true, kept: kept, actions: p.storedActions(out.Actions),
 		apply: func(c *call.Call) {
 			p.found.write(c)
 			c.Status, c.Executed, c.Result, c.Ended = status, executed, result, now
@@ -100,11 +100,11 @@ func (l *live) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Even
 	return s
 }
 
-// siftEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
+// filterEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
 // record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
-func (l *live) siftEnd(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
+func (l *activeCall) filterEnd(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
-	events, kept := l.siftStep(events)
+	events, kept := l.filterStep(events)
 	if !l.filtersChange() {
 		return events, kept, last.Outcome.Result
 	}

@@ -19,7 +19,7 @@ type hold struct {
 	over    <-chan time.Time
 	threads map[call.Key]struct{} // of the attempts; written before the engine serves
 	free    chan struct{}         // closed when the threads are; nil: there is no hold
-	calls   []*live               // that are left alone
+	calls   []*activeCall         // that are left alone
 }
 
 func (h *hold) begin(s store.Store) {
@@ -34,7 +34,7 @@ func (h *hold) begin(s store.Store) {
 
 // keep leaves a call alone and reports whether there is reason to: its newest attempt is one of an earlier epoch, and nobody
 // saw its end. The caller has a reference, which is kept.
-func (h *hold) keep(l *live) bool {
+func (h *hold) keep(l *activeCall) bool {
 	c := l.record()
 	if h.free == nil || !began(c) || c.Operation() != nil {
 		return false

@@ -103,13 +103,13 @@ func checkHooks(s *hook.Set) error {
 	return nil
 }
 
-// keepers returns the hooks of all kinds that are a T.
-func keepers[T any](s *hook.Set) []T {
-	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter), are[T](s.Handler), are[T](s.Notifier))
+// implementers returns the hooks of all kinds that are a T.
+func implementers[T any](s *hook.Set) []T {
+	return slices.Concat(hooksOf[T](s.Rewrite), hooksOf[T](s.Gate), hooksOf[T](s.Admit), hooksOf[T](s.Before), hooksOf[T](s.After), hooksOf[T](s.Filter), hooksOf[T](s.Handler), hooksOf[T](s.Notifier))
 }
 
-// beside returns those of the configured keepers that are of a kind.
-func beside[T any](kept []any) (found []T) {
+// ofType returns those of the configured keepers that are of a kind.
+func ofType[T any](kept []any) (found []T) {
 	for _, k := range kept {
 		if k, ok := k.(T); ok {
 			found = append(found, k)
@@ -118,7 +118,7 @@ func beside[T any](kept []any) (found []T) {
 	return found
 }
 
-func are[T, H any](entries []hook.Entry[H]) (found []T) {
+func hooksOf[T, H any](entries []hook.Entry[H]) (found []T) {
 	for i := range entries {
 		if k, ok := any(entries[i].Hook).(T); ok {
 			found = append(found, k)

@@ -126,7 +126,7 @@ func checkInput(in *call.Input) error {
 var errNotRunning = call.Refuse(call.FailedPrecondition, "NOT_RUNNING", "the call does not run, so nothing can be typed into it")
 
 // keyboard returns that of the running attempt, or why there is none.
-func (l *live) keyboard() (*keyboard, int, error) {
+func (l *activeCall) keyboard() (*keyboard, int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.attempt

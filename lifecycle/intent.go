@@ -68,7 +68,7 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 }
 
 // refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
-func (l *live) refuse(ctx context.Context, p *pipeline, err error, ran bool) {
+func (l *activeCall) refuse(ctx context.Context, p *pipeline, err error, ran bool) {
 	l.slot.take()
 	out := p.outcomeWithout(err)
 	if out == nil {

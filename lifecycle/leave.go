@@ -13,7 +13,7 @@ import (
 
 // left notes that a watcher went. A call ends only when it is NEW or RUNNING, was started by a stream, was never
 // suspended, is in no batch, and nobody has watched it by name for its linger time.
-func (l *live) left() {
+func (l *activeCall) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watchers--
@@ -24,13 +24,13 @@ func (l *live) left() {
 }
 
 // unwatched starts the clock of a call that a restart runs again, unless somebody watches it already.
-func (l *live) unwatched() {
+func (l *activeCall) unwatched() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unwatchedLocked()
 }
 
-func (l *live) unwatchedLocked() {
+func (l *activeCall) unwatchedLocked() {
 	if l.watchers > 0 || l.c.Detached || l.c.Status != call.New && l.c.Status != call.Running || l.cancel == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (l *live) unwatchedLocked() {
 }
 
 // lingerLocked ends the call when nobody comes back in time.
-func (l *live) lingerLocked() {
+func (l *activeCall) lingerLocked() {
 	if linger := lingerOf(l.c, l.e.cfg.Linger); linger >= 0 {
 		l.linger = time.AfterFunc(linger, l.gone)
 	}
@@ -54,7 +54,7 @@ func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 
 // gone cancels a call that everybody left. The wish is stored first, under the slot: meanwhile somebody may have come
 // back, cancelled it, or the call may have asked its question.
-func (l *live) gone() {
+func (l *activeCall) gone() {
 	l.retain()
 	defer l.release()
 	l.slot.take()
@@ -79,7 +79,7 @@ func (l *live) gone() {
 
 // alone reports whether the journal knows the call, and whether it is one that ends when nobody watches it, and nobody
 // does. The caller has the slot.
-func (l *live) alone() (stored, alone bool) {
+func (l *activeCall) alone() (stored, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	running := l.c.Status == call.New || l.c.Status == call.Running

@@ -18,11 +18,11 @@ import (
 const flushPause = 100 * time.Millisecond
 
 // emit adds events to the call's log. It waits for the journal only when the tool is faster than that.
-func (l *live) emit(events ...call.Event) error {
+func (l *activeCall) emit(events ...call.Event) error {
 	if l.over() {
 		return errEnded
 	}
-	events, records, err := l.sift(events)
+	events, records, err := l.filter(events)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (l *live) emit(events ...call.Event) error {
 }
 
 // over reports, and counts, that the call has ended: what a tool says then is dropped.
-func (l *live) over() bool {
+func (l *activeCall) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c.Status.Terminal() {
@@ -67,7 +67,7 @@ func (l *live) over() bool {
 
 // makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, whatever a tool
 // prints and however full the disk is.
-func (l *live) makeRoom(ctx context.Context) error {
+func (l *activeCall) makeRoom(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		isBehind, before := l.c.Class == call.Behind, l.log.Written()
@@ -97,7 +97,7 @@ func (l *live) makeRoom(ctx context.Context) error {
 }
 
 // kick writes what is unwritten of a SYNC call, unless somebody who holds the slot will do so.
-func (l *live) kick() {
+func (l *activeCall) kick() {
 	l.mu.Lock()
 	idle := !l.stored || l.stalled // the first step of the call, or the next try, takes it along
 	l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *live) kick() {
 }
 
 // stallLocked keeps what the journal refused for a while. A journal that has ended is not tried again.
-func (l *live) stallLocked(err error) {
+func (l *activeCall) stallLocked(err error) {
 	if l.stalled {
 		return
 	}
@@ -136,7 +136,7 @@ func (l *live) stallLocked(err error) {
 
 // flushSlotted appends what is unwritten to the journal; the caller has the slot. What fails stays unwritten and goes
 // with the next step.
-func (l *live) flushSlotted() {
+func (l *activeCall) flushSlotted() {
 	l.mu.Lock()
 	if !l.log.Unwritten() || !l.stored {
 		l.mu.Unlock()
@@ -172,10 +172,12 @@ func (l *live) flushSlotted() {
 }
 
 // publishLocked shows numbered events to watchers.
-func (l *live) publishLocked(events []call.Event) { l.e.stats.events.Add(int64(l.log.Publish(events))) }
+func (l *activeCall) publishLocked(events []call.Event) {
+	l.e.stats.events.Add(int64(l.log.Publish(events)))
+}
 
 // lose ends the watches of a call that was never accepted.
-func (l *live) lose(err error) {
+func (l *activeCall) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = err
@@ -187,7 +189,7 @@ func (l *live) lose(err error) {
 }
 
 // numberLocked gives events the next numbers.
-func (l *live) numberLocked(events []call.Event) {
+func (l *activeCall) numberLocked(events []call.Event) {
 	epochs := l.log.Number(events, l.c.Epochs, l.e.epoch)
 	if len(epochs) != len(l.c.Epochs) {
 		next := *l.c
@@ -196,10 +198,10 @@ func (l *live) numberLocked(events []call.Event) {
 	}
 }
 
-// sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
+// filter passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
 // stored or told before. The records that filters keep of the events go where the events go. An error means that output was
 // lost, and how.
-func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
+func (l *activeCall) filter(events []call.Event) ([]call.Event, []store.Record, error) {
 	l.order.Lock()
 	defer l.order.Unlock()
 	if l.filters == nil {
@@ -208,11 +210,11 @@ func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
 		l.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), l.e)
 	}
 	l.openOrdered()
-	return l.siftOrdered(events)
+	return l.filterOrdered(events)
 }
 
-// siftOrdered is sift for a caller that has l.order.
-func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
+// filterOrdered is filter for a caller that has l.order.
+func (l *activeCall) filterOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
 	for i := range events {
 		if events[i].Time.IsZero() {
 			events[i].Time = time.Now()
@@ -227,7 +229,7 @@ func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, e
 }
 
 // exhausted stops the call when err says that it has reached a limit, and returns err.
-func (l *live) exhausted(err error) error {
+func (l *activeCall) exhausted(err error) error {
 	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {
 		l.stop(outcome.OverLimit(e.Err.Reason, e.Err.Message))
 	}
@@ -235,32 +237,32 @@ func (l *live) exhausted(err error) error {
 }
 
 // takeCheckpoint counts a checkpoint of n bytes, or stops the call.
-func (l *live) takeCheckpoint(n int) error {
+func (l *activeCall) takeCheckpoint(n int) error {
 	l.order.Lock()
 	defer l.order.Unlock()
 	return l.exhausted(l.output.TakeCheckpoint(n, len(l.peek().Checkpoint)))
 }
 
 // takeCommand counts a document command of the tool and reports whether the quota has room for it.
-func (l *live) takeCommand(c *tool.Command) bool {
+func (l *activeCall) takeCommand(c *tool.Command) bool {
 	l.order.Lock()
 	defer l.order.Unlock()
 	return l.output.TakeCommand(c)
 }
 
 // saveOwn stores an artifact of the tool, or stops the call.
-func (l *live) saveOwn(name string, b []byte) (string, error) {
+func (l *activeCall) saveOwn(name string, b []byte) (string, error) {
 	l.order.Lock()
 	defer l.order.Unlock()
 	name, err := l.output.Save(name, b, l.thread())
 	return name, l.exhausted(err)
 }
 
-func (l *live) thread() string { return l.peek().Run.Thread }
+func (l *activeCall) thread() string { return l.peek().Run.Thread }
 
-// siftStep is sift for a step: output that could not be kept does not stop it.
-func (l *live) siftStep(events []call.Event) ([]call.Event, []store.Record) {
-	events, kept, err := l.sift(events)
+// filterStep is filter for a step: output that could not be kept does not stop it.
+func (l *activeCall) filterStep(events []call.Event) ([]call.Event, []store.Record) {
+	events, kept, err := l.filter(events)
 	if err != nil {
 		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
@@ -268,14 +270,14 @@ func (l *live) siftStep(events []call.Event) ([]call.Event, []store.Record) {
 }
 
 // filtersChange reports whether a filter may have changed events or left some out.
-func (l *live) filtersChange() bool {
+func (l *activeCall) filtersChange() bool {
 	l.order.Lock()
 	defer l.order.Unlock()
 	return l.filters.Changes()
 }
 
-// resift makes filters anew after an end that was not stored: the call continues.
-func (l *live) resift() {
+// refilter makes filters anew after an end that was not stored: the call continues.
+func (l *activeCall) refilter() {
 	l.order.Lock()
 	defer l.order.Unlock()
 	l.filters = nil

@@ -25,7 +25,7 @@ func lostTooOften(c *call.Call) bool {
 
 // takeUp carries a call on whose tool did not see how its attempt ended, as recovery does after a crash. The pipeline run of that
 // attempt has given back what it held, and is still the call's.
-func (l *live) takeUp(ctx context.Context) {
+func (l *activeCall) takeUp(ctx context.Context) {
 	p, c := l.lookupPipeline(), l.record()
 	l.e.log.Warn("attempt lost: nobody saw its end", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))
 	switch {

@@ -76,7 +76,7 @@ func (m *meters) of(def *Definition) *meter {
 }
 
 // metered returns the meter of a call. The new call of a registered tool has it at hand.
-func (l *live) metered() *meter {
+func (l *activeCall) metered() *meter {
 	if l.meter != nil {
 		return l.meter
 	}
@@ -85,7 +85,7 @@ func (l *live) metered() *meter {
 }
 
 // meterLocked counts a change of the record that was made.
-func (l *live) meterLocked(before call.Status, c *call.Call) {
+func (l *activeCall) meterLocked(before call.Status, c *call.Call) {
 	if before == call.Suspended && c.Status != before {
 		l.e.limits.Questions.Closed(c)
 	}

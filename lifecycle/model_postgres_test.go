@@ -56,7 +56,7 @@ func (b *base) cut(e *lifecycle.Engine, crash bool) {
 	}
 }
 
-// TestModelPostgres plays random lives on a real server that ends all connections again and again (T88).
+// TestModelPostgres plays random calls on a real server that ends all connections again and again (T88).
 func TestModelPostgres(t *testing.T) {
 	server, err := pgtest.Start()
 	if err != nil {

@@ -120,7 +120,7 @@ func (d *disk) settle(check func() error) error {
 
 func (d *disk) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.Background()) }
 
-// TestModelSQLite plays random lives on real files.
+// TestModelSQLite plays random calls on real files.
 func TestModelSQLite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := drawOps(rt, modelTools)

@@ -699,7 +699,7 @@ func (b *bubble) settle(check func() error) error {
 
 func (b *bubble) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.Background()) }
 
-// TestModel plays random lives on the journal in memory.
+// TestModel plays random calls on the journal in memory.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := playInBubble(t, drawOps(rt, bubbleTools)); err != nil {

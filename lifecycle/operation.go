@@ -54,7 +54,7 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 }
 
 // park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
-func (l *live) park(ctx context.Context, p *pipeline, out *outcome.Continued) {
+func (l *activeCall) park(ctx context.Context, p *pipeline, out *outcome.Continued) {
 	documents, events := p.documentChanges(out.Commands, nil)
 	if out.Note != "" {
 		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.Note)}})
@@ -170,7 +170,7 @@ func (e *Engine) pollOperation(key call.Key, failures int) error {
 }
 
 // unstored returns why the journal does not have what the pipeline run of ctx came to; nil when it has.
-func (l *live) unstored(ctx context.Context) error {
+func (l *activeCall) unstored(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errJournal) {
 		return storeRefusal(store.ErrFatal, l.key.ID)
 	}
@@ -275,7 +275,7 @@ func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*
 }
 
 // recoverOperation takes up a call whose work goes on elsewhere.
-func (l *live) recoverOperation(o *call.Operation) {
+func (l *activeCall) recoverOperation(o *call.Operation) {
 	l.e.operations.ArmNow(l.key, o, l.record().Cancel != nil)
 }
 

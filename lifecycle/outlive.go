@@ -12,7 +12,7 @@ import (
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
 // Meanwhile nobody settles the attempt, and the call keeps its turn in the thread.
-func (l *live) expect(p *pipeline) bool {
+func (l *activeCall) expect(p *pipeline) bool {
 	c := l.record()
 	if c.Status != call.Running || c.Cancel != nil || !began(c) || c.Operation() != nil || !p.same() {
 		return false
@@ -32,7 +32,7 @@ func (l *live) expect(p *pipeline) bool {
 }
 
 // awaitRunner continues the attempt when its program comes back, else takes the call up as if there were none.
-func (l *live) awaitRunner(p *pipeline, x tool.Expected) {
+func (l *activeCall) awaitRunner(p *pipeline, x tool.Expected) {
 	defer l.release()
 	back := l.awaitBack(x)
 	if l.e.enterOpen() != nil {
@@ -60,7 +60,7 @@ func (l *live) awaitRunner(p *pipeline, x tool.Expected) {
 
 // awaitBack reports whether the program of an expected attempt came back in time. A wish to end the call ends the wait, unless another
 // daemon may run the call.
-func (l *live) awaitBack(x tool.Expected) bool {
+func (l *activeCall) awaitBack(x tool.Expected) bool {
 	within := x.Within
 	if l.e.hold.free != nil {
 		within = max(within, l.e.hold.store.Hold())

@@ -19,7 +19,7 @@ import (
 
 // A pipeline is one run of a call along the path: from its start, or from a decision, to a conclusion.
 type pipeline struct {
-	l      *live
+	l      *activeCall
 	hooks  *hookSet
 	def    *Definition
 	stages []stage            // that are before it
@@ -40,14 +40,14 @@ type pipeline struct {
 	outlived  bool // its attempt began before the daemon started
 
 	held
-	queued   time.Time // since when it waits; zero: it did not have to
-	group    string    // of calls that run together: the Before hooks of all come before its tool
-	attempt  int
-	owner    atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
-	process  *tool.ProcessReport
-	found    findings
-	commands []tool.Command // of Before hooks, which commit with the call
-	letGo    []call.Event   // what filters let go for a question that was not stored
+	queued     time.Time // since when it waits; zero: it did not have to
+	group      string    // of calls that run together: the Before hooks of all come before its tool
+	attempt    int
+	owner      atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
+	process    *tool.ProcessReport
+	found      findings
+	commands   []tool.Command // of Before hooks, which commit with the call
+	suppressed []call.Event   // what filters let go for a question that was not stored
 	room
 }
 
@@ -66,13 +66,13 @@ type room struct {
 }
 
 // start counts a pipeline run and makes the call's context from what [Engine.follow] returned. The caller calls run.
-func (l *live) start(base context.Context) context.Context {
+func (l *activeCall) start(base context.Context) context.Context {
 	l.e.enter()
 	return l.started(base)
 }
 
 // started is start for a pipeline run that counts already.
-func (l *live) started(base context.Context) context.Context {
+func (l *activeCall) started(base context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
 	l.cancel, l.ctx = cancel, ctx
@@ -89,7 +89,7 @@ func (l *live) started(base context.Context) context.Context {
 }
 
 // endPipeline ends the context of a pipeline run. The next one may have begun: a call can be decided as soon as its question is published.
-func (l *live) endPipeline(ctx context.Context) {
+func (l *activeCall) endPipeline(ctx context.Context) {
 	l.mu.Lock()
 	if l.ctx == ctx {
 		l.cancel(nil)
@@ -103,7 +103,7 @@ func (l *live) endPipeline(ctx context.Context) {
 }
 
 // run carries a call along the path and stores how that ended.
-func (l *live) run(ctx context.Context, p *pipeline) {
+func (l *activeCall) run(ctx context.Context, p *pipeline) {
 	returned := false
 	defer func() {
 		if returned {
@@ -134,7 +134,7 @@ func (p *pipeline) deserted() outcome.Conclusion {
 
 // conclude ends a pipeline run: it gives back what the run holds and stores the conclusion. nil is the conclusion of an attempt that was
 // abandoned: the goroutine that abandoned it ends the run.
-func (l *live) conclude(ctx context.Context, p *pipeline, out outcome.Conclusion) {
+func (l *activeCall) conclude(ctx context.Context, p *pipeline, out outcome.Conclusion) {
 	if out == nil {
 		return
 	}
@@ -163,7 +163,7 @@ func (l *live) conclude(ctx context.Context, p *pipeline, out outcome.Conclusion
 }
 
 // carryOut stores a conclusion.
-func (l *live) carryOut(ctx context.Context, p *pipeline, c outcome.Conclusion) {
+func (l *activeCall) carryOut(ctx context.Context, p *pipeline, c outcome.Conclusion) {
 	switch c := c.(type) {
 	case *outcome.Terminal:
 		l.finish(ctx, p, c)
@@ -220,7 +220,7 @@ const (
 )
 
 // newPipeline returns a pipeline at the beginning of the path.
-func (l *live) newPipeline() *pipeline {
+func (l *activeCall) newPipeline() *pipeline {
 	return &pipeline{l: l, hooks: l.e.hooks.Load(), stages: l.e.path}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A decision may come as soon as the question is told, while the pass that asked is still on its way out.
+// A decision may come as soon as the question is told, while the pipeline run that asked is still on its way out.
 func TestDecisionRightAfterTheQuestion(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		var all sync.WaitGroup
@@ -93,7 +93,7 @@ func TestPassThatAskedLeavesTheNextOneAlone(t *testing.T) {
 	})
 }
 
-// A call that passed the fence before a drain closed it does not run after the drain period, and the drain waits for its end.
+// A call that passed the request check before a drain closed it does not run after the drain period, and the drain waits for its end.
 func TestCallThatComesWithTheDrain(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {

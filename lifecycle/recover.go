@@ -103,7 +103,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 }
 
 // takeUpFound takes up a call whose newest event is known.
-func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, later *parents) error {
+func (e *Engine) takeUpFound(ctx context.Context, l *activeCall, found *Recovered, later *parents) error {
 	c := l.record()
 	p := l.lookupPipeline()
 	switch {
@@ -143,7 +143,7 @@ func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, lat
 }
 
 // warnBelow stores that the calls that a call made shall end, because it does: a start takes them up after it, and none begins.
-func (l *live) warnBelow(ctx context.Context, r call.CancelRequest, later *parents) {
+func (l *activeCall) warnBelow(ctx context.Context, r call.CancelRequest, later *parents) {
 	a := cancelling{start: true}
 	err := l.e.askBelow(ctx, l, r, 0, &a)
 	*later = append(*later, a.later...)
@@ -153,7 +153,7 @@ func (l *live) warnBelow(ctx context.Context, r call.CancelRequest, later *paren
 }
 
 // counted makes a pipeline run of what a start found. The function that it returns carries it out.
-func (l *live) counted(base context.Context, settle func(ctx context.Context)) (run func()) {
+func (l *activeCall) counted(base context.Context, settle func(ctx context.Context)) (run func()) {
 	ctx := l.start(base)
 	return func() {
 		defer l.release()
@@ -164,7 +164,7 @@ func (l *live) counted(base context.Context, settle func(ctx context.Context)) (
 }
 
 // findTail learns the newest event of the log: events that came after the last stored record are not in it.
-func (l *live) findTail(ctx context.Context) error {
+func (l *activeCall) findTail(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		last := l.log.Last()
@@ -188,7 +188,7 @@ func (l *live) findTail(ctx context.Context) error {
 
 // noteUnseen marks a call whose attempts are written behind: it may have run although the journal has none of them. The next
 // step of the call stores the mark.
-func (l *live) noteUnseen() {
+func (l *activeCall) noteUnseen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c.Class == call.Behind {
@@ -199,7 +199,7 @@ func (l *live) noteUnseen() {
 }
 
 // begun is how far the tool of a call came of which no attempt runs.
-func (l *live) begun() call.Executed {
+func (l *activeCall) begun() call.Executed {
 	if c := l.record(); began(c) || c.Executed == call.ExecutedUnknown {
 		return call.ExecutedUnknown
 	}
@@ -219,7 +219,7 @@ func mayRunAgain(c *call.Call, def *Definition) bool {
 }
 
 // again runs a call from the start of its path. What was decided stays decided: answers are found by their digest.
-func (l *live) again(p *pipeline) {
+func (l *activeCall) again(p *pipeline) {
 	p.fromStart()
 	ctx := l.start(l.e.follow(context.Background(), l.record()))
 	go l.run(ctx, p)
@@ -236,7 +236,7 @@ func (p *pipeline) fromStart() {
 
 // lastInput returns what the last decision told the tool; a call without one starts as it did. What somebody said of an
 // attempt in doubt is not for the tool.
-func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
+func (l *activeCall) lastInput(c *call.Call) *tool.ResumeInput {
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Suspension.Origin == call.OriginDoubt {
 			continue
@@ -251,7 +251,7 @@ func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
 }
 
 // recoverNew takes up a call that had no attempt: it resumes when it needs no watcher, or when its caller attaches in time.
-func (e *Engine) recoverNew(l *live, p *pipeline, found *Recovered) {
+func (e *Engine) recoverNew(l *activeCall, p *pipeline, found *Recovered) {
 	linger := lingerOf(l.record(), e.cfg.Linger)
 	if l.record().Detached || linger < 0 {
 		found.Resumed++
@@ -269,7 +269,7 @@ func (e *Engine) recoverNew(l *live, p *pipeline, found *Recovered) {
 }
 
 // awaitCaller runs the call when somebody watches it within its linger time, else ends it.
-func (l *live) awaitCaller(p *pipeline, linger time.Duration) {
+func (l *activeCall) awaitCaller(p *pipeline, linger time.Duration) {
 	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {
 		l.mu.Lock()
 		back, wish := l.watchers > 0, l.c.Cancel
@@ -295,7 +295,7 @@ func (l *live) awaitCaller(p *pipeline, linger time.Duration) {
 }
 
 // finishFound ends a call that a start found.
-func (l *live) finishFound(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func (l *activeCall) finishFound(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	if c := l.record(); began(c) {
 		p.attempt = len(c.Attempts)
 	}

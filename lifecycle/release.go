@@ -26,8 +26,8 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 	still := map[call.Key]func(){} // batches, each until all calls that are meant were looked at
 	var later parents
 	defer func() {
-		for _, goOn := range still {
-			goOn()
+		for _, resumePipeline := range still {
+			resumePipeline()
 		}
 		later.end()
 	}()

@@ -11,20 +11,20 @@ import (
 )
 
 // resumeRun carries a decided call on, without waiting for it. When one of a batch goes on its batch says.
-func (l *live) resumeRun(request context.Context, d tool.Decision) {
+func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 	if l.record().BatchID == "" {
-		l.goOn(request, d)
+		l.resumePipeline(request, d)
 	}
 }
 
-// goOn carries a decided call on, without waiting for it.
-func (l *live) goOn(request context.Context, d tool.Decision) {
+// resumePipeline carries a decided call on, without waiting for it.
+func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.follow(request, l.record()))
 	l.e.workers.run(func() { l.carryOn(ctx, d) })
 }
 
 // carryOn applies a stored decision: the decline, the answer as the result, or the path again.
-func (l *live) carryOn(ctx context.Context, d tool.Decision) {
+func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
 	p := l.newPipeline()
@@ -78,7 +78,7 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 }
 
 // settleRun ends a resumed call without its tool.
-func (l *live) settleRun(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func (l *activeCall) settleRun(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	defer l.release()
 	defer l.e.leave()
 	if ctx.Err() != nil && out.Status == call.Succeeded && !errors.Is(context.Cause(ctx), outcome.Drained) {

@@ -41,7 +41,7 @@ func (e *Engine) retries(ctx context.Context, p tool.Principal, spec *call.Spec)
 // peek returns a call as it stands without waiting for whoever is about to load it.
 func (e *Engine) peek(ctx context.Context, key call.Key) (*call.Call, error) {
 	e.mu.Lock()
-	l := e.lives[key]
+	l := e.activeCalls[key]
 	e.mu.Unlock()
 	if l != nil && l.ready.isGiven() && l.loadErr == nil {
 		return l.record(), nil

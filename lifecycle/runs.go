@@ -47,7 +47,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.owners.Note(&ended)
 	e.cfg.Policies.DropRun(p.Namespace, id)
-	for _, k := range append(keepers[hook.RunKeeper](&e.hooks.Load().Set), beside[hook.RunKeeper](e.cfg.Keepers)...) {
+	for _, k := range append(implementers[hook.RunKeeper](&e.hooks.Load().Set), ofType[hook.RunKeeper](e.cfg.Keepers)...) {
 		k.EndRun(p.Namespace, id)
 	}
 	return ids, nil
@@ -57,7 +57,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 // end belongs to the run, and goes with it.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	until := time.Now().Add(e.stopMost() + endingTime)
-	for _, c := range e.living(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
+	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
 		l, err := e.acquire(ctx, c.Key())
 		if err != nil {
 			continue

@@ -20,14 +20,14 @@ func TestSetHooks(t *testing.T) {
 			return hook.AfterResult{Result: &tool.Result{Message: text}}, nil
 		})}}
 	}
-	goOn := make(chan struct{})
+	resumePipeline := make(chan struct{})
 	slow := made("slow", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
-		<-goOn
+		<-resumePipeline
 		return tool.Text("done"), nil
 	})
 	before := hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "ask", Hook: approval(tool.Ticket{}), Match: hook.Match{Tools: []string{"t"}}}}, After: said("old")}
 	synctest.Test(t, func(t *testing.T) {
-		goOn = make(chan struct{})
+		resumePipeline = make(chan struct{})
 		w := newWorld(t, []tool.Tool{echo("t", mutating), slow}, func(c *lifecycle.Config) { c.Hooks = before })
 		defer w.stop()
 		waits := w.do(spec("t", ""))
@@ -41,7 +41,7 @@ func TestSetHooks(t *testing.T) {
 		if err := w.e.SetHooks(next); err != nil {
 			t.Fatal(err)
 		}
-		close(goOn)
+		close(resumePipeline)
 		c, err := watcher.Wait(t.Context(), time.Hour)
 		if err != nil || c.Result.ModelText() != "old" {
 			t.Errorf("the call that ran: %+v, %v", c.Result, err)

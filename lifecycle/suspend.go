@@ -27,7 +27,7 @@ const (
 const maxPolicy = 128
 
 // suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
-func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) {
+func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Question) {
 	executed := or(out.Executed, call.NotStarted)
 	s, err := p.suspension(out)
 	switch {
@@ -65,9 +65,9 @@ func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) 
 		l.finish(ctx, p, outcome.StoppedBy(cause, executed))
 		return
 	}
-	events, kept := l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
+	events, kept := l.filterQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
-		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.Actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, filtered: true, kept: kept, actions: p.storedActions(out.Actions),
 		apply: func(c *call.Call) {
 			p.found.write(c)
 			c.Status = call.Suspended
@@ -82,7 +82,7 @@ func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) 
 	l.unslot()
 	if err != nil {
 		l.e.limits.Questions.Closed(l.peek())
-		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
+		p.suppressed = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
 		l.unasked(ctx, p, out.Origin, err)
 		return
 	}
@@ -90,10 +90,10 @@ func (l *live) suspend(ctx context.Context, p *pipeline, out *outcome.Question) 
 	l.e.cfg.FailPoint("after-suspend")
 }
 
-// siftQuestion passes a question through the filters, which may change what is told of it and not leave it out.
-func (l *live) siftQuestion(events []call.Event) ([]call.Event, []store.Record) {
+// filterQuestion passes a question through the filters, which may change what is told of it and not leave it out.
+func (l *activeCall) filterQuestion(events []call.Event) ([]call.Event, []store.Record) {
 	asked := events[len(events)-1]
-	events, kept := l.siftStep(events)
+	events, kept := l.filterStep(events)
 	if !slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended }) {
 		events = append(events, asked)
 	}
@@ -113,7 +113,7 @@ func (p *pipeline) mustEnd(ctx context.Context) error {
 }
 
 // unasked ends a call whose question the journal did not take.
-func (l *live) unasked(ctx context.Context, p *pipeline, origin string, err error) {
+func (l *activeCall) unasked(ctx context.Context, p *pipeline, origin string, err error) {
 	out := p.outcomeWithout(err)
 	switch {
 	case out == nil:

@@ -30,7 +30,7 @@ func (e *Engine) follow(request context.Context, c *call.Call) context.Context {
 }
 
 // rounds is how many questions a call has had, for followed.
-func (l *live) rounds() int {
+func (l *activeCall) rounds() int {
 	if l.e.cfg.Tracer == nil {
 		return 0
 	}
@@ -38,7 +38,7 @@ func (l *live) rounds() int {
 }
 
 // followed ends what follow began. A question that came since was the end of the pipeline run, whatever became of it meanwhile.
-func (l *live) followed(ctx context.Context, rounds int) {
+func (l *activeCall) followed(ctx context.Context, rounds int) {
 	if l.e.cfg.Tracer == nil {
 		return
 	}

@@ -58,7 +58,7 @@ func (t *tracer) check(tb testing.TB, began, ends []string) {
 	t.began, t.ends = nil, nil
 }
 
-// TestTracer: each pass begins and ends once, the tool runs in its context, and later passes know the trace of the first.
+// TestTracer: each pipeline run begins and ends once, the tool runs in its context, and later pipeline runs know the trace of the first.
 func TestTracer(t *testing.T) {
 	seen := make(chan any, 10)
 	looks := made("looks", reading, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -83,7 +83,7 @@ func TestTracer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // the pass tells its end after the call's
+			time.Sleep(time.Second) // the pipeline run tells its end after the call's
 			return c
 		}
 		c := do(spec("looks", "{}"))

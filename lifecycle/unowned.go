@@ -67,7 +67,7 @@ func (e *Engine) CheckOwners(ctx context.Context) error {
 // is the number of references that the caller itself has.
 func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 	e.mu.Lock()
-	l := e.lives[key]
+	l := e.activeCalls[key]
 	if l != nil {
 		references = l.refs - references
 	}
@@ -129,7 +129,7 @@ func (e *Engine) adopt(ctx context.Context, key call.Key) error {
 }
 
 // forgive forgets why a call could not be carried on, and returns it.
-func (l *live) forgive() error {
+func (l *activeCall) forgive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := l.lost

@@ -77,7 +77,7 @@ func answeredBy(s *call.Suspension) *call.Suspension {
 }
 
 // storeAnswer is the compare-and-set; the caller has the slot.
-func (l *live) storeAnswer(a *considered, sent *tool.Decision) error {
+func (l *activeCall) storeAnswer(a *considered, sent *tool.Decision) error {
 	d, s, t := a.decision, a.to, a.tally
 	var kept []store.Policy
 	if a.rule != nil {

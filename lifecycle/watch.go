@@ -21,7 +21,7 @@ const frameBytes = 256 << 10
 // A callWatcher implements [call.Watcher].
 type callWatcher struct {
 	e *Engine
-	l *live
+	l *activeCall
 
 	after    int64 // newest sequence that Next returned
 	epoch    int64
@@ -65,7 +65,7 @@ func (h *heartbeat) stop(e *Engine) {
 }
 
 // freshWatcher returns the watcher of a call that begins. It takes over the caller's reference.
-func freshWatcher(l *live, o call.ExecuteOptions) *callWatcher {
+func freshWatcher(l *activeCall, o call.ExecuteOptions) *callWatcher {
 	w := &callWatcher{e: l.e, l: l, through: o.WaitForDecision, follow: true, fresh: true, epoch: l.e.epoch, caughtUp: true}
 	l.watchers++ // nobody else knows the call yet
 	l.e.stats.watchers.Add(1)
@@ -74,7 +74,7 @@ func freshWatcher(l *live, o call.ExecuteOptions) *callWatcher {
 
 // newWatcher returns a watcher of a known call from a cursor on, or with a snapshot first. It takes over the caller's
 // reference unless it fails.
-func newWatcher(l *live, o call.ExecuteOptions, follow bool) (*callWatcher, error) {
+func newWatcher(l *activeCall, o call.ExecuteOptions, follow bool) (*callWatcher, error) {
 	w := &callWatcher{e: l.e, l: l, through: o.WaitForDecision, follow: follow}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func newWatcher(l *live, o call.ExecuteOptions, follow bool) (*callWatcher, erro
 }
 
 // checkCursor refuses what newWatcher would refuse.
-func (l *live) checkCursor(text string) error {
+func (l *activeCall) checkCursor(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (w *callWatcher) placeLocked(cur cursor) error {
 }
 
 // epochAfter returns the epoch in which the log goes on behind last: that of the next event, or of this daemon.
-func epochAfter(l *live, lost, last int64) int64 {
+func epochAfter(l *activeCall, lost, last int64) int64 {
 	if next := l.c.EpochOf(last + 1); next > lost {
 		return next
 	}
@@ -161,7 +161,7 @@ func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string,
 }
 
 // acquireVisible finds a call that the principal may see.
-func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string) (*live, error) {
+func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string) (*activeCall, error) {
 	l, err := e.acquire(ctx, call.Key{Namespace: p.Namespace, ID: id})
 	if err != nil {
 		return nil, storeRefusal(err, id)
@@ -340,7 +340,7 @@ func (w *callWatcher) toldNow() int64 {
 	return w.l.log.Published()
 }
 
-func (l *live) epochOf(sequence int64) int64 {
+func (l *activeCall) epochOf(sequence int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.c.EpochOf(sequence)

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// live is one call in memory: while it runs, is watched, or a step of it is being stored.
-type live struct {
+// activeCall is one call in memory: while it runs, is watched, or a step of it is being stored.
+type activeCall struct {
 	e   *Engine
 	key call.Key
 
@@ -27,11 +27,11 @@ type live struct {
 	slot slot
 
 	// order is held while events pass through the filters, and is taken before mu.
-	order    sync.Mutex
-	filters  *calllog.Filters // nil: not made yet
-	accepted *call.Accepted   // what the first event says; nil when the log has begun
-	output   calllog.Output
-	beside   atomic.Bool // other calls of its batch run beside it, whatever they do
+	order      sync.Mutex
+	filters    *calllog.Filters // nil: not made yet
+	accepted   *call.Accepted   // what the first event says; nil when the log has begun
+	output     calllog.Output
+	concurrent atomic.Bool // other calls of its batch run beside it, whatever they do
 
 	refs   int    // guarded by Engine.mu
 	claims claims // of a new call, which the journal may not know yet; guarded by Engine.mu
@@ -52,16 +52,16 @@ type live struct {
 
 	watchers int
 	linger   *time.Timer
-	cancel   context.CancelCauseFunc // of the running pass; nil when none runs
-	ctx      context.Context         // of the newest pass
-	attempt  *attempt                // of the running pass, when its tool was started
+	cancel   context.CancelCauseFunc // of the running pipeline run; nil when none runs
+	ctx      context.Context         // of the newest pipeline run
+	attempt  *attempt                // of the running pipeline run, when its tool was started
 }
 
 // claims are the run and the thread that a call may be the first of.
 type claims struct{ run, thread string }
 
 // acquire returns the call in memory, loading it if need be, with one reference that the caller must release.
-func (e *Engine) acquire(ctx context.Context, key call.Key) (*live, error) {
+func (e *Engine) acquire(ctx context.Context, key call.Key) (*activeCall, error) {
 	l, load := e.reference(key)
 	if load {
 		l.load(ctx)
@@ -85,26 +85,26 @@ func (e *Engine) current(ctx context.Context, key call.Key) (*call.Call, error) 
 }
 
 // reference returns the call's place in memory and whether the caller has to fill it.
-func (e *Engine) reference(key call.Key) (l *live, fill bool) {
+func (e *Engine) reference(key call.Key) (l *activeCall, fill bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l = e.lives[key]
+	l = e.activeCalls[key]
 	if l == nil {
-		l = &live{e: e, key: key, output: calllog.Output{Config: &e.output, Key: key}}
-		e.lives[key] = l
+		l = &activeCall{e: e, key: key, output: calllog.Output{Config: &e.output, Key: key}}
+		e.activeCalls[key] = l
 		fill = true
 	}
 	l.refs++
 	return l, fill
 }
 
-func (l *live) load(ctx context.Context) {
+func (l *activeCall) load(ctx context.Context) {
 	c, err := l.e.store.Call(context.WithoutCancel(ctx), l.key)
 	l.fill(c, err)
 }
 
 // fill ends the loading of a call.
-func (l *live) fill(c *call.Call, err error) {
+func (l *activeCall) fill(c *call.Call, err error) {
 	if err != nil {
 		l.loadErr = err
 	} else {
@@ -118,56 +118,56 @@ func (l *live) fill(c *call.Call, err error) {
 }
 
 // release gives a reference back. The last one takes the call out of memory.
-func (l *live) release() {
+func (l *activeCall) release() {
 	e := l.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.refs--
-	if l.refs == 0 && e.lives[l.key] == l {
-		delete(e.lives, l.key)
+	if l.refs == 0 && e.activeCalls[l.key] == l {
+		delete(e.activeCalls, l.key)
 	}
 }
 
 // forget takes a call that is not in the journal out of memory, whoever still looks at it: its id is free.
-func (e *Engine) forget(l *live) {
+func (e *Engine) forget(l *activeCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lives[l.key] == l {
-		delete(e.lives, l.key)
+	if e.activeCalls[l.key] == l {
+		delete(e.activeCalls, l.key)
 	}
 }
 
 // retain adds a reference to a call that the caller holds one of.
-func (l *live) retain() {
+func (l *activeCall) retain() {
 	l.e.mu.Lock()
 	l.refs++
 	l.e.mu.Unlock()
 }
 
 // record returns the record as it stands. It must not be changed.
-func (l *live) record() *call.Call {
+func (l *activeCall) record() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lent = true
 	return l.c
 }
 
-// peek is record for the goroutine of the pass, until its next step: nobody else changes a record in place, but for the
+// peek is record for the goroutine of the pipeline run, until its next step: nobody else changes a record in place, but for the
 // revision and the last sequence of a call of the class BEHIND.
-func (l *live) peek() *call.Call {
+func (l *activeCall) peek() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.c
 }
 
 // snapshot returns a record for people, up to the last event that was published. It must not be changed.
-func (l *live) snapshot() *call.Call {
+func (l *activeCall) snapshot() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.snapshotLocked()
 }
 
-func (l *live) snapshotLocked() *call.Call {
+func (l *activeCall) snapshotLocked() *call.Call {
 	published, flushed := l.log.Published(), l.log.Published() <= l.log.Written()
 	if l.stored && l.c.LastSequence == published && flushed {
 		l.lent = true // most that is looked at waits or has ended: a thousand watchers need no copy each
@@ -185,7 +185,7 @@ func (l *live) snapshotLocked() *call.Call {
 }
 
 // stop cancels what runs; it does nothing when nothing does.
-func (l *live) stop(cause error) {
+func (l *activeCall) stop(cause error) {
 	l.mu.Lock()
 	running := l.attempt
 	if l.cancel != nil {
@@ -201,7 +201,7 @@ func (l *live) stop(cause error) {
 type step struct {
 	apply      func(c *call.Call) // on a copy of the record; nil changes nothing
 	events     []call.Event
-	sifted     bool // the events passed the filters
+	filtered   bool // the events passed the filters
 	late       bool // it may find that the call has ended: a BEHIND call ends without the slot
 	durability store.Durability
 
@@ -223,10 +223,10 @@ func (s *step) needsSync() bool {
 }
 
 // advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
-func (l *live) advance(s step) error {
-	if !s.sifted {
-		s.events, s.kept = l.siftStep(s.events)
-		s.sifted = true
+func (l *activeCall) advance(s step) error {
+	if !s.filtered {
+		s.events, s.kept = l.filterStep(s.events)
+		s.filtered = true
 	}
 	l.mu.Lock()
 	if l.c.Class != call.Behind || s.needsSync() || l.c.Status == call.Suspended {
@@ -248,8 +248,8 @@ func (l *live) advance(s step) error {
 	return nil
 }
 
-// stepLocked makes a step of the pass on the record: in place when nobody else has it.
-func (l *live) stepLocked(s *step) error {
+// stepLocked makes a step of the pipeline run on the record: in place when nobody else has it.
+func (l *activeCall) stepLocked(s *step) error {
 	if l.lent {
 		next, err := l.nextLocked(s)
 		if err == nil {
@@ -270,7 +270,7 @@ func (l *live) stepLocked(s *step) error {
 }
 
 // nextLocked returns the record after a step, or why the step is illegal.
-func (l *live) nextLocked(s *step) (*call.Call, error) {
+func (l *activeCall) nextLocked(s *step) (*call.Call, error) {
 	next := *l.c
 	if s.apply != nil {
 		s.apply(&next)
@@ -282,7 +282,7 @@ func (l *live) nextLocked(s *step) (*call.Call, error) {
 }
 
 // legal refuses steps that the table of transitions does not have.
-func (l *live) legal(before, next *call.Call, s *step) error {
+func (l *activeCall) legal(before, next *call.Call, s *step) error {
 	if before.Status.CanBecome(next.Status) && (!before.Status.Terminal() || s.apply == nil) {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (l *live) legal(before, next *call.Call, s *step) error {
 }
 
 // commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.
-func (l *live) commit(s step) error {
+func (l *activeCall) commit(s step) error {
 	l.slot.take()
 	defer l.unslot()
 	return l.commitSlotted(s)
@@ -304,16 +304,16 @@ func (l *live) commit(s step) error {
 
 // commitSlotted is commit for who has the slot. Documents never decide the fate of a call: a step that the journal does not
 // take with them is made without.
-func (l *live) commitSlotted(s step) error {
-	if !s.sifted {
-		s.events, s.kept = l.siftStep(s.events)
-		s.sifted = true
+func (l *activeCall) commitSlotted(s step) error {
+	if !s.filtered {
+		s.events, s.kept = l.filterStep(s.events)
+		s.filtered = true
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
 		err = l.commitOnce(s) // others changed the documents while a group was tried again
 	}
-	if len(s.documents) > 0 && takesNot(err) {
+	if len(s.documents) > 0 && rejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
 		s.documents, s.events = nil, lostDocuments(s.events)
 		err = l.commitOnce(s)
@@ -321,7 +321,7 @@ func (l *live) commitSlotted(s step) error {
 	return err
 }
 
-func (l *live) commitOnce(s step) error {
+func (l *activeCall) commitOnce(s step) error {
 	l.mu.Lock()
 	if l.lost != nil {
 		defer l.mu.Unlock()
@@ -378,7 +378,7 @@ func (l *live) commitOnce(s step) error {
 	return nil
 }
 
-func (l *live) changeLocked(next *call.Call, events []call.Event, records []store.Record, s *step) *store.Change {
+func (l *activeCall) changeLocked(next *call.Call, events []call.Event, records []store.Record, s *step) *store.Change {
 	change := &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
@@ -395,7 +395,7 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, records []stor
 }
 
 // runLocked returns the run's new state: the step's own, else that it is open again.
-func (l *live) runLocked(r *store.Run) *store.Run {
+func (l *activeCall) runLocked(r *store.Run) *store.Run {
 	if r == nil && !l.stored {
 		return l.reopen
 	}
@@ -403,7 +403,7 @@ func (l *live) runLocked(r *store.Run) *store.Run {
 }
 
 // submit hands a change to the journal and waits.
-func (l *live) submit(change *store.Change) error {
+func (l *activeCall) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
 	l.e.recent.drop(l.record())
 	done := make(chan error, 1)
@@ -422,7 +422,7 @@ func (l *live) submit(change *store.Change) error {
 }
 
 // unslot gives the slot back and writes what came together meanwhile.
-func (l *live) unslot() {
+func (l *activeCall) unslot() {
 	l.slot.give()
 	l.mu.Lock()
 	more := l.c != nil && l.c.Class == call.Sync && l.stored && !l.stalled && l.log.Unwritten()

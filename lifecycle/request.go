@@ -13,9 +13,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fence refuses what must not be stored: the same call id may be sent again. It looks at the request alone; the fences
+// checkRequest refuses what must not be stored: the same call id may be sent again. It looks at the request alone; the checks
 // of room are passed by calls that are known already.
-func (e *Engine) fence(spec *call.Spec) error {
+func (e *Engine) checkRequest(spec *call.Spec) error {
 	if len(spec.Arguments) > e.cfg.MaxArguments {
 		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), e.cfg.MaxArguments)
 	}
@@ -66,7 +66,7 @@ func checkID(field, id string, least int) error {
 
 // room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
 // pipeline run from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
-func (e *Engine) room(l *live, run *tool.Run, d limit.Demand, n int) error {
+func (e *Engine) room(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
 	blocked := e.owners.Blocked(l.key.Namespace, run.ID)
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
