@@ -113,5 +113,5 @@ func (r *Runner) keepShort(run *run, hungry bool) {
 
 // otherDaemon reports whether the maker of a control group is another daemon that lives.
 func (r *Runner) otherDaemon(pid int, start uint64) bool {
-	return r.foreign(identity{PID: pid, Start: start})
+	return r.origin.foreign(identity{PID: pid, Start: start})
 }

@@ -23,8 +23,8 @@ type rest struct {
 
 // hand adds a pipe for each text that is to be handed over. The text is in it before the process begins, so that one that never reads
 // holds nobody up; only what has no room waits, as standard input does: until somebody reads or the run ends.
-func (run *run) hand(theirs []*os.File) ([]*os.File, error) {
-	for _, text := range run.spec.Handed {
+func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
+	for _, text := range texts {
 		var fds [2]int
 		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 			return theirs, os.NewSyscallError("pipe2", err)
@@ -40,7 +40,7 @@ func (run *run) hand(theirs []*os.File) ([]*os.File, error) {
 			pipe.Close()
 			continue
 		}
-		run.rests = append(run.rests, rest{pipe, text[n:]})
+		p.rests = append(p.rests, rest{pipe, text[n:]})
 	}
 	return theirs, nil
 }

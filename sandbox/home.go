@@ -48,6 +48,12 @@ type homes struct {
 	done    sync.WaitGroup // prune and the removal of fresh homes
 }
 
+// A home is the home directory of one run.
+type home struct {
+	dir string // to be given back to homes; empty: none
+	at  string // where the process finds it; empty: it has none of this Runner
+}
+
 // enterHome gives the run its home directory and names it in HOME. An operator who sets HOME keeps it.
 func (r *Runner) enterHome(run *run) error {
 	spec := &run.spec
@@ -60,12 +66,12 @@ func (r *Runner) enterHome(run *run) error {
 		if err != nil {
 			return err
 		}
-		run.home = path
+		run.home.dir = path
 		if !run.supervised() {
 			at = path
 		}
 	}
-	run.homeAt = at
+	run.home.at = at
 	spec.Env = append(slices.Clip(spec.Env), homeVariable+at)
 	return nil
 }
@@ -168,11 +174,11 @@ func (h *homes) prune() {
 	if err != nil {
 		return // there is none yet, or the next prune sees it
 	}
-	type home struct {
+	type unused struct {
 		path string
 		last time.Time
 	}
-	var kept []home
+	var kept []unused
 	for _, e := range entries {
 		path := filepath.Join(h.dir, e.Name())
 		info, err := e.Info()
@@ -181,10 +187,10 @@ func (h *homes) prune() {
 		case strings.HasPrefix(e.Name(), freshHome), strings.HasPrefix(e.Name(), removedHome), time.Since(info.ModTime()) > oldestHome:
 			h.remove(path)
 		default:
-			kept = append(kept, home{path, info.ModTime()})
+			kept = append(kept, unused{path, info.ModTime()})
 		}
 	}
-	slices.SortFunc(kept, func(a, b home) int { return cmp.Or(a.last.Compare(b.last), strings.Compare(a.path, b.path)) })
+	slices.SortFunc(kept, func(a, b unused) int { return cmp.Or(a.last.Compare(b.last), strings.Compare(a.path, b.path)) })
 	for i, one := range kept {
 		if len(kept)-i > mostHomes || h.short() {
 			h.remove(one.path)

@@ -100,7 +100,7 @@ func orderFile(o *helper.Order) (*os.File, error) {
 func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	o := r.order(&run.spec, run.tag)
 	o.Canary = run.canary
-	o.Home, o.HomeAt, o.Sockets = run.home, run.homeAt, run.sockets
+	o.Home, o.HomeAt, o.Sockets = run.home.dir, run.home.at, run.sockets
 	run.inner = nil
 	file, err := orderFile(o)
 	if err != nil {
@@ -260,7 +260,7 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	case <-in.gone:
 		return nil
 	case <-timer.C:
-		left := r.end(run.main.pid, run.killed, r.finder(run))
+		left := r.family.end(run.main.pid, run.killed, r.family.finder(run))
 		for i := range left {
 			if left[i].identity() == run.main.identity() {
 				left[i].tag = run.spec.Tag
@@ -277,7 +277,7 @@ func (run *run) awaitLast() {
 	if run.inner.end == nil || run.inner.end.Rest == 0 {
 		timer.Reset(killBound) // nothing was left; the helper ends
 	}
-	streams := run.streams
+	streams := run.pipes.streams
 	for {
 		var done chan struct{} // of the first stream that has not ended
 		if len(streams) > 0 {
@@ -302,7 +302,7 @@ func (r *Runner) listInner(run *run) {
 	if err != nil {
 		return // nobody is told the numbers; process 1 ends all the same
 	}
-	found, _ := r.linked(run, c)
+	found, _ := r.family.linked(run, c)
 	for pid, p := range found {
 		if pid != run.main.pid && !p.dead() {
 			run.killed[pid] = true

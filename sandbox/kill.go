@@ -14,7 +14,7 @@ import (
 
 // terminate asks the run's session to end and waits until it has or Grace is over. What left the session gets no time:
 // nobody waits for a daemon.
-func (r *Runner) terminate(run *run) {
+func (run *run) terminate() {
 	grace := run.spec.Grace
 	if grace == 0 {
 		grace = defaultGrace
@@ -69,7 +69,7 @@ func (run *run) inSession(c *census) map[int]process {
 //
 // Whoever is new is first stopped and only killed when a further census finds nobody newer: a stopped process has no
 // more children, and its links still show those that it has.
-func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
+func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	const (
 		freezes = 16                     // then it is killed as it comes
 		settle  = 100 * time.Millisecond // for doubts to clear and for init to reap
@@ -87,7 +87,7 @@ func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
 			return []process{{pid: group}} // not verified
 		}
 		mine, doubtful := find(c)
-		living, zombies := r.sort(mine, group)
+		living, zombies := f.sort(mine, group)
 		switch {
 		case len(living) > 0 || c.moving:
 			calm = time.Time{}
@@ -111,7 +111,7 @@ func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
 			struck, deadline = true, time.Now().Add(confirmBound)
 			continue
 		}
-		if !struck && round < freezes && r.freeze(c, living, group, stopped, find) || c.moving && len(living) == 0 {
+		if !struck && round < freezes && f.freeze(c, living, group, stopped, find) || c.moving && len(living) == 0 {
 			continue
 		}
 		if strike(living, group, killed) {
@@ -124,13 +124,13 @@ func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
 
 // sort parts the living from the dead, reaps the latter where they are ours to reap, and counts those that wait for
 // another parent. The process main is left to its run.
-func (r *Runner) sort(mine map[int]process, main int) (living []process, zombies int) {
+func (f *family) sort(mine map[int]process, main int) (living []process, zombies int) {
 	for pid, p := range mine {
 		switch {
 		case !p.dead():
 			living = append(living, p)
 		case pid == main:
-		case p.parent != r.self.pid || !reap(pid):
+		case p.parent != f.self.pid || !reap(pid):
 			zombies++
 		}
 	}
@@ -145,7 +145,7 @@ func reap(pid int) bool {
 
 // freeze stops those that are not stopped yet, then those that were born meanwhile, and so on. It reports whether there
 // were any. Looking at the newborn alone is what catches a chain of processes that each fork the next and end.
-func (r *Runner) freeze(c *census, living []process, group int, stopped map[int]bool, find finder) bool {
+func (f *family) freeze(c *census, living []process, group int, stopped map[int]bool, find finder) bool {
 	const chases = 100
 	found := false
 	for range chases {
@@ -157,7 +157,7 @@ func (r *Runner) freeze(c *census, living []process, group int, stopped map[int]
 			break
 		}
 		mine, _ := find(c)
-		living, _ = r.sort(mine, group)
+		living, _ = f.sort(mine, group)
 	}
 	return found
 }
@@ -204,19 +204,19 @@ func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 // noOrphans reports that no process lives that descends from a run but through a main process that still runs. It
 // spares the end of an ordinary run the census, whose cost grows with the machine's processes. It is an answer only to
 // a subreaper, whose children all orphans become; false otherwise.
-func (r *Runner) noOrphans() bool {
+func (f *family) noOrphans() bool {
 	if !adoptsOrphans() {
 		return false
 	}
 	for range 2 { // the kernel may skip a child in the list while another one ends
-		children, err := r.adopted()
+		children, err := f.adopted()
 		if err != nil {
 			return false
 		}
 		if len(children) == 0 {
 			continue
 		}
-		all := r.others(nil)
+		all := f.active.others(nil)
 		mains, unborn := map[int]bool{}, helpers(all)
 		for _, o := range all {
 			mains[o.main.pid] = true
@@ -225,7 +225,7 @@ func (r *Runner) noOrphans() bool {
 			if mains[pid] {
 				continue
 			}
-			if p, err := readProcess(pid); err == nil && p.session != r.self.session && !unborn[p.session] || err != nil && !gone(err) {
+			if p, err := readProcess(pid); err == nil && p.session != f.self.session && !unborn[p.session] || err != nil && !gone(err) {
 				return false
 			}
 		}
@@ -235,12 +235,12 @@ func (r *Runner) noOrphans() bool {
 
 // adopted returns the children of the first thread, which the kernel makes the parent of orphans as long as it lives; that
 // of a Go program never ends. It may have forked some of them itself.
-func (r *Runner) adopted() ([]int, error) {
-	if r.children == nil {
+func (f *family) adopted() ([]int, error) {
+	if f.children == nil {
 		return nil, errors.ErrUnsupported // such as a kernel without CONFIG_PROC_CHILDREN
 	}
 	var buf [4096]byte
-	n, err := r.children.ReadAt(buf[:], 0)
+	n, err := f.children.ReadAt(buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"maps"
+	"os"
 	"strings"
 	"sync"
 )
@@ -67,10 +68,68 @@ func (c *census) spread(found map[int]process, seeds []int, may func(process) bo
 	}
 }
 
+// active are the runs that last.
+type active struct {
+	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
+	// children of this process: a main process must never be taken for an orphan.
+	starting sync.RWMutex
+
+	mu     sync.Mutex
+	closed bool
+	count  sync.WaitGroup  // of entered runs
+	runs   map[string]*run // from before the start of the process until all of it is dead
+}
+
+// enter adds a run, unless close was called.
+func (a *active) enter(run *run) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrClosed
+	}
+	a.count.Add(1)
+	a.runs[run.id] = run
+	return nil
+}
+
+func (a *active) leave(run *run) {
+	a.remove(run)
+	a.count.Done()
+}
+
+// add adds the run of a helper, which nobody waits for.
+func (a *active) add(run *run) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs[run.id] = run
+}
+
+func (a *active) remove(run *run) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.runs, run.id)
+}
+
+// close refuses further runs, and reports whether it is the first call.
+func (a *active) close() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := !a.closed
+	a.closed = true
+	return first
+}
+
+// A family tells the processes of each run from those of others, and ends them.
+type family struct {
+	*origin
+	active   *active
+	children *os.File // of the first thread; nil where the kernel does not list them
+}
+
 // linked returns what the session, links and earlier censuses say is of run, and the test for who may be.
-func (r *Runner) linked(run *run, c *census) (map[int]process, func(process) bool) {
+func (f *family) linked(run *run, c *census) (map[int]process, func(process) bool) {
 	may := func(p process) bool {
-		return p.start >= run.main.start && p.session != r.self.session && p.pid != r.self.pid
+		return p.start >= run.main.start && p.session != f.self.session && p.pid != f.self.pid
 	}
 	found := map[int]process{}
 	seeds := append(run.seeds(c), c.sessions[run.main.pid]...)
@@ -88,10 +147,10 @@ func (r *Runner) linked(run *run, c *census) (map[int]process, func(process) boo
 }
 
 // finder returns the finder for run.
-func (r *Runner) finder(run *run) finder {
+func (f *family) finder(run *run) finder {
 	return func(c *census) (mine, doubtful map[int]process) {
-		others := r.others(run)
-		mine, may := r.linked(run, c)
+		others := f.active.others(run)
+		mine, may := f.linked(run, c)
 		doubtful = map[int]process{}
 		theirs, unborn := map[int]bool{}, helpers(others)
 		for _, o := range others {
@@ -104,16 +163,16 @@ func (r *Runner) finder(run *run) finder {
 			}
 			switch tag, there := tagOf(p); {
 			case !there:
-				c.miss(p, r.self.pid)
+				c.miss(p, f.self.pid)
 			case tag == run.tag:
 				seeds = append(seeds, pid)
-			case p.parent == r.self.pid && !strings.HasPrefix(tag, r.owner+"/"):
+			case p.parent == f.self.pid && !strings.HasPrefix(tag, f.owner+"/"):
 				orphans = append(orphans, pid)
 			}
 		}
 		c.spread(mine, seeds, may)
 		if len(orphans) > 0 && adoptsOrphans() {
-			r.claim(c, orphans, others, mine, doubtful, may)
+			f.claim(c, orphans, others, mine, doubtful, may)
 		}
 		run.remember(c, mine)
 		return mine, doubtful
@@ -130,10 +189,10 @@ func (c *census) miss(p process, self int) {
 
 // claim deals with orphans that bear no mark: they descend from a run, and when only one was there at their birth, from
 // that one.
-func (r *Runner) claim(c *census, orphans []int, others []*run, mine, doubtful map[int]process, may func(process) bool) {
+func (f *family) claim(c *census, orphans []int, others []*run, mine, doubtful map[int]process, may func(process) bool) {
 	known := map[int]process{}
 	for _, o := range others {
-		of, _ := r.linked(o, c)
+		of, _ := f.linked(o, c)
 		maps.Copy(known, of)
 	}
 	for _, pid := range orphans {
@@ -155,7 +214,7 @@ func (r *Runner) claim(c *census, orphans []int, others []*run, mine, doubtful m
 func helpers(runs []*run) map[int]bool {
 	sessions := map[int]bool{}
 	for _, o := range runs {
-		if o.clerk {
+		if o.ofHelper {
 			sessions[o.main.pid] = true
 		}
 	}
@@ -164,13 +223,13 @@ func helpers(runs []*run) map[int]bool {
 
 // others returns the runs besides but that have a process; all whose process can be in a census taken before the call, but
 // for those that were in the session of a helper then.
-func (r *Runner) others(but *run) []*run {
-	r.starting.RLock()
-	defer r.starting.RUnlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	others := make([]*run, 0, len(r.runs))
-	for _, o := range r.runs {
+func (a *active) others(but *run) []*run {
+	a.starting.RLock()
+	defer a.starting.RUnlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	others := make([]*run, 0, len(a.runs))
+	for _, o := range a.runs {
 		if o != but && o.main.pid != 0 {
 			others = append(others, o)
 		}

@@ -26,22 +26,30 @@ type stream struct {
 	stuck bool // ended without end of file; read after done
 }
 
-// openPipes returns the child's descriptors 0, 1 and 2 and keeps our ends in run. After an error both are to be closed.
-func (run *run) openPipes() ([]*os.File, error) {
+// pipes are our ends of what a process reads and writes.
+type pipes struct {
+	stdin    *os.File
+	terminal *os.File // of a pseudo-terminal; it is stdin and the only stream then
+	streams  []*stream
+	rests    []rest // of what is handed over
+}
+
+// open returns the child's descriptors 0, 1 and 2 and keeps our ends. After an error both are to be closed.
+func (p *pipes) open(spec *Spec) ([]*os.File, error) {
 	var theirs []*os.File
-	if run.spec.Terminal != nil {
-		ours, its, err := openTerminal(*run.spec.Terminal)
+	if spec.Terminal != nil {
+		ours, its, err := openTerminal(*spec.Terminal)
 		if err != nil {
 			return nil, err
 		}
-		run.terminal = ours
-		run.streams = []*stream{{name: "pty", pipe: ours, peer: its.Name(), done: make(chan struct{})}}
-		if run.spec.Stdin != nil {
-			run.stdin = ours
+		p.terminal = ours
+		p.streams = []*stream{{name: "pty", pipe: ours, peer: its.Name(), done: make(chan struct{})}}
+		if spec.Stdin != nil {
+			p.stdin = ours
 		}
 		return []*os.File{its, its, its}, nil
 	}
-	if run.spec.Stdin == nil {
+	if spec.Stdin == nil {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
 			return nil, err
@@ -52,7 +60,7 @@ func (run *run) openPipes() ([]*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		theirs, run.stdin = append(theirs, r), w
+		theirs, p.stdin = append(theirs, r), w
 	}
 	for _, name := range []string{"stdout", "stderr"} {
 		r, w, err := pipe()
@@ -60,7 +68,7 @@ func (run *run) openPipes() ([]*os.File, error) {
 			return theirs, err
 		}
 		theirs = append(theirs, w)
-		run.streams = append(run.streams, &stream{name: name, pipe: r, done: make(chan struct{})})
+		p.streams = append(p.streams, &stream{name: name, pipe: r, done: make(chan struct{})})
 	}
 	return theirs, nil
 }
@@ -79,15 +87,32 @@ func pipe() (r, w *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
 
-func (run *run) closePipes() {
-	if run.stdin != nil {
-		run.stdin.Close()
+func (p *pipes) close() {
+	if p.stdin != nil {
+		p.stdin.Close()
 	}
-	for _, left := range run.rests {
+	for _, left := range p.rests {
 		left.pipe.Close()
 	}
-	for _, s := range run.streams {
+	for _, s := range p.streams {
 		s.pipe.Close()
+	}
+}
+
+// start begins to copy in both directions. The copies end with the pipes, those of output before that with an error of output.
+func (p *pipes) start(stdin io.Reader, output func(string, []byte) error, broken chan<- error) {
+	for _, s := range p.streams {
+		go s.read(output, broken)
+	}
+	switch {
+	case p.stdin == nil:
+	case p.terminal != nil:
+		go typeIn(p.terminal, stdin)
+	default:
+		go feed(p.stdin, stdin)
+	}
+	for _, left := range p.rests {
+		go feed(left.pipe, strings.NewReader(left.text))
 	}
 }
 
@@ -134,11 +159,11 @@ func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
 	}
 }
 
-// awaitOutput waits until all streams are at their end, for d at most.
-func (run *run) awaitOutput(d time.Duration) {
+// await waits until all streams are at their end, for d at most.
+func (p *pipes) await(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	for _, s := range run.streams {
+	for _, s := range p.streams {
 		select {
 		case <-s.done:
 		case <-timer.C:
@@ -147,21 +172,21 @@ func (run *run) awaitOutput(d time.Duration) {
 	}
 }
 
-// finishOutput is called when the run is dead. It delivers what is still in the pipes, closes them, and returns
+// finish is called when the run is dead. It delivers what is still in the pipes, closes them, and returns
 // who holds one open.
-func (run *run) finishOutput() []Process {
+func (p *pipes) finish() []Process {
 	var holders []Process
-	for _, s := range run.streams {
+	for _, s := range p.streams {
 		s.late.Store(true)
 		_ = s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
 	}
-	for _, s := range run.streams {
+	for _, s := range p.streams {
 		<-s.done
 		if s.stuck {
 			holders = append(holders, s.holders()...)
 		}
 	}
-	run.closePipes()
+	p.close()
 	return holders
 }
 

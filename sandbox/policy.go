@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -233,6 +234,25 @@ func (p *Policy) protected() []string {
 	return p.Protect
 }
 
+// kernel is what this machine's kernel offers to isolated runs.
+type kernel struct {
+	landlock int                    // version; 0: none
+	filters  map[socketKinds][]byte // of system calls
+	pidMax   atomic.Bool            // a namespace may have a highest process number of its own
+}
+
+func (k *kernel) find() (err error) {
+	k.landlock = landlockVersion()
+	k.pidMax.Store(ownPidMax())
+	k.filters = map[socketKinds][]byte{}
+	for _, kinds := range []socketKinds{unixSockets, unixPairs, pairsAlone} {
+		if k.filters[kinds], err = filter(kinds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // order writes a spec with its policy down for the helper.
 func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	p := spec.Policy
@@ -243,25 +263,25 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 		Env: append(p.environment(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil, Handed: len(spec.Handed),
 		Namespaces: !p.Unsupervised, Network: p.Network == NetworkOpen,
 		Read: slices.Concat(shownFiles(p.Network), p.Read), Workspace: filepath.Clean(p.Workspace), Within: spec.Within, Writable: !p.ReadOnly,
-		Protect: p.protected(), Hide: slices.Concat([]string{r.stateDir}, p.Hide), TmpSize: cmp.Or(l.Tmp, 512<<20),
+		Protect: p.protected(), Hide: slices.Concat([]string{r.records.dir}, p.Hide), TmpSize: cmp.Or(l.Tmp, 512<<20),
 		Limits: []helper.Limit{
 			{Resource: unix.RLIMIT_CORE, Value: noDump}, {Resource: unix.RLIMIT_DATA, Value: uint64(cmp.Or(l.Memory, 4<<30))},
 			{Resource: unix.RLIMIT_FSIZE, Value: uint64(cmp.Or(l.FileSize, 4<<30))}, {Resource: unix.RLIMIT_NOFILE, Value: uint64(cmp.Or(l.OpenFiles, 4096))},
 		},
-		Landlock: r.landlock, Filter: r.filters[unixSockets],
+		Landlock: r.kernel.landlock, Filter: r.kernel.filters[unixSockets],
 	}
 	if p.NoUnixSockets {
-		o.Filter = r.filters[unixPairs]
+		o.Filter = r.kernel.filters[unixPairs]
 	}
 	if p.Network == NetworkProxy {
 		o.Proxy = ProxyPort
 	}
 	if p.Unsupervised {
-		o.Filter = r.filters[pairsAlone]
+		o.Filter = r.kernel.filters[pairsAlone]
 	} else {
 		// Without a namespace of users this limit would count all processes of the daemon's user.
 		o.Limits = append(o.Limits, helper.Limit{Resource: unix.RLIMIT_NPROC, Value: uint64(processes)})
-		if r.pidMax.Load() {
+		if r.kernel.pidMax.Load() {
 			o.PidMax = processes + 1
 		}
 	}

@@ -27,7 +27,7 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 		exit, try, err := r.prove(ctx, policy, func(run *run) { r.keepShort(run, false) })
 		refused, is := errors.AsType[*RefusedError](err)
 		switch {
-		case is && refused.Step == "limit: processes" && r.pidMax.CompareAndSwap(true, false):
+		case is && refused.Step == "limit: processes" && r.kernel.pidMax.CompareAndSwap(true, false):
 			continue
 		case is:
 			return refusedFacts(refused), nil
@@ -98,7 +98,7 @@ func (t *trial) whole() bool {
 
 // prove sends a canary, after bound has said what it may have and is to try.
 func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*Exit, *trial, error) {
-	name := filepath.Join(r.stateDir, "canary-"+rand.Text())
+	name := filepath.Join(r.records.dir, "canary-"+rand.Text())
 	if err := os.WriteFile(name, []byte("canary"), 0o600); err != nil {
 		return nil, nil, err
 	}
@@ -107,13 +107,13 @@ func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*E
 	if err != nil {
 		return nil, nil, err
 	}
-	run, err := r.enter(Spec{Path: "/", Dir: policy.Workspace, Policy: &policy, Grace: -1, Tag: CanaryTag})
+	run, err := r.newRun(Spec{Path: "/", Dir: policy.Workspace, Policy: &policy, Grace: -1, Tag: CanaryTag})
 	if err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}
 	defer r.leave(run)
 	run.canary = &helper.Canary{
-		Read: name, Write: name + "-write", Dial: lure.tcp(), Datagram: lure.udp(), Signal: r.self.pid,
+		Read: name, Write: name + "-write", Dial: lure.tcp(), Datagram: lure.udp(), Signal: r.origin.self.pid,
 		Memory: int64(r.order(&run.spec, "").Limits[1].Value) + 1<<20, Forks: policy.Limits.Processes + 50,
 	}
 	if policy.Network == NetworkProxy {
@@ -166,8 +166,8 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
 	if p.Unsupervised {
 		files = "no namespace"
 	}
-	if r.landlock > 0 {
-		files += fmt.Sprintf(", Landlock %d", r.landlock)
+	if r.kernel.landlock > 0 {
+		files += fmt.Sprintf(", Landlock %d", r.kernel.landlock)
 	}
 	f := Facts{
 		FSRead:  fact(failed(helper.TryRead), files, "a canary read a file outside"),

@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -19,11 +21,21 @@ type record struct {
 	Tag    string     `json:"tag,omitempty"` // of its Spec, or the beginning
 }
 
-// A shelf keeps the files of records for the runs to come: to make and to remove one takes longer than to write it.
-type shelf struct {
+// records are the files of records in a directory. A file whose run has ended serves a later run: to create and to remove a
+// file takes longer than to write it.
+type records struct {
+	dir  string
+	from *origin
+
 	mu   sync.Mutex
 	free []*os.File
 	ours map[string]bool // paths of those that are free or in use
+}
+
+// A note is the record of one run that lasts.
+type note struct {
+	file *os.File   // nil: there is none
+	away []identity // what it names beside the main process
 }
 
 const (
@@ -35,16 +47,16 @@ const (
 // blank is a record that tells nothing.
 func blank() string { return strings.Repeat(" ", recordSize) }
 
-// openRecord is called before the start: on a full disk nothing is to start. It takes the room that the record needs.
-func (r *Runner) openRecord(id string) (*os.File, error) {
-	r.shelf.mu.Lock()
-	defer r.shelf.mu.Unlock()
-	if n := len(r.shelf.free); n > 0 {
-		file := r.shelf.free[n-1]
-		r.shelf.free = r.shelf.free[:n-1]
+// open is called before the start: on a full disk nothing is to start. It takes the room that the record needs.
+func (r *records) open(id string) (*os.File, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		file := r.free[n-1]
+		r.free = r.free[:n-1]
 		return file, nil
 	}
-	file, err := os.OpenFile(r.recordPath(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(r.path(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +65,18 @@ func (r *Runner) openRecord(id string) (*os.File, error) {
 		os.Remove(file.Name())
 		return nil, err
 	}
-	if r.shelf.ours == nil {
-		r.shelf.ours = map[string]bool{}
+	if r.ours == nil {
+		r.ours = map[string]bool{}
 	}
-	r.shelf.ours[file.Name()] = true
+	r.ours[file.Name()] = true
 	return file, nil
 }
 
-// shelve takes a record back that nothing is left of.
-func (r *Runner) shelve(file *os.File) {
-	r.shelf.mu.Lock()
-	defer r.shelf.mu.Unlock()
-	if len(r.shelf.free) < mostFree {
+// putBack takes the file of a run of which nothing is left.
+func (r *records) putBack(file *os.File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.free) < mostFree {
 		info, err := file.Stat()
 		if err == nil && info.Size() > recordSize {
 			err = file.Truncate(recordSize)
@@ -73,7 +85,7 @@ func (r *Runner) shelve(file *os.File) {
 			_, err = file.WriteAt([]byte(blank()), 0)
 		}
 		if err == nil {
-			r.shelf.free = append(r.shelf.free, file)
+			r.free = append(r.free, file)
 			return
 		}
 	}
@@ -81,71 +93,88 @@ func (r *Runner) shelve(file *os.File) {
 }
 
 // discardLocked gives a record up; what is not removed is for a later Sweep.
-func (r *Runner) discardLocked(file *os.File, remove bool) {
+func (r *records) discardLocked(file *os.File, remove bool) {
 	if remove {
 		os.Remove(file.Name())
 	}
 	file.Close()
-	delete(r.shelf.ours, file.Name())
+	delete(r.ours, file.Name())
 }
 
-// clearShelf removes the records that no run has.
-func (r *Runner) clearShelf() {
-	r.shelf.mu.Lock()
-	defer r.shelf.mu.Unlock()
-	for _, file := range r.shelf.free {
+// clear removes the records that no run has.
+func (r *records) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, file := range r.free {
 		r.discardLocked(file, true)
 	}
-	r.shelf.free = nil
+	r.free = nil
 }
 
-func (r *Runner) recordPath(id string) string { return filepath.Join(r.stateDir, id+".json") }
+func (r *records) path(id string) string { return filepath.Join(r.dir, id+".json") }
 
-func (r *Runner) writeRecord(run *run, main identity, away []identity) error {
-	text, err := json.Marshal(record{r.bootID, r.self.identity(), main, away, run.spec.Tag[:min(len(run.spec.Tag), longestTag)]})
+func (r *records) write(run *run, main identity, away []identity) error {
+	text, err := json.Marshal(record{r.from.bootID, r.from.self.identity(), main, away, run.spec.Tag[:min(len(run.spec.Tag), longestTag)]})
 	if err != nil {
 		return err
 	}
-	if _, err := run.record.WriteAt(text, 0); err != nil {
+	if _, err := run.note.file.WriteAt(text, 0); err != nil {
 		return err
 	}
-	shorter := len(away) < len(run.noted)
-	run.noted = away
+	shorter := len(away) < len(run.note.away)
+	run.note.away = away
 	if !shorter {
 		return nil
 	}
-	return run.record.Truncate(int64(len(text)))
+	return run.note.file.Truncate(int64(len(text)))
 }
 
-// dropRecord ends the record of run, or leaves in it what a later Sweep is to try again.
-func (r *Runner) dropRecord(run *run, left []process) {
+// note writes those that left the session into the record: after a crash of the daemon the session and the tag find
+// the others.
+func (r *records) note(run *run, found map[int]process) {
+	var away []identity
+	for _, p := range found {
+		if p.session != run.main.pid && !p.dead() {
+			away = append(away, p.identity())
+		}
+	}
+	slices.SortFunc(away, func(a, b identity) int { return cmp.Compare(a.PID, b.PID) })
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.note.file != nil && !slices.Equal(away, run.note.away) {
+		_ = r.write(run, run.main.identity(), away) // an older record and the tag still serve
+	}
+}
+
+// drop ends the record of run, or leaves in it what a later Sweep is to try again.
+func (r *records) drop(run *run, left []process) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	var away []identity
 	for _, p := range left {
 		away = append(away, p.identity())
 	}
-	if len(away) == 0 || r.writeRecord(run, run.main.identity(), away) != nil {
-		r.shelve(run.record)
+	if len(away) == 0 || r.write(run, run.main.identity(), away) != nil {
+		r.putBack(run.note.file)
 	} else {
-		r.shelf.mu.Lock()
-		r.discardLocked(run.record, false)
-		r.shelf.mu.Unlock()
+		r.mu.Lock()
+		r.discardLocked(run.note.file, false)
+		r.mu.Unlock()
 	}
-	run.record = nil
+	run.note.file = nil
 }
 
-// readRecords returns the records of runs that are not active, here or in another daemon, by path. What does not parse is a blank file that was to
+// read returns the records of runs that are not active, here or in another daemon, by path. What does not parse is a blank file that was to
 // serve again, or was cut off by a crash just after the start; the tag serves then.
-func (r *Runner) readRecords() (map[string]record, error) {
-	paths, err := filepath.Glob(filepath.Join(r.stateDir, "*.json"))
+func (r *records) read() (map[string]record, error) {
+	paths, err := filepath.Glob(filepath.Join(r.dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	r.shelf.mu.Lock()
-	active := maps.Clone(r.shelf.ours)
-	r.shelf.mu.Unlock()
-	records := map[string]record{}
+	r.mu.Lock()
+	active := maps.Clone(r.ours)
+	r.mu.Unlock()
+	found := map[string]record{}
 	for _, path := range paths {
 		if active[path] {
 			continue
@@ -158,13 +187,13 @@ func (r *Runner) readRecords() (map[string]record, error) {
 			return nil, err
 		}
 		var rec record
-		if json.NewDecoder(file).Decode(&rec) != nil || rec.Boot != r.bootID {
+		if json.NewDecoder(file).Decode(&rec) != nil || rec.Boot != r.from.bootID {
 			rec = record{}
 		}
 		file.Close()
-		if !r.foreign(rec.Daemon) {
-			records[path] = rec
+		if !r.from.foreign(rec.Daemon) {
+			found[path] = rec
 		}
 	}
-	return records, nil
+	return found, nil
 }

@@ -32,12 +32,12 @@ var (
 // A resident is the helper that all isolated runs are made by, one after the other: it is started with the first of them,
 // and again when it has ended. It keeps nothing of a run.
 type resident struct {
-	turn chan struct{} // has room for who makes a run
-	now  *clerk        // of who has the turn
+	turn chan struct{}  // has room for who makes a run
+	now  *helperProcess // of who has the turn
 }
 
-// A clerk is one process of the helper.
-type clerk struct {
+// A helperProcess is one process of the helper program.
+type helperProcess struct {
 	run    *run // never attended; it is among the runs, so that its process is nobody's orphan and nobody's leaving
 	socket *os.File
 	handle *os.Process
@@ -68,7 +68,7 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 			return context.Cause(ctx)
 		}
 		if !r.resident.now.lives() {
-			if r.resident.now, err = r.hire(); err != nil {
+			if r.resident.now, err = r.startHelper(); err != nil {
 				break
 			}
 		}
@@ -83,8 +83,8 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 	return &RefusedError{Fact: "processes_killed", Step: "helper", Err: err}
 }
 
-// hire starts the helper. It is the thread of startLoop that does: the kernel ends what the helper makes with its parent.
-func (r *Runner) hire() (*clerk, error) {
+// startHelper starts the helper. It is the thread of startLoop that does: the kernel ends what the helper makes with its parent.
+func (r *Runner) startHelper() (*helperProcess, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (r *Runner) hire() (*clerk, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "orders")
 	defer theirs.Close()
 	id := rand.Text()
-	c := &clerk{socket: os.NewFile(uintptr(pair[0]), "orders"), gone: make(chan struct{})}
-	c.run = &run{clerk: true, spec: Spec{Path: helper.Name, Policy: &Policy{}}, id: id, tag: tagOfRun(r.owner, r.self.identity(), id, "helper")}
+	c := &helperProcess{socket: os.NewFile(uintptr(pair[0]), "orders"), gone: make(chan struct{})}
+	c.run = &run{ofHelper: true, spec: Spec{Path: helper.Name, Policy: &Policy{}}, id: id, tag: r.origin.tag(id, "helper")}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err == nil {
 		done := make(chan error)
@@ -105,13 +105,13 @@ func (r *Runner) hire() (*clerk, error) {
 		c.socket.Close()
 		return nil, err
 	}
-	go r.seeOff(c) // dismiss waits for it, as long as is sensible
+	go r.awaitHelper(c) // stopHelper waits for it, as long as is sensible
 	return c, nil
 }
 
-func (r *Runner) forkHelper(c *clerk, files []*os.File) error {
-	r.starting.Lock()
-	defer r.starting.Unlock()
+func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
+	r.runs.starting.Lock()
+	defer r.runs.starting.Unlock()
 	if err := closeOnExec(); err != nil {
 		return err
 	}
@@ -129,14 +129,12 @@ func (r *Runner) forkHelper(c *clerk, files []*os.File) error {
 		return err
 	}
 	c.handle, c.run.main = handle, main
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runs[c.run.id] = c.run
+	r.runs.add(c.run)
 	return nil
 }
 
-// seeOff waits for the end of the helper, and tells who waits for its word.
-func (r *Runner) seeOff(c *clerk) {
+// awaitHelper waits for the end of the helper, and tells who waits for its word.
+func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
 		_ = c.handle.Kill() // not waitable: somebody else waited for it
 	}
@@ -146,16 +144,14 @@ func (r *Runner) seeOff(c *clerk) {
 		_ = c.waited.SetReadDeadline(time.Now())
 	}
 	c.mu.Unlock()
-	r.starting.Lock()
-	defer r.starting.Unlock()
+	r.runs.starting.Lock()
+	defer r.runs.starting.Unlock()
 	_, _ = c.handle.Wait() // to reap it
-	r.mu.Lock()
-	delete(r.runs, c.run.id)
-	r.mu.Unlock()
+	r.runs.remove(c.run)
 	close(c.gone)
 }
 
-func (c *clerk) lives() bool {
+func (c *helperProcess) lives() bool {
 	if c == nil {
 		return false
 	}
@@ -165,16 +161,16 @@ func (c *clerk) lives() bool {
 }
 
 // waitsAt notes where the next word of the helper is waited for, and reports whether it may come.
-func (c *clerk) waitsAt(status *os.File) bool {
+func (c *helperProcess) waitsAt(status *os.File) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waited = status
 	return !c.ended
 }
 
-// dismiss ends the helper, and what it made that nobody knows of. One that does not end, as when a dead file system holds
-// it, is left to seeOff.
-func (r *Runner) dismiss(c *clerk, now bool) error {
+// stopHelper ends the helper, and what it made that nobody knows of. One that does not end, as when a dead file system holds
+// it, is left to awaitHelper.
+func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	r.resident.now = nil
 	c.socket.Close()
 	timer := time.NewTimer(killBound)
@@ -208,13 +204,13 @@ func (r *Runner) reapStrays(session int) error {
 			return err
 		}
 		known := map[int]bool{}
-		for _, o := range r.others(nil) {
+		for _, o := range r.runs.others(nil) {
 			known[o.main.pid] = true
 		}
 		var left error
 		for _, pid := range c.sessions[session] {
 			switch p := c.all[pid]; {
-			case p.parent != r.self.pid || known[pid]:
+			case p.parent != r.origin.self.pid || known[pid]:
 			case !p.dead():
 				_ = send(p, syscall.SIGKILL)
 				left = fmt.Errorf("process %d, which the helper made for a run, does not end", pid)
@@ -230,7 +226,7 @@ func (r *Runner) reapStrays(session int) error {
 
 // ask has the helper make process 1, notes who that is, and lets it begin. After an error of who was asked there is another
 // one for the next run.
-func (r *Runner) ask(ctx context.Context, c *clerk, run *run, theirs []*os.File) error {
+func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*os.File) error {
 	more, err := r.openInner(run)
 	asked := err == nil
 	run.began = time.Now()
@@ -252,7 +248,7 @@ func (r *Runner) ask(ctx context.Context, c *clerk, run *run, theirs []*os.File)
 	}
 	run.inner.close()
 	if _, refused := errors.AsType[*RefusedError](err); asked && (pid != 0 || !refused) {
-		if left := r.dismiss(c, true); left != nil {
+		if left := r.stopHelper(c, true); left != nil {
 			err = errors.Join(err, left)
 		}
 	}
@@ -261,10 +257,10 @@ func (r *Runner) ask(ctx context.Context, c *clerk, run *run, theirs []*os.File)
 
 // register notes who process 1 is, and lets it begin. Until then that is in the session of a helper that is among the runs,
 // by which it is known as nobody's orphan. After an error it is killed, and to be waited for.
-func (r *Runner) register(ctx context.Context, c *clerk, run *run, pid int) error {
-	r.starting.Lock()
-	defer r.starting.Unlock()
-	if !c.lives() { // seeOff forgets its session
+func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
+	r.runs.starting.Lock()
+	defer r.runs.starting.Unlock()
+	if !c.lives() { // awaitHelper forgets its session
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		return errHelperGone
 	}
@@ -274,11 +270,11 @@ func (r *Runner) register(ctx context.Context, c *clerk, run *run, pid int) erro
 		return err
 	}
 	main, err := readProcess(pid)
-	if err == nil && main.parent != r.self.pid {
+	if err == nil && main.parent != r.origin.self.pid {
 		err = fmt.Errorf("process 1 has the parent %d", main.parent)
 	}
 	if err == nil {
-		err = r.writeRecord(run, main.identity(), nil)
+		err = r.records.write(run, main.identity(), nil)
 	}
 	if err == nil {
 		if err = run.group.Add(pid); errors.Is(err, syscall.ESRCH) {
@@ -309,7 +305,7 @@ func (r *Runner) register(ctx context.Context, c *clerk, run *run, pid int) erro
 }
 
 // send hands the helper the descriptors of a run.
-func (c *clerk) send(files []*os.File) error {
+func (c *helperProcess) send(files []*os.File) error {
 	fds := make([]int, 0, len(files))
 	for _, f := range files {
 		fd := int(f.Fd())
@@ -329,7 +325,7 @@ func (c *clerk) send(files []*os.File) error {
 }
 
 // hello waits until the helper tells the number of process 1, and keeps what that tells before.
-func (in *inner) hello(ctx context.Context, c *clerk, spec *Spec) (pid int, err error) {
+func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid int, err error) {
 	if err := in.status.SetReadDeadline(time.Now().Add(helloBound)); err != nil {
 		return 0, err
 	}

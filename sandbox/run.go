@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,19 +20,14 @@ import (
 // run is one process being run and all that descends from it.
 type run struct {
 	pack
-	spec   Spec
-	id     string     // new for each run, so that two attempts of one call are told apart
-	tag    string     // value of TagVariable
-	record *os.File   // guarded by pack.mu once started, as is noted
-	noted  []identity // what the record names beside main
-	handle *os.Process
-	main   process // its pid is also its group and its session; guarded by Runner.starting until start returned
-	began  time.Time
-	stdin  *os.File
-	rests  []rest // of what is handed over
-	// terminal is our end of the pseudo-terminal, if there is one; it is stdin and the only stream then.
-	terminal *os.File
-	streams  []*stream
+	spec     Spec
+	id       string // new for each run, so that two attempts of one call are told apart
+	tag      string // value of TagVariable
+	note     note   // guarded by pack.mu once started
+	handle   *os.Process
+	main     process // its pid is also its group and its session; guarded by runs.starting until start returned
+	began    time.Time
+	pipes    pipes
 	broken   chan error // the first error of Output
 	ended    chan struct{}
 	endedAt  time.Time // set before ended is closed
@@ -42,44 +36,35 @@ type run struct {
 	canary   *helper.Canary // in the place of the command
 	endOnce  sync.Once      // closes ended of an isolated run
 	cut      error          // why the run is to end, when that came before the command was seen to begin
-	clerk    bool           // it is no run but a helper, with nothing but processes 1 to be in its session
+	ofHelper bool           // it is no run but a helper, with nothing but processes 1 to be in its session
 	guarded  []place        // to be given back to guards
 	sockets  []string       // paths in the workspace that the helper does not find by itself
-	home     string         // directory to be given back to homes; empty: none
-	homeAt   string         // where the process finds its home; empty: it has none of this Runner
+	home     home
 	group    *cgroup.Group  // nil: there are none
 	ceiling  *cgroup.Limits // of a canary, in the place of the policy's
 	spent    cgroup.Usage   // of all processes; read after attend
 }
 
-func (r *Runner) enter(spec Spec) (*run, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil, ErrClosed
-	}
-	r.active.Add(1)
+// newRun returns a run that is among the active ones, or ErrClosed.
+func (r *Runner) newRun(spec Spec) (*run, error) {
 	id := rand.Text()
-	r.runs[id] = &run{
+	run := &run{
 		spec:   spec,
 		id:     id,
-		tag:    tagOfRun(r.owner, r.self.identity(), id, spec.Tag),
+		tag:    r.origin.tag(id, spec.Tag),
 		broken: make(chan error, 2),
 		ended:  make(chan struct{}),
 		killed: map[int]bool{},
 	}
-	return r.runs[id], nil
+	return run, r.runs.enter(run)
 }
 
 func (r *Runner) leave(run *run) {
 	run.inner.close()
 	r.guards.release(run.guarded)
-	r.homes.leave(run.home)
+	r.homes.leave(run.home.dir)
 	r.groups.Put(run.group)
-	r.mu.Lock()
-	delete(r.runs, run.id)
-	r.mu.Unlock()
-	r.active.Done()
+	r.runs.leave(run)
 }
 
 // startLoop forks for all runs. The kernel sends a parent-death signal when the *thread* that forked ends, so it is
@@ -105,12 +90,12 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		return fmt.Errorf("home: %w", err)
 	}
 	var err error
-	if run.record, err = r.openRecord(run.id); err != nil {
+	if run.note.file, err = r.records.open(run.id); err != nil {
 		return err
 	}
-	theirs, err := run.openPipes()
+	theirs, err := run.pipes.open(&run.spec)
 	if err == nil {
-		theirs, err = run.hand(theirs)
+		theirs, err = run.pipes.hand(theirs, run.spec.Handed)
 	}
 	switch {
 	case err != nil:
@@ -128,24 +113,12 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		err = r.follows(ctx, run)
 	}
 	if err != nil {
-		run.closePipes()
-		r.dropRecord(run, nil)
+		run.pipes.close()
+		r.records.drop(run, nil)
 		return err
 	}
 	run.spec.Control.attach(run) // before Output gets something, which may use it
-	for _, s := range run.streams {
-		go s.read(run.spec.Output, run.broken)
-	}
-	switch {
-	case run.stdin == nil:
-	case run.terminal != nil:
-		go typeIn(run.terminal, run.spec.Stdin)
-	default:
-		go feed(run.stdin, run.spec.Stdin)
-	}
-	for _, left := range run.rests {
-		go feed(left.pipe, strings.NewReader(left.text))
-	}
+	run.pipes.start(run.spec.Stdin, run.spec.Output, run.broken)
 	if run.spec.Started != nil {
 		run.spec.Started()
 	}
@@ -172,8 +145,8 @@ func (r *Runner) isolate(ctx context.Context, run *run, theirs []*os.File) error
 }
 
 func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
-	r.starting.Lock()
-	defer r.starting.Unlock()
+	r.runs.starting.Lock()
+	defer r.runs.starting.Unlock()
 	if err := closeOnExec(); err != nil {
 		return err
 	}
@@ -185,7 +158,7 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 		Dir:   run.spec.Dir,
 		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.terminal != nil, Pdeathsig: syscall.SIGKILL}, // of descriptor 0
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.pipes.terminal != nil, Pdeathsig: syscall.SIGKILL}, // of descriptor 0
 	}
 	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), attr)
 	if err != nil {
@@ -197,7 +170,7 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 	run.handle = handle
 	main, err := readProcess(handle.Pid)
 	if err == nil {
-		err = r.writeRecord(run, main.identity(), nil)
+		err = r.records.write(run, main.identity(), nil)
 	}
 	if err != nil {
 		syscall.Kill(-handle.Pid, syscall.SIGKILL)
@@ -275,7 +248,7 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 		run.inner.gate.end()
 	}
 	run.spec.Control.attach(nil)
-	exit := &Exit{Code: -1, Unverified: run.finishOutput()}
+	exit := &Exit{Code: -1, Unverified: run.pipes.finish()}
 	for _, p := range left {
 		exit.Unverified = append(exit.Unverified, describe(p))
 	}
@@ -290,7 +263,7 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	}
 	slices.Sort(exit.Killed)
 	run.account(exit)
-	r.dropRecord(run, left)
+	r.records.drop(run, left)
 	if why == nil {
 		select {
 		case why = <-run.broken:
@@ -306,14 +279,14 @@ func (r *Runner) endAll(run *run, over bool) []process {
 	case run.supervised():
 		return r.endInner(run, over)
 	case !over:
-		r.terminate(run)
+		run.terminate()
 	default:
-		run.awaitOutput(outputGrace)
-		if r.noOrphans() {
+		run.pipes.await(outputGrace)
+		if r.family.noOrphans() {
 			return nil
 		}
 	}
-	return r.end(run.main.pid, run.killed, r.finder(run))
+	return r.family.end(run.main.pid, run.killed, r.family.finder(run))
 }
 
 func (run *run) over() bool {

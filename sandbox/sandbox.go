@@ -27,7 +27,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/sandbox/cgroup"
@@ -157,36 +156,23 @@ type Process struct {
 // A Runner starts processes. Its methods may be called concurrently. A process that is a subreaper has one Runner
 // only, because that one waits for every orphan.
 type Runner struct {
-	owner    string
-	stateDir string
-	bootID   string
-	self     process
-	children *os.File // of the first thread; nil where the kernel does not list them
+	origin   origin
+	records  records
+	runs     active
+	family   family
+	kernel   kernel
 	program  *os.File // the helper's; nil: there is none
 	gateway  Gateway
 	startBy  func(context.Context) (time.Duration, error)
-	landlock int                    // version; 0: none
-	filters  map[socketKinds][]byte // of system calls
-	pidMax   atomic.Bool            // a namespace may have a highest process number of its own
 	guards   guards
 	homes    homes
 	resident resident
 	groups   *cgroup.Pool
-	shelf    shelf
 	starts   chan func()
 	life     context.Context // until Close
 	over     context.CancelFunc
 	wake     chan struct{}
 	done     sync.WaitGroup // the two goroutines of New
-
-	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
-	// children of this process: a main process must never be taken for an orphan.
-	starting sync.RWMutex
-
-	mu     sync.Mutex
-	closed bool
-	active sync.WaitGroup
-	runs   map[string]*run // from before the start of the process until all of it is dead
 }
 
 // New returns a Runner; the caller closes it.
@@ -221,22 +207,23 @@ func New(cfg Config) (*Runner, error) {
 	}
 	children, _ := os.Open(fmt.Sprintf("/proc/%d/task/%[1]d/children", self.pid))
 	r := &Runner{
-		children: children,
-		owner:    cfg.Owner,
-		stateDir: cfg.StateDir,
+		origin:   origin{owner: cfg.Owner, bootID: strings.TrimSpace(string(boot)), self: self},
 		homes:    homes{dir: cfg.Homes},
 		gateway:  cfg.Gateway,
 		startBy:  cfg.StartBy,
-		bootID:   strings.TrimSpace(string(boot)),
-		self:     self,
 		starts:   make(chan func()),
 		wake:     make(chan struct{}, 1),
-		runs:     map[string]*run{},
+		runs:     active{runs: map[string]*run{}},
 		groups:   cgroup.Open(cgroup.Config{Owner: cfg.Owner, PID: self.pid, Start: self.start, Parent: cfg.ControlGroup}),
 		resident: resident{turn: make(chan struct{}, 1)},
 	}
-	if err := r.prepare(cfg.Helper); err != nil {
+	r.records.dir, r.records.from = cfg.StateDir, &r.origin
+	r.family = family{origin: &r.origin, active: &r.runs, children: children}
+	if err := r.kernel.find(); err != nil {
 		return nil, err
+	}
+	if r.program, err = openHelper(cfg.Helper); err != nil {
+		return nil, fmt.Errorf("sandbox helper: %w", err)
 	}
 	r.life, r.over = context.WithCancel(context.Background())
 	r.done.Go(r.startLoop)
@@ -244,42 +231,22 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// prepare makes what isolated runs need.
-func (r *Runner) prepare(path string) (err error) {
-	r.landlock = landlockVersion()
-	r.pidMax.Store(ownPidMax())
-	r.filters = map[socketKinds][]byte{}
-	for _, kinds := range []socketKinds{unixSockets, unixPairs, pairsAlone} {
-		if r.filters[kinds], err = filter(kinds); err != nil {
-			return err
-		}
-	}
-	if r.program, err = openHelper(path); err != nil {
-		return fmt.Errorf("sandbox helper: %w", err)
-	}
-	return nil
-}
-
 // Close cancels every run, waits until they have ended and frees the Runner. Later runs get ErrClosed.
 func (r *Runner) Close() error {
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
+	if !r.runs.close() {
 		return nil
 	}
-	r.closed = true
-	r.mu.Unlock()
 	r.over()
-	r.active.Wait()
+	r.runs.count.Wait()
 	r.homes.close()
 	var left error
 	if c := r.resident.now; c != nil { // no run is left to ask for it
-		left = r.dismiss(c, false)
+		left = r.stopHelper(c, false)
 	}
-	r.clearShelf()
+	r.records.clear()
 	close(r.starts)
 	r.done.Wait()
-	_ = r.children.Close()
+	_ = r.family.children.Close()
 	if r.program != nil {
 		left = errors.Join(left, r.program.Close())
 	}
@@ -298,7 +265,7 @@ func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	run, err := r.enter(spec)
+	run, err := r.newRun(spec)
 	if err != nil {
 		return nil, err
 	}

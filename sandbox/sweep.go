@@ -20,15 +20,15 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	if ctx.Err() != nil {
 		return Swept{}, context.Cause(ctx)
 	}
-	records, err := r.readRecords()
+	records, err := r.records.read()
 	if err != nil {
 		return Swept{}, err
 	}
 	seen := map[int]Process{}
 	killed := map[int]bool{}
 	var leftovers pack
-	left := r.end(0, killed, func(c *census) (mine, doubtful map[int]process) {
-		mine, doubtful = r.leftovers(c, records, append(leftovers.seeds(c), r.groups.Left(r.otherDaemon)...))
+	left := r.family.end(0, killed, func(c *census) (mine, doubtful map[int]process) {
+		mine, doubtful = r.family.leftovers(c, records, append(leftovers.seeds(c), r.groups.Left(r.otherDaemon)...))
 		leftovers.remember(c, mine)
 		for _, rec := range records {
 			if p, ok := mine[rec.Main.PID]; ok && p.start == rec.Main.Start {
@@ -84,17 +84,17 @@ func (r *Runner) sweepStrangers() {
 
 // leftovers is the finder of Sweep. A session that a record names by a number, but whose leader is dead and whose
 // member bears no mark, may be another's that got the number later.
-func (r *Runner) leftovers(c *census, records map[string]record, seeds []int) (mine, doubtful map[int]process) {
+func (f *family) leftovers(c *census, records map[string]record, seeds []int) (mine, doubtful map[int]process) {
 	runs := map[string]bool{}
-	safe := r.ancestors(c)
-	for _, o := range r.others(nil) {
+	safe := f.ancestors(c)
+	for _, o := range f.active.others(nil) {
 		runs[o.tag] = true
-		of, _ := r.linked(o, c)
+		of, _ := f.linked(o, c)
 		for pid := range of {
 			safe[pid] = true
 		}
 	}
-	may := func(p process) bool { return !safe[p.pid] && p.session != r.self.session }
+	may := func(p process) bool { return !safe[p.pid] && p.session != f.self.session }
 	for _, rec := range records {
 		for _, id := range append(rec.Away, rec.Main) {
 			if p, ok := c.all[id.PID]; ok && p.start == id.Start {
@@ -106,8 +106,8 @@ func (r *Runner) leftovers(c *census, records map[string]record, seeds []int) (m
 		if may(p) && !p.dead() {
 			tag, there := tagOf(p)
 			if !there {
-				c.miss(p, r.self.pid)
-			} else if owner, daemon, _ := splitTag(tag); owner == r.owner && !runs[tag] && !r.foreign(daemon) {
+				c.miss(p, f.self.pid)
+			} else if owner, daemon, _ := splitTag(tag); owner == f.owner && !runs[tag] && !f.foreign(daemon) {
 				seeds = append(seeds, pid)
 			}
 		}
@@ -128,9 +128,9 @@ func (r *Runner) leftovers(c *census, records map[string]record, seeds []int) (m
 }
 
 // ancestors returns this process and those that it descends from.
-func (r *Runner) ancestors(c *census) map[int]bool {
+func (f *family) ancestors(c *census) map[int]bool {
 	line := map[int]bool{}
-	for pid := r.self.pid; pid > 0 && !line[pid]; pid = c.all[pid].parent {
+	for pid := f.self.pid; pid > 0 && !line[pid]; pid = c.all[pid].parent {
 		line[pid] = true
 	}
 	return line

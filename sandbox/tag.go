@@ -31,11 +31,21 @@ func splitTag(value string) (owner string, daemon identity, tag string) {
 	return parts[0], daemon, parts[3]
 }
 
+// origin is who starts the processes: this process, for one owner, since one boot of the machine.
+type origin struct {
+	owner  string
+	bootID string
+	self   process
+}
+
+// tag returns the value of TagVariable for a run of this process.
+func (o *origin) tag(id, tag string) string { return tagOfRun(o.owner, o.self.identity(), id, tag) }
+
 // foreign reports whether daemon is another process than this one, and alive: two daemons can have one owner when a
 // store was copied.
-func (r *Runner) foreign(daemon identity) bool {
+func (o *origin) foreign(daemon identity) bool {
 	p, err := readProcess(daemon.PID)
-	return err == nil && daemon != r.self.identity() && p.start == daemon.Start && !p.dead()
+	return err == nil && daemon != o.self.identity() && p.start == daemon.Start && !p.dead()
 }
 
 // tagOf returns the value of TagVariable in the environment that p was started with, and false when there is no such

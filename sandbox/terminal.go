@@ -31,10 +31,10 @@ func (c *Control) Resize(s Size) error {
 	switch {
 	case c.run == nil:
 		return ErrNotRunning
-	case c.run.terminal == nil:
+	case c.run.pipes.terminal == nil:
 		return nil
 	}
-	return resize(c.run.terminal, s)
+	return resize(c.run.pipes.terminal, s)
 }
 
 // Signal signals the foreground processes of the run's terminal, as its keys would; without a terminal the process group of
@@ -45,16 +45,16 @@ func (c *Control) Signal(sig syscall.Signal) error {
 	if c.run == nil {
 		return ErrNotRunning
 	}
-	if c.run.inner != nil && c.run.terminal == nil {
+	if c.run.inner != nil && c.run.pipes.terminal == nil {
 		return c.run.inner.signal(false, sig)
 	}
 	group := c.run.main.pid // nobody else's as long as it is not reaped
-	if c.run.terminal != nil {
-		if keySignal(c.run.terminal, sig) == nil {
+	if c.run.pipes.terminal != nil {
+		if keySignal(c.run.pipes.terminal, sig) == nil {
 			return nil
 		}
 		var front int32
-		if err := ioctl(c.run.terminal, syscall.TIOCGPGRP, unsafe.Pointer(&front)); err != nil {
+		if err := ioctl(c.run.pipes.terminal, syscall.TIOCGPGRP, unsafe.Pointer(&front)); err != nil {
 			return err
 		}
 		if p, err := readProcess(int(front)); err == nil && (p.session == group || c.run.inner != nil && c.run.holds(p)) {

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -46,7 +45,7 @@ func (r *Runner) watchLoop() {
 
 // watched returns the runs that are told by marks alone. The others are in a namespace of their own.
 func (r *Runner) watched() []*run {
-	return slices.DeleteFunc(r.others(nil), func(run *run) bool { return run.supervised() })
+	return slices.DeleteFunc(r.runs.others(nil), func(run *run) bool { return run.supervised() })
 }
 
 // observe is one round of watchLoop, and reports whether a run has other processes than before. Without a census there is
@@ -56,42 +55,25 @@ func (r *Runner) observe() (changed bool) {
 	if err != nil {
 		return false
 	}
-	all := r.others(nil)
+	all := r.runs.others(nil)
 	mains, unborn := map[int]bool{}, helpers(all)
 	for _, run := range all {
 		mains[run.main.pid] = true
 	}
 	for _, run := range r.watched() {
-		found, _ := r.linked(run, c)
+		found, _ := r.family.linked(run, c)
 		before := run.seeds(c)
 		run.remember(c, found)
 		changed = changed || len(run.seeds(c)) != len(before)
-		run.note(r, found)
+		r.records.note(run, found)
 	}
 	if !adoptsOrphans() {
 		return changed
 	}
-	for _, pid := range c.children[r.self.pid] {
-		if p := c.all[pid]; p.dead() && p.session != r.self.session && !mains[pid] && !unborn[p.session] {
+	for _, pid := range c.children[r.origin.self.pid] {
+		if p := c.all[pid]; p.dead() && p.session != r.origin.self.session && !mains[pid] && !unborn[p.session] {
 			reap(pid)
 		}
 	}
 	return changed
-}
-
-// note writes those that left the session into the record: after a crash of the daemon the session and the tag find
-// the others.
-func (run *run) note(r *Runner, found map[int]process) {
-	var away []identity
-	for _, p := range found {
-		if p.session != run.main.pid && !p.dead() {
-			away = append(away, p.identity())
-		}
-	}
-	slices.SortFunc(away, func(a, b identity) int { return cmp.Compare(a.PID, b.PID) })
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	if run.record != nil && !slices.Equal(away, run.noted) {
-		_ = r.writeRecord(run, run.main.identity(), away) // an older record and the tag still serve
-	}
 }

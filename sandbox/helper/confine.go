@@ -150,7 +150,7 @@ func (l list) allow(rules reg, v view, rights, known uint64) {
 // tryOut builds the tries of a canary.
 func (p *program) tryOut(o *Order) {
 	c := o.Canary
-	try := func(i int) list { return p.at(&p.canary[i], "try") }
+	try := func(i int) list { return p.at(&p.canary.tries[i], "try") }
 	try(TryRead).do(unix.SYS_OPENAT, unix.AT_FDCWD, c.Read, unix.O_RDONLY|unix.O_CLOEXEC)
 	try(TryWrite).do(unix.SYS_OPENAT, unix.AT_FDCWD, c.Write, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 	l := try(TryDial)
@@ -168,7 +168,7 @@ func (p *program) tryOut(o *Order) {
 		p.askProxy(c, o.Proxy)
 	}
 	if c.Fill > 0 {
-		l = p.at(&p.hunger, "try")
+		l = p.at(&p.canary.hunger, "try")
 		at := l.open(unix.SYS_MMAP, 0, uint64(c.Fill), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
 		for range 8 { // it takes time, too, whatever a page costs here
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_POPULATE_WRITE)
@@ -176,12 +176,12 @@ func (p *program) tryOut(o *Order) {
 		}
 		l.do(unix.SYS_MADVISE, at, uint64(c.Fill), unix.MADV_POPULATE_WRITE)
 	}
-	p.daemons, p.watch = c.Forks, !o.Namespaces
+	p.canary.daemons, p.canary.watch = c.Forks, !o.Namespaces
 }
 
 // askProxy says something to the proxy and takes the beginning of its answer, which has to come soon.
 func (p *program) askProxy(c *Canary, port int) {
-	l := p.at(&p.canary[TryProxy], "try")
+	l := p.at(&p.canary.tries[TryProxy], "try")
 	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	l.do(unix.SYS_SETSOCKOPT, s, unix.SOL_SOCKET, unix.SO_RCVTIMEO, words(5, 0), 16)
 	to := Address([4]byte{127, 0, 0, 1}, uint16(port))

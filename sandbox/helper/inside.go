@@ -124,8 +124,8 @@ func (p *program) begin() {
 		p.fail(rest[i].step, errno)
 		exit(1)
 	}
-	for i := range p.canary {
-		_, errno := p.perform(p.canary[i])
+	for i := range p.canary.tries {
+		_, errno := p.perform(p.canary.tries[i])
 		p.msg.Step, p.msg.Errno, p.msg.Value = uint32(i), uint32(errno), 0
 		switch i {
 		case TryForks:
@@ -159,7 +159,7 @@ func (p *program) isLate() bool {
 //go:nosplit
 //go:norace
 func (p *program) fill() {
-	if len(p.hunger) == 0 {
+	if len(p.canary.hunger) == 0 {
 		return
 	}
 	child, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
@@ -168,7 +168,7 @@ func (p *program) fill() {
 		return
 	}
 	if child == 0 {
-		_, failed := p.perform(p.hunger)
+		_, failed := p.perform(p.canary.hunger)
 		exit(failed)
 	}
 	syscall.RawSyscall6(unix.SYS_WAIT4, child, uintptr(unsafe.Pointer(&p.status)), unix.WALL, 0, 0, 0)
@@ -180,7 +180,7 @@ func (p *program) fill() {
 //go:nosplit
 //go:norace
 func (p *program) fork() {
-	for range p.daemons {
+	for range p.canary.daemons {
 		child, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		if errno != 0 {
 			p.msg.Errno = uint32(errno)
@@ -201,7 +201,7 @@ func (p *program) fork() {
 func (p *program) idle() {
 	p.poll[0].events, p.poll[0].revents = 0, 0
 	watched := uintptr(0)
-	if p.watch {
+	if p.canary.watch {
 		watched = 1
 	}
 	for p.poll[0].revents == 0 {

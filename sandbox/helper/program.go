@@ -38,10 +38,7 @@ type program struct {
 	by      uint64 // until when the command may start, in nanoseconds; 0: at any time
 	clock   unix.Timespec
 	retire  []op // by process 1, when the command runs
-	canary  [tries][]op
-	hunger  []op // of the process that fills memory
-	daemons int  // processes that the canary leaves
-	watch   bool // they end with the pipe of orders: nothing else ends them when the daemon was killed
+	canary  canary
 
 	names []byte // nameLength for each step
 	reg   [registers]uintptr
@@ -62,6 +59,14 @@ type program struct {
 	answer [12]byte // of the proxy to a canary: HTTP/1.1 403
 }
 
+// canary is what is tried in the place of a command.
+type canary struct {
+	tries   [tries][]op
+	hunger  []op // of the process that fills memory
+	daemons int  // processes that it leaves
+	watch   bool // they end with the pipe of orders: nothing else ends them when the daemon was killed
+}
+
 type pollFD struct {
 	fd              int32
 	events, revents int16
@@ -74,7 +79,7 @@ type list struct {
 	step uint32
 }
 
-// at begins a step. Its name is told when one of its calls fails.
+// at begins a step. When one of its calls fails, the message has its name.
 func (p *program) at(ops *[]op, name string) list {
 	step := uint32(len(p.names) / nameLength)
 	var text [nameLength]byte
