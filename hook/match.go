@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"path"
 	"slices"
 
 	"github.com/toold-dev/toold/tool"
@@ -18,14 +17,8 @@ type Match struct {
 // Holds reports whether the hook is asked about this call. Before the call is assessed the effects are the descriptor's.
 func (m Match) Holds(in *Input) bool {
 	e := in.Assessment.Normal()
-	return (len(m.Tools) == 0 || slices.ContainsFunc(m.Tools, func(g string) bool { return Glob(g, in.Descriptor.ID) })) &&
+	return (len(m.Tools) == 0 || tool.AnyGlob(m.Tools, in.Descriptor.ID)) &&
 		(len(m.Sources) == 0 || slices.Contains(m.Sources, in.Descriptor.Source)) &&
 		(len(m.Mutability) == 0 || slices.Contains(m.Mutability, e.Mutability)) &&
 		(len(m.Safety) == 0 || slices.Contains(m.Safety, e.Safety))
-}
-
-// Glob reports whether a tool id matches a pattern of *, ? and [classes]. A pattern that is malformed matches nothing.
-func Glob(pattern, id string) bool {
-	ok, err := path.Match(pattern, id)
-	return ok && err == nil
 }

@@ -3,13 +3,11 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -261,22 +259,10 @@ func (e *Engine) lookup(c *call.Call) (*Definition, bool) {
 		return e.declared(c)
 	}
 	def, ok := e.cfg.Tools.Lookup(c.Namespace, c.Tool)
-	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !offered(&c.Run.Agent, def.Descriptor) {
+	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !c.Run.Agent.Offers(def.Descriptor) {
 		return nil, false
 	}
 	return def, true
-}
-
-// offered reports whether an agent was given a tool. Leaving a tool out by an alias leaves it out.
-func offered(a *tool.Agent, d *tool.Descriptor) bool {
-	in := len(a.Allow) == 0
-	for _, g := range a.Allow {
-		in = in || hook.Glob(g, d.ID)
-	}
-	for _, g := range a.Exclude {
-		in = in && !hook.Glob(g, d.ID) && !slices.ContainsFunc(d.Aliases, func(alias string) bool { return hook.Glob(g, alias) })
-	}
-	return in
 }
 
 func (e *Engine) isolationOf(d *tool.Descriptor) call.Isolation {

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -154,7 +153,7 @@ func (p *pipeline) storedActions(asked []tool.Action) []store.Action {
 }
 
 func (e *Engine) mayWriteNamespace(id string) bool {
-	return slices.ContainsFunc(e.cfg.Documents.NamespaceWriters, func(g string) bool { return hook.Glob(g, id) })
+	return tool.AnyGlob(e.cfg.Documents.NamespaceWriters, id)
 }
 
 // rejectsContent reports whether the journal refused a change for what is in it.

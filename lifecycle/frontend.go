@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -59,13 +58,8 @@ func (e *Engine) declared(c *call.Call) (*Definition, bool) {
 		return nil, false
 	}
 	def, err := e.cfg.Frontend(c.Frontend)
-	if err != nil || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) {
+	if err != nil || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || c.Run.Agent.Excludes(def.Descriptor) {
 		return nil, false
-	}
-	for _, g := range c.Run.Agent.Exclude {
-		if hook.Glob(g, def.Descriptor.ID) {
-			return nil, false
-		}
 	}
 	return def, true
 }

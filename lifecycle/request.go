@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -27,7 +26,7 @@ func (e *Engine) checkRequest(spec *call.Spec) error {
 	}
 	for _, globs := range [...][]string{spec.Run.Agent.Allow, spec.Run.Agent.Exclude} {
 		for _, g := range globs {
-			if _, err := path.Match(g, ""); err != nil {
+			if !tool.ValidGlob(g) {
 				return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
 			}
 		}

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -11,8 +10,7 @@ import (
 // An Offer says what one caller may see and call. The zero Offer is everything that every namespace has.
 type Offer struct {
 	Namespace string // of the caller
-	// Allow and Exclude are the globs of the agent's tools. An empty Allow offers all. Allow is held against ids, Exclude
-	// against ids and aliases: leaving a tool out works under each of its names. A malformed glob offers nothing.
+	// Allow and Exclude are the globs of the agent's tools: see [tool.Agent.Offers].
 	Allow, Exclude []string
 	// Hidden leaves out what is denied to the caller without condition; nil hides nothing. It is asked concurrently.
 	Hidden func(*tool.Descriptor) bool
@@ -20,17 +18,8 @@ type Offer struct {
 
 // Includes reports whether a tool is in the offer.
 func (o *Offer) Includes(d *tool.Descriptor) bool {
-	if len(o.Allow) > 0 && !slices.ContainsFunc(o.Allow, func(g string) bool { ok, err := path.Match(g, d.ID); return ok && err == nil }) {
-		return false
-	}
-	for _, g := range o.Exclude {
-		for _, name := range namesOf(d) {
-			if ok, err := path.Match(g, name); ok || err != nil {
-				return false
-			}
-		}
-	}
-	return o.Hidden == nil || !o.Hidden(d)
+	agent := tool.Agent{Allow: o.Allow, Exclude: o.Exclude}
+	return agent.Offers(d) && (o.Hidden == nil || !o.Hidden(d))
 }
 
 // A View is what a caller sees of the registry at one revision.

@@ -3,10 +3,12 @@ package secret
 import (
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // Check says what is wrong with secrets, as far as that can be told without reading one.
@@ -90,7 +92,7 @@ func (a *Allow) check() error {
 	}
 	for _, list := range [][]string{a.Namespaces, a.Tools, a.Parameters} {
 		for _, g := range list {
-			if _, err := path.Match(g, ""); err != nil || g == "" {
+			if !tool.ValidGlob(g) || g == "" {
 				return fmt.Errorf("%q is not a pattern of *, ? and [classes]", g)
 			}
 		}
@@ -137,10 +139,5 @@ func (a *Allow) reaches(namespace string) bool {
 }
 
 func matches(globs []string, text string) bool {
-	for _, g := range globs {
-		if ok, err := path.Match(g, text); ok && err == nil || g == "*" {
-			return true
-		}
-	}
-	return false
+	return tool.AnyGlob(globs, text) || slices.Contains(globs, "*") // which does not match a / otherwise
 }

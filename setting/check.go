@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // A Problem is what is wrong with one setting.
@@ -54,8 +55,7 @@ var Formats = map[string]func(text string) error{
 			"%q is not a name: letters, digits, - and _, at most 64, not beginning with a digit or -", text)
 	},
 	"glob": func(text string) error {
-		_, err := path.Match(text, "")
-		return unless(err == nil && text != "", "%q is not a pattern of *, ? and [classes]", text)
+		return unless(tool.ValidGlob(text) && text != "", "%q is not a pattern of *, ? and [classes]", text)
 	},
 	"regexp":   func(text string) error { _, err := regexp.Compile(text); return err },
 	"absolute": func(text string) error { return unless(filepath.IsAbs(text), "%q is not an absolute path", text) },

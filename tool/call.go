@@ -50,7 +50,7 @@ type Run struct {
 type Agent struct {
 	ID   string `json:"agent_id,omitempty"`
 	Spec string `json:"spec,omitempty"` // the orchestrator's own JSON about it
-	// Tools are globs. A call of a tool outside the offered set does not find it. An empty Allow offers all.
+	// Allow and Exclude are globs: see [Agent.Offers]. A call of a tool that is not offered does not find it.
 	Allow   []string `json:"allow,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
 }

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"encoding/json"
-	"path"
 	"strconv"
 	"time"
 
@@ -155,7 +154,7 @@ func CheckOffered(field string, in *tooldv1.OfferedTools) error {
 			if err := Short(at, g, maxGlob); err != nil {
 				return err
 			}
-			if _, err := path.Match(g, ""); err != nil {
+			if !tool.ValidGlob(g) {
 				return call.InvalidField(at, "is not a glob: %q", g)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -85,7 +84,7 @@ func (s *Slots) LimitsTools() bool { return len(s.tools) > 0 }
 func (s *Slots) Demand(p *tool.Principal, d *tool.Descriptor) Demand {
 	w := Demand{namespace: p.Namespace, principal: p.Subject}
 	for _, t := range s.tools {
-		if hook.Glob(t.Tools, d.ID) {
+		if tool.Glob(t.Tools, d.ID) {
 			w.tool, w.toolMax = d.Source+"\x00"+d.ID, t.Calls // workers of two namespaces have tools with the same id
 			break
 		}

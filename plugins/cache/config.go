@@ -95,7 +95,7 @@ func ruleFor(rules []Rule, in *hook.Input) *Rule {
 		if in.Assessment.OpenWorld && !r.OpenWorld || r.Share == ShareRun && in.Run.ID == "" || r.Share == ShareThread && in.Run.Thread == "" {
 			continue
 		}
-		if slices.ContainsFunc(r.Tools, func(g string) bool { return hook.Glob(g, in.Descriptor.ID) }) {
+		if tool.AnyGlob(r.Tools, in.Descriptor.ID) {
 			return r
 		}
 	}

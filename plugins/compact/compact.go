@@ -5,11 +5,10 @@
 package compact
 
 import (
-	"path"
-	"slices"
 	"sync/atomic"
 
 	"github.com/toold-dev/toold/setting"
+	"github.com/toold-dev/toold/tool"
 )
 
 // A Config says whose results are made shorter.
@@ -41,9 +40,9 @@ func (c *Compactor) Swap(cfg Config) error {
 const gain = 512
 
 // Compact returns a shorter text of a tool's result and what was done to it; ok is false when it stays as it is.
-func (c *Compactor) Compact(tool, text string) (short, did string, ok bool) {
+func (c *Compactor) Compact(id, text string) (short, did string, ok bool) {
 	cfg := c.cfg.Load()
-	if len(text) < max(cfg.From, gain) || !slices.ContainsFunc(cfg.Tools, func(glob string) bool { is, _ := path.Match(glob, tool); return is }) {
+	if len(text) < max(cfg.From, gain) || !tool.AnyGlob(cfg.Tools, id) {
 		return "", "", false
 	}
 	short, done := Text(text)

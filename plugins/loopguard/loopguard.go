@@ -13,7 +13,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 
@@ -207,7 +206,7 @@ func (g *Guard) dropLocked(e *list.Element) {
 }
 
 func (g *Guard) exceptedLocked(id string) bool {
-	return slices.ContainsFunc(g.cfg.Except, func(p string) bool { return hook.Glob(p, id) })
+	return tool.AnyGlob(g.cfg.Except, id)
 }
 
 func keyOf(in *hook.Input) (key, bool) {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/setting"
+	"github.com/toold-dev/toold/tool"
 )
 
 // A Target is an address and what it wants to hear. Its file names are for a daemon, which reads them into Secrets and CA.
@@ -119,5 +119,5 @@ func (t *Target) wants(c *call.Call, ev *call.Event) bool {
 	}
 	return (len(t.Events) == 0 || slices.Contains(t.Events, e)) &&
 		(len(t.Match.Namespaces) == 0 || slices.Contains(t.Match.Namespaces, c.Namespace)) &&
-		(len(t.Match.Tools) == 0 || slices.ContainsFunc(t.Match.Tools, func(g string) bool { return hook.Glob(g, c.Tool) }))
+		(len(t.Match.Tools) == 0 || tool.AnyGlob(t.Match.Tools, c.Tool))
 }

@@ -138,7 +138,7 @@ func (r *rule) passesOver(tier tool.Tier, caller, onBehalfOf string) string {
 	if len(r.tiers) > 0 && !slices.Contains(r.tiers, tier) || gives && len(r.tiers) == 0 && tier == tool.Escalate {
 		return otherTier
 	}
-	if len(r.callers) > 0 && !matches(r.callers, caller) && (gives || onBehalfOf == "" || !matches(r.callers, onBehalfOf)) {
+	if len(r.callers) > 0 && !tool.AnyGlob(r.callers, caller) && (gives || onBehalfOf == "" || !tool.AnyGlob(r.callers, onBehalfOf)) {
 		return otherCaller
 	}
 	return ""

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -310,7 +309,7 @@ func globs(n ast.Node) ([]string, error) {
 		if err != nil {
 			return "", err
 		}
-		if _, err := path.Match(s, ""); err != nil || s == "" {
+		if !tool.ValidGlob(s) || s == "" {
 			return "", wrong(n, "%q is not a glob of *, ? and [classes]", s)
 		}
 		return s, nil

@@ -3,8 +3,9 @@ package permission
 import (
 	"errors"
 	"fmt"
-	"path"
 	"strings"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // A pattern names calls: by the tool's id and by what is in the arguments. All conditions must hold.
@@ -26,8 +27,7 @@ func (p *idPattern) match(id string) bool {
 	case p.regex != nil:
 		return p.regex.MatchString(id)
 	case p.glob:
-		ok, err := path.Match(p.text, id)
-		return ok && err == nil
+		return tool.Glob(p.text, id)
 	}
 	return p.text == id
 }
@@ -76,7 +76,7 @@ func parsePattern(text string) (*pattern, error) {
 		if i := strings.IndexByte(text, '('); i >= 0 {
 			id = text[:i]
 		}
-		if _, err := path.Match(id, ""); err != nil || id == "" {
+		if !tool.ValidGlob(id) || id == "" {
 			return nil, wrong(rest, "%q is not a glob of *, ? and [classes]", clip(id, 60))
 		}
 		p.id, rest = idPattern{text: id, glob: strings.ContainsAny(id, `*?[\`)}, text[len(id):]

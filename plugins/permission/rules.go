@@ -2,8 +2,6 @@ package permission
 
 import (
 	"fmt"
-	"path"
-	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/hook"
@@ -147,13 +145,6 @@ func (d *decision) unanswerable() string {
 		text += ". " + reason
 	}
 	return text
-}
-
-func matches(globs []string, name string) bool {
-	return slices.ContainsFunc(globs, func(glob string) bool {
-		ok, err := path.Match(glob, name)
-		return ok && err == nil // malformed globs are refused with the file
-	})
 }
 
 // name returns the name of the rule that decided; "" when none did.

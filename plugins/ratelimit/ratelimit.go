@@ -145,7 +145,7 @@ func (l *Limiter) Buckets() int {
 }
 
 func (m *limit) holds(in *hook.Input) bool {
-	return (len(m.Tools) == 0 || slices.ContainsFunc(m.Tools, func(g string) bool { return hook.Glob(g, in.Descriptor.ID) })) &&
+	return (len(m.Tools) == 0 || tool.AnyGlob(m.Tools, in.Descriptor.ID)) &&
 		(len(m.Namespaces) == 0 || slices.Contains(m.Namespaces, in.Namespace)) &&
 		(len(m.Principals) == 0 || slices.Contains(m.Principals, in.Caller.Subject))
 }

@@ -10,7 +10,6 @@ import (
 	"container/list"
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -173,7 +172,7 @@ func (r *Reminders) Moments() int {
 
 // fits reports whether a reminder is about a call; what is cheap is looked at first.
 func (m *rule) fits(in *hook.Input, o *hook.Outcome) bool {
-	if len(m.Tools) > 0 && !slices.ContainsFunc(m.Tools, func(g string) bool { return hook.Glob(g, in.Descriptor.ID) }) {
+	if len(m.Tools) > 0 && !tool.AnyGlob(m.Tools, in.Descriptor.ID) {
 		return false
 	}
 	if m.On != "" && string(m.On) != string(o.Status) {

@@ -2,13 +2,13 @@ package grpcserver
 
 import (
 	"context"
-	"path"
 	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -40,7 +40,7 @@ func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest
 func entitled(all []Secret, namespace string) (own []Secret) {
 	for _, o := range all {
 		allow := slices.DeleteFunc(slices.Clone(o.Allow), func(a SecretAllow) bool {
-			return len(a.Namespaces) > 0 && !slices.ContainsFunc(a.Namespaces, func(g string) bool { ok, err := path.Match(g, namespace); return ok && err == nil })
+			return len(a.Namespaces) > 0 && !tool.AnyGlob(a.Namespaces, namespace)
 		})
 		if len(allow) == 0 {
 			continue

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
@@ -162,13 +161,5 @@ func (e *Entry) effects(a *sdk.ToolAnnotations) tool.Effects {
 
 // takes reports whether the operator wants a tool.
 func (e *Entry) takes(name string) bool {
-	if len(e.Tools) == 0 {
-		return true
-	}
-	for _, glob := range e.Tools {
-		if ok, err := path.Match(glob, name); ok && err == nil {
-			return true
-		}
-	}
-	return false
+	return len(e.Tools) == 0 || tool.AnyGlob(e.Tools, name)
 }

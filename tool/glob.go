@@ -1,0 +1,44 @@
+package tool
+
+import (
+	"path"
+	"slices"
+)
+
+// Glob reports whether a name matches a pattern of *, ? and [classes]. A malformed pattern matches nothing.
+func Glob(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// AnyGlob reports whether a name matches at least one of the patterns.
+func AnyGlob(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if Glob(p, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// ValidGlob reports whether a pattern is well formed.
+func ValidGlob(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err == nil
+}
+
+// Offers reports whether an agent may use a tool: Allow matches its id, or is empty, and Exclude does not exclude it.
+func (a *Agent) Offers(d *Descriptor) bool {
+	return (len(a.Allow) == 0 || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)
+}
+
+// Excludes reports whether Exclude matches the id or an alias of a tool. A malformed pattern excludes every tool, because nobody can
+// say which tools it was meant to exclude.
+func (a *Agent) Excludes(d *Descriptor) bool {
+	for _, p := range a.Exclude {
+		if Glob(p, d.ID) || slices.ContainsFunc(d.Aliases, func(alias string) bool { return Glob(p, alias) }) || !ValidGlob(p) {
+			return true
+		}
+	}
+	return false
+}
