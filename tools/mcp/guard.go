@@ -89,20 +89,21 @@ func (r *request) isTask() bool {
 // requestKey is the key of a context's *request: the one that is sent with it.
 type requestKey struct{}
 
-// noteSent notes that the server may have got the request of a context, if it has one.
-func noteSent(ctx context.Context) {
-	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+// noteSent notes that the server may have got the request; nil is none.
+func (r *request) noteSent() {
+	if r != nil {
 		r.sent.Store(true)
 	}
 }
 
-// sent notes a message to the server.
-func (g *guard) sent(ctx context.Context, message []byte) {
-	r, _ := ctx.Value(requestKey{}).(*request)
+// sending notes a message to the server, and returns the request of a call that it is; nil for every other message. A
+// notification that cancels a request has the request's context, too.
+func (g *guard) sending(ctx context.Context, message []byte) *request {
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
-		return
+		return nil
 	}
+	r, _ := ctx.Value(requestKey{}).(*request)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for id := range g.waiting {
@@ -112,6 +113,7 @@ func (g *guard) sent(ctx context.Context, message []byte) {
 		delete(g.waiting, id)
 	}
 	g.waiting[string(e.ID)] = r
+	return r
 }
 
 // received judges a message of the server, waits when they come too fast, and returns it with what the SDK would lose.

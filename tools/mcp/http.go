@@ -128,8 +128,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		if body, err := r.GetBody(); err == nil {
 			text, err := io.ReadAll(body)
 			if err == nil {
-				g.guard.sent(ctx, text)
-				noteSent(ctx)
+				g.guard.sending(ctx, text).noteSent()
 			}
 			_ = body.Close() // of memory
 		}

@@ -175,10 +175,10 @@ func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	p.guard.sent(ctx, line)
+	request := p.guard.sending(ctx, line)
 	select {
 	case p.out <- append(line, '\n'):
-		noteSent(ctx)
+		request.noteSent()
 		return nil
 	case <-p.closed:
 		return errEnded
