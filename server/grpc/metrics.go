@@ -3,8 +3,16 @@ package grpcserver
 import (
 	"sync/atomic"
 
+	"github.com/toold-dev/toold/server/access"
 	"google.golang.org/grpc/codes"
 )
+
+// method is an entry of the table of access with the interceptors of its requests and their counts.
+type method struct {
+	access.Rule
+	meter
+	interceptors []interceptor
+}
 
 // meter counts the requests of one method.
 type meter struct {

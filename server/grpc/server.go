@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -63,7 +62,8 @@ type Server struct {
 	grpc    *grpc.Server
 	health  *health.Server
 	methods map[string]*method
-	unknown method // counts methods that the table does not name
+	unknown method        // for methods that the table does not name
+	items   []interceptor // of the items of sessions
 
 	refusals sparse
 
@@ -83,10 +83,14 @@ func New(cfg Config) (*Server, error) {
 	cfg.fill()
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]*method{}, health: health.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	for name, a := range access.Table() {
-		a.Audited = a.Audited && cfg.Operation != nil
-		s.methods[name] = &method{Rule: a}
+	for name, rule := range access.Table() {
+		rule.Audited = rule.Audited && cfg.Operation != nil
+		m := &method{Rule: rule}
+		m.interceptors = s.interceptors(m)
+		s.methods[name] = m
 	}
+	s.unknown.interceptors = []interceptor{count, s.mapError, s.logRefusal, refuseUnknown}
+	s.items = s.itemInterceptors()
 	s.grpc = grpc.NewServer(s.options()...)
 	tooldv1.RegisterCallServiceServer(s.grpc, &calls{
 		engine: cfg.Engine, tools: cfg.Tools, server: s,
@@ -138,8 +142,8 @@ func (s *Server) options() []grpc.ServerOption {
 	}
 	return []grpc.ServerOption{
 		grpc.Creds(newDoor(s.cfg.Auth, secure, s.cfg.GuestTime)),
-		grpc.ChainUnaryInterceptor(s.unary, recovery.UnaryServerInterceptor()),
-		grpc.ChainStreamInterceptor(s.stream, recovery.StreamServerInterceptor()),
+		grpc.UnaryInterceptor(s.unary),
+		grpc.StreamInterceptor(s.stream),
 		grpc.InTapHandle(s.meet),
 		grpc.NumStreamWorkers(uint32(s.cfg.StreamWorkers)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),

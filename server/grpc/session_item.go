@@ -3,7 +3,6 @@ package grpcserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -33,22 +32,7 @@ func (c *session) serve(it *item) {
 	defer c.items.Done()
 	defer it.stop(nil)
 	name, run := c.method(it.req)
-	m, err := c.server.mayUse(c.id, name)
-	m.running.Add(1)
-	if err == nil {
-		err = c.guarded(it, run)
-	}
-	c.end(it, c.server.done(it.ctx, name, m, c.id, err))
-}
-
-// guarded turns a panic into an error: the chain around the handler does not see it in this goroutine.
-func (c *session) guarded(it *item, run func(*item) error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-		}
-	}()
-	return run(it)
+	c.end(it, c.server.item(it.ctx, c.id, name, func(context.Context) error { return run(it) }))
 }
 
 // method returns the full name of what an item asks for and how it is served.

@@ -1,0 +1,140 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/access"
+)
+
+// count counts requests by their method and status.
+func count(ctx context.Context, r *request) error {
+	r.method.running.Add(1)
+	err := r.next(ctx)
+	r.method.end(status.Code(err))
+	return err
+}
+
+// mapError makes a status of the error of a request.
+func (s *Server) mapError(ctx context.Context, r *request) error {
+	return s.toStatus(r.name, r.next(ctx))
+}
+
+// authenticate finds the identity behind a request and puts it into the context.
+func (s *Server) authenticate(ctx context.Context, r *request) (err error) {
+	if r.id, err = identify(ctx, s.cfg.Auth); err != nil {
+		r.id = access.Nobody
+		return err
+	}
+	return r.next(access.With(ctx, r.id))
+}
+
+// identify returns the identity behind a request.
+func identify(ctx context.Context, auth *access.Auth) (*access.Identity, error) {
+	var user peerInfo
+	local := false
+	if p, ok := peer.FromContext(ctx); ok {
+		user, local = p.AuthInfo.(peerInfo)
+	}
+	return auth.Identify(metadata.ValueFromIncomingContext(ctx, "authorization"), user.uid, local)
+}
+
+// permit refuses an identity without a role that the method needs.
+func permit(ctx context.Context, r *request) error {
+	if err := r.method.Permit(r.id, r.name); err != nil {
+		return err
+	}
+	return r.next(ctx)
+}
+
+// refuseUnknown refuses a method that the table of access does not name.
+func refuseUnknown(_ context.Context, r *request) error {
+	return call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", r.name)
+}
+
+// audit reports a request before it is served, and again when it fails.
+func (s *Server) audit(ctx context.Context, r *request) error {
+	s.operation(ctx, r.name, r.id, r.message, nil)
+	err := r.next(ctx)
+	if err != nil {
+		s.operation(ctx, r.name, r.id, r.message, err)
+	}
+	return err
+}
+
+// untilExpiry ends the context of a request when the credential of its client expires. The end is no deadline, because a deadline
+// is the client's. A response that is ready after the expiry is not sent.
+func untilExpiry(ctx context.Context, r *request) error {
+	at := r.id.Expires
+	if at.IsZero() {
+		return r.next(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(time.Until(at), func() { cancel(access.Expired(at)) }).Stop()
+	err := r.next(ctx)
+	if err == nil && r.message != nil && ctx.Err() != nil && time.Now().After(at) {
+		return access.Expired(at)
+	}
+	return err
+}
+
+// untilLimit ends the context of a request at the limit of its method.
+func untilLimit(ctx context.Context, r *request) error {
+	ctx, cancel := context.WithTimeout(ctx, r.method.Limit)
+	defer cancel()
+	return r.next(ctx)
+}
+
+// errStopping ends streams that have no end of their own.
+var errStopping = &call.Refusal{
+	Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping; come back to the next one", RetryAfter: time.Second,
+}
+
+// untilShutdown ends the context of a request when the server stops.
+func (s *Server) untilShutdown(ctx context.Context, r *request) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
+	return r.next(ctx)
+}
+
+// nameCause returns why the context of a request ended, in place of the error of a handler that was interrupted. A refusal stays.
+func nameCause(ctx context.Context, r *request) error {
+	err := r.next(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	if _, ok := errors.AsType[*call.Refusal](err); ok {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// leaveHandler returns when the context ends, even if the handler still waits for its client. The handler ends with the stream,
+// which ends when its method returns.
+func leaveHandler(ctx context.Context, r *request) error {
+	ended := make(chan error, 1)
+	go func() { ended <- r.next(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var recovering = recovery.UnaryServerInterceptor()
+
+// recoverPanic makes an error of a panic of the handler.
+func recoverPanic(ctx context.Context, r *request) error {
+	_, err := recovering(ctx, nil, nil, func(ctx context.Context, _ any) (any, error) { return nil, r.next(ctx) })
+	return err
+}

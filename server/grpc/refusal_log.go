@@ -1,0 +1,57 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/peer"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// logRefusal logs refused requests: at the level warn those of clients that are not authenticated or not permitted, at the level debug
+// all others, which are the clients' matter.
+func (s *Server) logRefusal(ctx context.Context, r *request) error {
+	err := r.next(ctx)
+	if err == nil {
+		return nil
+	}
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	level := zap.DebugLevel
+	if refusal.Kind == call.Unauthenticated || refusal.Kind == call.PermissionDenied {
+		level = zap.WarnLevel
+	}
+	entry := s.log.Check(level, "request refused")
+	if entry == nil || level == zap.WarnLevel && !s.refusals.allow(time.Now()) {
+		return err
+	}
+	from := ""
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		from = p.Addr.String()
+	}
+	entry.Write(zap.String("method", r.name), zap.String("namespace", r.id.Namespace), zap.String("subject", r.id.Subject),
+		zap.String("from", from), zap.String("reason", refusal.Reason), zap.String("why", refusal.Message), zap.Int64("left_out", s.refusals.dropped.Swap(0)))
+	return err
+}
+
+// sparse allows at most ten lines a second, so that a client that is refused without end does not fill the disk.
+type sparse struct {
+	second, lines, dropped atomic.Int64
+}
+
+func (s *sparse) allow(now time.Time) bool {
+	if second := now.Unix(); s.second.Swap(second) != second {
+		s.lines.Store(0)
+	}
+	if s.lines.Add(1) <= 10 {
+		return true
+	}
+	s.dropped.Add(1)
+	return false
+}
