@@ -86,7 +86,7 @@ func (e *Engine) admitNew(ctx context.Context, l *activeCall, generated bool, p 
 		err = e.owners.Claim(ctx, p, &spec.Run, p.Subject)
 	}
 	if err != nil {
-		e.leave()
+		e.drain.Leave()
 		l.fill(nil, err)
 	}
 	return err == nil, err

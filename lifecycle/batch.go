@@ -181,7 +181,7 @@ func (e *Engine) wakeExpected(key call.Key) {
 		switch {
 		case e.batches.poke(key):
 			return
-		case e.enterOpen() != nil:
+		case !e.drain.Admit():
 			e.unexpect(key)
 			return
 		}
@@ -190,7 +190,7 @@ func (e *Engine) wakeExpected(key call.Key) {
 			go b.takeUp()
 			return
 		}
-		e.leave()
+		e.drain.Leave()
 	}
 	e.unexpect(key)
 }
@@ -203,7 +203,7 @@ func (b *activeBatch) takeUp() {
 	}
 	b.e.log.Error("batch not carried on", zap.String("batch_id", b.key.ID), zap.Error(b.err))
 	b.e.batches.drop(b, true)
-	b.e.leave()
+	b.e.drain.Leave()
 	b.e.feed.wakeBatch(b.key)
 }
 
@@ -228,7 +228,7 @@ func (b *activeBatch) load() {
 
 // carry does what can be done until nothing moves.
 func (b *activeBatch) carry() {
-	defer b.e.leave()
+	defer b.e.drain.Leave()
 	for {
 		b.advance()
 		if b.e.batches.drop(b, false) {
@@ -267,7 +267,7 @@ func (b *activeBatch) end() {
 		if errors.Is(err, store.ErrFatal) {
 			b.e.fatal(err)
 		}
-		if !transient(err) || b.e.isStopping() {
+		if !transient(err) || b.e.drain.Ending() {
 			b.e.log.Error("end of a batch not stored; the next start does it", zap.String("batch_id", b.key.ID), zap.Error(err))
 			return
 		}

@@ -167,7 +167,7 @@ func (e *Engine) createBatch(ctx context.Context, b *activeBatch, p tool.Princip
 	}
 	if err != nil {
 		e.unreserve(b)
-		e.leave()
+		e.drain.Leave()
 	}
 	return err
 }

@@ -118,7 +118,7 @@ func (b *activeBatch) advance() {
 // stopped reports whether nothing may begin: the daemon stops, somebody cancels all calls, or the store is a copy whose calls
 // an operator did not release.
 func (b *activeBatch) stopped() bool {
-	if b.e.Draining() || b.e.failure() != nil {
+	if b.e.drain.Refusing() || b.e.drain.Err() != nil {
 		return true
 	}
 	for _, l := range b.members {
@@ -237,7 +237,7 @@ func (m *member) release() {
 		m.p.giveBack(release)
 	}
 	m.l.endPipeline(m.ctx)
-	m.l.e.leave()
+	m.l.e.drain.Leave()
 	m.l.release()
 }
 

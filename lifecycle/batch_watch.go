@@ -71,7 +71,7 @@ func (e *Engine) watchBatch(ctx context.Context, p tool.Principal, record *call.
 // Next implements [call.Stream].
 func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing, rests := w.e.feed.wait(&w.feed), w.e.isClosing(), w.rests() // before look: what changes later wakes the watcher
+		changed, closing, rests := w.e.feed.wait(&w.feed), w.e.drain.Closing(), w.rests() // before look: what changes later wakes the watcher
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -109,7 +109,7 @@ func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f
 		return f, false, nil
 	}
 	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.e.held.Holds(c) }) // by itself, later
-	if len(done.Open) > 0 && (w.through || moves || w.e.Draining()) {
+	if len(done.Open) > 0 && (w.through || moves || w.e.drain.Refusing()) {
 		return f, false, nil
 	}
 	for i, c := range done.Calls {

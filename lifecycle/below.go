@@ -63,7 +63,7 @@ func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-e.over:
+	case <-e.drain.Over():
 	}
 	timer := time.NewTimer(endingTime)
 	defer timer.Stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/custody"
+	"github.com/toold-dev/toold/lifecycle/drain"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
@@ -147,21 +148,15 @@ type Engine struct {
 
 	mu          sync.Mutex
 	activeCalls map[call.Key]*activeCall
-	draining    bool
-	stopping    bool          // the drain period is over
-	active      int           // pipeline runs under way
-	idle        chan struct{} // closed when none does while draining
-	failed      error         // the journal's, once
 
 	behind behind
 	feed   feed
 	recent recent
 
-	closing chan struct{} // closed when streams must end
-	over    chan struct{} // closed when the drain period is over
-	stats   counters
-	meters  *meters
-	timers  sync.Pool // of *time.Timer, stopped, of watchers that are gone
+	drain  *drain.Drain
+	stats  counters
+	meters *meters
+	timers sync.Pool // of *time.Timer, stopped, of watchers that are gone
 }
 
 // counters count what should be rare.
@@ -202,9 +197,7 @@ func New(cfg Config) (*Engine, error) {
 		limits: limit.New(cfg.Config),
 		path:   newPath(), groupPath: newGroupPath(),
 		activeCalls: map[call.Key]*activeCall{},
-		closing:     make(chan struct{}),
-		over:        make(chan struct{}),
-		idle:        make(chan struct{}),
+		drain:       drain.New(),
 		meters:      newMeters(),
 		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
@@ -220,7 +213,7 @@ func New(cfg Config) (*Engine, error) {
 	e.purger = purge.New(purge.Config{
 		Store: cfg.Store, Owners: e.owners, Log: cfg.Log, PolicyKind: policy.KindRule, Settle: e.settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: cfg.FailPoint,
 		Admit: func() error {
-			if e.Draining() {
+			if e.drain.Refusing() {
 				return refuseDraining()
 			}
 			return nil
@@ -340,31 +333,15 @@ func (e *Engine) refused(err error, id string) error {
 
 // fatal stops everything: nobody knows what is on the disk.
 func (e *Engine) fatal(err error) {
-	e.mu.Lock()
-	first := e.failed == nil
-	if first {
-		e.failed = err
-	}
-	calls := e.activeCallsLocked()
-	e.mu.Unlock()
-	if !first {
+	if !e.drain.Fail(err) {
 		return
 	}
 	e.log.Error("journal failed; stopping", zap.Error(err))
-	for _, l := range calls {
-		l.stop(errJournal)
-	}
-	e.closeStreams() // nothing will be told any more
+	e.stopAll(errJournal)
+	e.drain.Close() // nothing will be told any more
 	if e.cfg.OnFatal != nil {
 		e.cfg.OnFatal(err)
 	}
-}
-
-// failure returns why the journal failed; nil when it did not.
-func (e *Engine) failure() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.failed
 }
 
 func (e *Engine) activeCallsLocked() []*activeCall {

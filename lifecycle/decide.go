@@ -20,10 +20,10 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 	if err := checkDecision(&r); err != nil {
 		return nil, err
 	}
-	if err := e.enterOpen(); err != nil {
-		return nil, err
+	if !e.drain.Admit() {
+		return nil, refuseDraining()
 	}
-	defer e.leave()
+	defer e.drain.Leave()
 	l, err := e.acquireAsked(ctx, p.Namespace, &r)
 	if err != nil {
 		return nil, err

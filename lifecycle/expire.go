@@ -150,10 +150,10 @@ func (e *Engine) expireAll(ctx context.Context, due []*call.Call) int {
 
 // expire ends one suspension. It reports whether it did.
 func (e *Engine) expire(ctx context.Context, key call.Key) bool {
-	if e.enterOpen() != nil {
+	if !e.drain.Admit() {
 		return false // the next daemon finds it
 	}
-	defer e.leave()
+	defer e.drain.Leave()
 	l, err := e.acquire(ctx, key)
 	if err != nil {
 		return false

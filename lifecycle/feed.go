@@ -131,7 +131,7 @@ func (w *feedWatcher) Close() {
 // Next implements [call.Stream]: a frame holds events of one call that one commit published.
 func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing := w.e.feed.wait(&w.feed), w.e.isClosing() // before look: what changes later wakes the watcher
+		changed, closing := w.e.feed.wait(&w.feed), w.e.drain.Closing() // before look: what changes later wakes the watcher
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -173,7 +173,7 @@ func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing
 	case <-changed:
 	case <-ctx.Done():
 		return call.Frame{}, false, context.Cause(ctx)
-	case <-w.e.closing:
+	case <-w.e.drain.Closed():
 	case <-w.beat.due(w.e):
 		return call.Frame{Heartbeat: true}, true, nil
 	}

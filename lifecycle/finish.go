@@ -42,7 +42,7 @@ func (l *activeCall) storeEnd(p *pipeline, s step, out *outcome.Terminal) error 
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := l.advance(s)
 		switch {
-		case err == nil || l.e.isStopping():
+		case err == nil || l.e.drain.Ending():
 			return err
 		case transient(err):
 		case !rejectsContent(err) || replaced && errors.Is(err, store.ErrCorrupt):

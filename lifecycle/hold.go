@@ -76,13 +76,13 @@ func (e *Engine) awaitHold() {
 	go func() {
 		select {
 		case <-e.hold.over:
-		case <-e.closing:
+		case <-e.drain.Closed():
 			return
 		}
-		if e.enterOpen() != nil {
+		if !e.drain.Admit() {
 			return // it drains
 		}
-		defer e.leave()
+		defer e.drain.Leave()
 		var found Recovered
 		var later parents
 		for _, l := range e.hold.calls {

@@ -113,8 +113,8 @@ func (w *callWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 			return w.Call(), nil
 		case <-ctx.Done():
 			return w.Call(), nil
-		case <-w.e.closing:
-			if err := w.e.failure(); err != nil {
+		case <-w.e.drain.Closed():
+			if err := w.e.drain.Err(); err != nil {
 				return nil, storeRefusal(err, w.l.key.ID) // nobody knows whether there is such a call
 			}
 			return w.Call(), nil

@@ -111,10 +111,10 @@ func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, 
 // turn does what is to be done for an operation: it ends it, or asks how far it is. given is the answer of who completes it; nil asks
 // the tool. One turn of a call comes after the other. It reports whether the answer that was given counts, and is stored.
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) error {
-	if err := e.enterOpen(); err != nil {
-		return err // the next daemon finds it
+	if !e.drain.Admit() {
+		return refuseDraining() // the next daemon finds it
 	}
-	defer e.leave()
+	defer e.drain.Leave()
 	defer e.operations.Take(key)()
 	l, err := e.acquire(context.Background(), key)
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 // pollOperation is turn for the schedule of operations: it returns an error only when the turn has to be repeated.
 func (e *Engine) pollOperation(key call.Key, failures int) error {
 	err := e.turn(key, failures, nil)
-	if errors.Is(err, errNoOperation) || e.Draining() {
+	if errors.Is(err, errNoOperation) || e.drain.Refusing() {
 		return nil
 	}
 	return err

@@ -35,7 +35,7 @@ func (l *activeCall) expect(p *pipeline) bool {
 func (l *activeCall) awaitRunner(p *pipeline, x tool.Expected) {
 	defer l.release()
 	back := l.awaitBack(x)
-	if l.e.enterOpen() != nil {
+	if !l.e.drain.Admit() {
 		return // it drains: the next daemon finds the call as this one did
 	}
 	if back {
@@ -45,7 +45,7 @@ func (l *activeCall) awaitRunner(p *pipeline, x tool.Expected) {
 		l.run(ctx, p)
 		return
 	}
-	defer l.e.leave()
+	defer l.e.drain.Leave()
 	x.Forget()
 	if p.leaveThread != nil {
 		p.leaveThread()
@@ -80,7 +80,7 @@ func (l *activeCall) awaitBack(x tool.Expected) bool {
 		case <-over.C:
 			return false
 		case <-changed:
-		case <-l.e.closing:
+		case <-l.e.drain.Closed():
 			return false // and it drains
 		}
 	}

@@ -67,7 +67,7 @@ type room struct {
 
 // start counts a pipeline run and makes the call's context from what [Engine.follow] returned. The caller calls run.
 func (l *activeCall) start(base context.Context) context.Context {
-	l.e.enter()
+	l.e.drain.Enter()
 	return l.started(base)
 }
 
@@ -82,7 +82,7 @@ func (l *activeCall) started(base context.Context) context.Context {
 	if wish != nil { // it came between the decision and this start
 		cancel(outcome.Wished(wish))
 	}
-	if l.e.isOver() {
+	if l.e.drain.Stopped() {
 		cancel(outcome.Drained)
 	}
 	return ctx
@@ -138,7 +138,7 @@ func (l *activeCall) conclude(ctx context.Context, p *pipeline, out outcome.Conc
 	if out == nil {
 		return
 	}
-	defer l.e.leave()
+	defer l.e.drain.Leave()
 	rounds := l.rounds()
 	p.slot.Return()
 	p.leaveSource(out)

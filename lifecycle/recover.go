@@ -157,7 +157,7 @@ func (l *activeCall) counted(base context.Context, settle func(ctx context.Conte
 	ctx := l.start(base)
 	return func() {
 		defer l.release()
-		defer l.e.leave()
+		defer l.e.drain.Leave()
 		settle(ctx)
 		l.endPipeline(ctx)
 	}
@@ -260,10 +260,10 @@ func (e *Engine) recoverNew(l *activeCall, p *pipeline, found *Recovered) {
 	}
 	found.Waiting++
 	l.retain()
-	e.enter()
+	e.drain.Enter()
 	go func() {
 		defer l.release()
-		defer e.leave()
+		defer e.drain.Leave()
 		l.awaitCaller(p, linger)
 	}()
 }
@@ -283,11 +283,11 @@ func (l *activeCall) awaitCaller(p *pipeline, linger time.Duration) {
 			return
 		}
 		select {
-		case <-l.e.closing:
+		case <-l.e.drain.Closed():
 			return
 		case <-time.After(50 * time.Millisecond):
 		}
-		if l.e.Draining() {
+		if l.e.drain.Refusing() {
 			return
 		}
 	}

@@ -14,10 +14,10 @@ import (
 // took and how many are still held in the namespace; calls that are not held are left alone, so that a release that was
 // cut off is asked for again. With the last held call of the store its daemon forgets that it was copied or restored.
 func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error) {
-	if err := e.enterOpen(); err != nil {
-		return 0, 0, err
+	if !e.drain.Admit() {
+		return 0, 0, refuseDraining()
 	}
-	defer e.leave()
+	defer e.drain.Leave()
 	keys, err := e.heldKeys(ctx, p, which)
 	if err != nil {
 		return 0, 0, err

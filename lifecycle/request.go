@@ -67,19 +67,19 @@ func checkID(field, id string, least int) error {
 // pipeline run from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
 func (e *Engine) room(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
 	blocked := e.owners.Blocked(l.key.Namespace, run.ID)
+	admitted := e.drain.Admit()
 	e.mu.Lock()
-	draining, failed := e.draining, e.failed
-	e.active++
 	l.claims = claims{run.ID, run.Thread}
 	e.mu.Unlock()
-	err := e.refusal(run.ID, l.key.Namespace, d, n, draining, blocked, failed)
-	if err != nil {
-		e.leave()
+	err := e.refusal(run.ID, l.key.Namespace, d, n, !admitted, blocked)
+	if err != nil && admitted {
+		e.drain.Leave()
 	}
 	return err
 }
 
-func (e *Engine) refusal(run, namespace string, d limit.Demand, n int, draining, blocked bool, failed error) (err error) {
+func (e *Engine) refusal(run, namespace string, d limit.Demand, n int, draining, blocked bool) (err error) {
+	failed := e.drain.Err()
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")

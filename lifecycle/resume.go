@@ -80,7 +80,7 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 // settleRun ends a resumed call without its tool.
 func (l *activeCall) settleRun(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	defer l.release()
-	defer l.e.leave()
+	defer l.e.drain.Leave()
 	if ctx.Err() != nil && out.Status == call.Succeeded && !errors.Is(context.Cause(ctx), outcome.Drained) {
 		out = outcome.StoppedBy(context.Cause(ctx), l.begun())
 	}

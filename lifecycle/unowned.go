@@ -18,10 +18,10 @@ type suspects struct {
 // operation or hold. It takes up each that had no owner at the check before either, as a start of the daemon does, and logs it: a
 // correct engine never loses a call, so each is a bug.
 func (e *Engine) CheckOwners(ctx context.Context) error {
-	if e.failure() != nil || e.enterOpen() != nil {
+	if e.drain.Err() != nil || !e.drain.Admit() {
 		return nil // the next daemon recovers all calls
 	}
-	defer e.leave()
+	defer e.drain.Leave()
 	e.suspects.mu.Lock()
 	defer e.suspects.mu.Unlock()
 	before, found := e.suspects.of, map[call.Key]int64{}

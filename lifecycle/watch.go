@@ -206,7 +206,7 @@ func (w *callWatcher) Next(ctx context.Context) (call.Frame, error) {
 		case <-wait:
 		case <-ctx.Done():
 			return call.Frame{}, context.Cause(ctx)
-		case <-w.e.closing:
+		case <-w.e.drain.Closed():
 			if w.caughtUp && w.behindNow() {
 				continue
 			}
