@@ -49,3 +49,16 @@ func InvalidField(field, format string, args ...any) *Refusal {
 	return &Refusal{Kind: InvalidArgument, Reason: "INVALID_FIELD", Message: field + ": " + d,
 		Violations: []tool.Violation{{Field: field, Description: d}}}
 }
+
+// CheckID refuses ids that are not safe in logs, tables and URLs, and those with fewer characters than least.
+func CheckID(field, id string, least int) error {
+	if len(id) < least || len(id) > 64 {
+		return InvalidField(field, "has %d characters; %d to 64 are accepted", len(id), least)
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' {
+			return InvalidField(field, "has a byte 0x%02x at %d; printable ASCII without spaces is accepted", c, i)
+		}
+	}
+	return nil
+}

@@ -373,7 +373,7 @@ func (l *activeCall) commitOnce(s step) error {
 	l.c, l.stored = next, true
 	l.log.Wrote(next.LastSequence)
 	l.log.GiveBack(next.LastSequence) // documents may have dropped events
-	l.e.recent.put(next)
+	l.e.decisions.recent.put(next)
 	l.publishLocked(events)
 	return nil
 }
@@ -405,7 +405,7 @@ func (l *activeCall) runLocked(r *store.Run) *store.Run {
 // submit hands a change to the journal and waits.
 func (l *activeCall) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
-	l.e.recent.drop(l.record())
+	l.e.decisions.recent.drop(l.record())
 	done := make(chan error, 1)
 	l.e.limits.Storage.AddChange(change)
 	l.e.store.Submit(change, func(err error) { done <- err })

@@ -72,7 +72,7 @@ func (e *Engine) checkBatchRequest(spec *call.BatchSpec) (parsed []call.Parsed, 
 		return nil, call.InvalidField("replay", "is %q", spec.Replay)
 	}
 	if spec.ID != "" {
-		if err := checkID("batch_id", spec.ID, 16); err != nil {
+		if err := call.CheckID("batch_id", spec.ID, 16); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/custody"
+	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/drain"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
@@ -47,12 +47,7 @@ type Tools interface {
 }
 
 // Answers checks answers against the response schemas of tickets.
-type Answers interface {
-	// Compile returns why a schema cannot be used.
-	Compile(schema json.RawMessage) error
-	// Validate returns what is wrong with a parsed answer.
-	Validate(schema json.RawMessage, answer any) ([]tool.Violation, error)
-}
+type Answers = decision.Answers
 
 // People knows who could answer a ticket.
 type People interface {
@@ -149,9 +144,9 @@ type Engine struct {
 	mu          sync.Mutex
 	activeCalls map[call.Key]*activeCall
 
-	behind behind
-	feed   feed
-	recent recent
+	behind    behind
+	feed      feed
+	decisions decisions
 
 	drain  *drain.Drain
 	stats  counters
@@ -222,6 +217,13 @@ func New(cfg Config) (*Engine, error) {
 			return append(implementers[hook.CallKeeper](&e.hooks.Load().Set), ofType[hook.CallKeeper](cfg.Keepers)...)
 		},
 	})
+	e.decisions.e = e
+	e.decisions.check = decision.Checker{Answers: cfg.Answers, Now: cfg.Store.Now, Tool: e.toolOf, Refusal: func(c *call.Call) error {
+		if e.held.Holds(c) {
+			return errHeld
+		}
+		return nil
+	}}
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
 	e.outbox = outbox.New(outbox.Config{
 		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,

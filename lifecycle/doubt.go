@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
@@ -113,63 +114,17 @@ func doubtTicket(title string) *tool.Ticket {
 		Action:         gating.ActionDoubt,
 		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
 		Approvers:      &tool.Approvers{},
-		ResponseSchema: json.RawMessage(doubtSchema),
+		ResponseSchema: json.RawMessage(decision.DoubtSchema),
 	}
-}
-
-// What somebody may say of an attempt in doubt. To decline the question is to give up, too, but as a wish to end the call.
-const (
-	doubtHappened = "happened"  // with this data, or message
-	doubtRunAgain = "run_again" // it did not happen
-	doubtGiveUp   = "give_up"   // it stays unknown
-
-	doubtSchema = `{"type":"object","properties":{"outcome":{"enum":["happened","run_again","give_up"]},` +
-		`"data":{"description":"the result, when it happened"},"message":{"type":"string","description":"what the model reads instead of the data"}},` +
-		`"required":["outcome"],"additionalProperties":false}`
-)
-
-// doubtAnswer is an answer that met the schema.
-type doubtAnswer struct {
-	Outcome string          `json:"outcome"`
-	Data    json.RawMessage `json:"data"`
-	Message string          `json:"message"`
-}
-
-func parseDoubt(result string) (a doubtAnswer) {
-	_ = json.Unmarshal([]byte(result), &a) // it met the schema
-	return a
-}
-
-// result is what the call ends with when it happened.
-func (a *doubtAnswer) result() *tool.Result {
-	return &tool.Result{Status: tool.StatusSuccess, Data: string(a.Data), Message: a.Message}
-}
-
-// checkDoubt refuses what cannot be done with an attempt in doubt.
-func (e *Engine) checkDoubt(c *call.Call, d *tool.Decision) error {
-	if d.Arguments != "" {
-		return call.InvalidField("decision.arguments", "the attempt had its arguments; there is nothing to edit")
-	}
-	a := parseDoubt(d.Result)
-	def, ok := e.lookup(c)
-	switch {
-	case a.Outcome == doubtRunAgain && (!ok || def.Digest != c.ToolDigest):
-		return call.Refuse(call.FailedPrecondition, "TOOL_CHANGED", "the tool %q is not what it was; say that it happened, or give up", c.Tool)
-	case a.Outcome != doubtHappened && (len(a.Data) > 0 || a.Message != ""):
-		return call.InvalidField("decision.result", "data and message are for the outcome happened")
-	case a.Outcome == doubtHappened && ok && def.Schema.ValidateResult(a.result().JSON()) != nil:
-		return call.InvalidField("decision.result.data", "is not what the tool's result_schema says")
-	}
-	return nil
 }
 
 // afterDoubt does what somebody said of an attempt in doubt.
 func (l *activeCall) afterDoubt(ctx context.Context, p *pipeline, d *tool.Decision, holds bool) {
-	a := parseDoubt(d.Result)
+	a := decision.ParseDoubt(d.Result)
 	switch {
-	case a.Outcome == doubtHappened:
-		l.settleRun(ctx, p, outcome.Answered(call.Finished, a.result()))
-	case a.Outcome == doubtRunAgain && holds && p.def != nil:
+	case a.Outcome == decision.Happened:
+		l.settleRun(ctx, p, outcome.Answered(call.Finished, a.Result()))
+	case a.Outcome == decision.RunAgain && holds && p.def != nil:
 		p.rewritten, p.resume = true, l.lastInput(l.record())
 		l.run(ctx, p)
 	default: // given up, or the tool changed since

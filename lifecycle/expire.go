@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -169,7 +170,9 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 	if s.DefaultResult != "" {
 		// A client's decision has no space in its id, so that none can take this one.
 		d := tool.Decision{ID: "expiry of " + s.ID, Action: tool.Resume, Result: s.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
-		err = l.storeExpiryAnswer(d, &s)
+		final := l.answerStep(decision.Expiry(d, l.record().LastRound()), &d)
+		final.notBefore = s.ExpiresAt
+		err = l.commitSlotted(final)
 		l.unslot()
 		if err == nil {
 			l.resumeRun(ctx, d)
@@ -206,21 +209,6 @@ func (l *activeCall) storeExpired(s *call.Suspension) error {
 		l.refilter()
 	}
 	return err
-}
-
-func (l *activeCall) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
-	d.AppliesTo = s.Digest
-	return l.commitSlotted(step{
-		durability: store.Full, notBefore: s.ExpiresAt,
-		events:   []call.Event{{Type: call.EventResumed, Decision: &d, Suspension: answeredBy(s)}},
-		decision: &store.Decision{Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID, Content: decisionContent(s.ID, &d), Decision: d},
-		apply: func(c *call.Call) {
-			c.Status = call.Resuming
-			c.Rounds = slices.Clone(c.Rounds)
-			last := &c.Rounds[len(c.Rounds)-1]
-			last.Decision, last.Closed, last.Expired = &d, true, true
-		},
-	})
 }
 
 // lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.

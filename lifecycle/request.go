@@ -45,20 +45,7 @@ func (e *Engine) checkRequest(spec *call.Spec) error {
 		if spec.ID == spec.RetryOf {
 			return call.InvalidField("retry_of", "is the call itself; a retry has a call_id of its own")
 		}
-		return checkID("call_id", spec.ID, 16)
-	}
-	return nil
-}
-
-// checkID holds ids to a form that is safe in logs, tables and URLs.
-func checkID(field, id string, least int) error {
-	if len(id) < least || len(id) > 64 {
-		return call.InvalidField(field, "has %d characters; %d to 64 are accepted", len(id), least)
-	}
-	for i := range len(id) {
-		if c := id[i]; c <= ' ' || c > '~' {
-			return call.InvalidField(field, "has a byte 0x%02x at %d; printable ASCII without spaces is accepted", c, i)
-		}
+		return call.CheckID("call_id", spec.ID, 16)
 	}
 	return nil
 }

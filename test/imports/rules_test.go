@@ -42,6 +42,7 @@ func rows() []row {
 		{folder: "lifecycle/batch", ours: []string{"call"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/custody", ours: []string{"call"}},
+		{folder: "lifecycle/decision", ours: []string{"call", "lifecycle/gating", "lifecycle/view", "tool"}},
 		{folder: "lifecycle/drain", ours: []string{}},
 		{folder: "lifecycle/gating", ours: []string{"call", "hook", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "store", "tool"}},

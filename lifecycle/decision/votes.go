@@ -1,4 +1,4 @@
-package lifecycle
+package decision
 
 import (
 	"crypto/sha256"
@@ -6,12 +6,10 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle/policy"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
-// tally is where a round stands with one answer more.
+// tally is the votes of a round with one answer more.
 type tally struct {
 	votes    []tool.Vote // that count
 	proposed string      // arguments that the edited ones of them are for
@@ -19,9 +17,9 @@ type tally struct {
 	decided  bool
 }
 
-// count adds an answer to the votes of a round. A person has one vote: a new one replaces it. An edit voids what was
-// voted before, but for votes for the same arguments, because those people saw something else. Of a decision that the
-// votes have made d gets those that made it.
+// count adds an answer to the votes of a round. A person has one vote: a new one replaces it. People who voted before an edit saw
+// something else: the edit voids their votes, except those for the same arguments. When the votes decide, d gets the votes that
+// agree.
 func count(round *call.Round, d *tool.Decision) (tally, error) {
 	t := tally{votes: slices.Clone(round.Votes), proposed: round.Proposed, same: 1}
 	needed := votesNeeded(&round.Suspension)
@@ -51,7 +49,7 @@ func count(round *call.Round, d *tool.Decision) (tally, error) {
 	return t, nil
 }
 
-// votesNeeded returns how many people have to say the same yes.
+// votesNeeded returns how many people must agree.
 func votesNeeded(s *call.Suspension) int {
 	if s.Approvers == nil {
 		return 1
@@ -69,45 +67,4 @@ func says(d *tool.Decision) string {
 	}
 	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.vote.v1"), content))
 	return hex.EncodeToString(sum[:])
-}
-
-// answeredBy names a question beside its answer.
-func answeredBy(s *call.Suspension) *call.Suspension {
-	return &call.Suspension{ID: s.ID, Round: s.Round}
-}
-
-// storeAnswer is the compare-and-set; the caller has the slot.
-func (l *activeCall) storeAnswer(a *considered, sent *tool.Decision) error {
-	d, s, t := a.decision, a.to, a.tally
-	var kept []store.Policy
-	if a.rule != nil {
-		p, err := policy.Stored(a.rule)
-		if err != nil {
-			return err
-		}
-		kept = append(kept, p)
-	}
-	told := call.Event{Type: call.EventResumed, Decision: &d, Suspension: answeredBy(s)}
-	if !t.decided {
-		told = call.Event{Type: call.EventVoteRecorded, Vote: &call.VoteRecorded{
-			SuspensionID: s.ID, Vote: t.votes[len(t.votes)-1], Votes: t.same, Needed: votesNeeded(s),
-		}}
-	}
-	return l.commitSlotted(step{
-		durability: store.Full, notAfter: s.ExpiresAt,
-		events: []call.Event{told}, rule: a.rule, policies: kept,
-		decision: &store.Decision{
-			Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID,
-			Content: decisionContent(s.ID, sent), Decision: d,
-		},
-		apply: func(c *call.Call) {
-			c.Rounds = slices.Clone(c.Rounds)
-			last := &c.Rounds[len(c.Rounds)-1]
-			last.Votes, last.Proposed = t.votes, t.proposed
-			if t.decided {
-				c.Status = call.Resuming
-				last.Decision, last.Closed = &d, true
-			}
-		},
-	})
 }

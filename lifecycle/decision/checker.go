@@ -1,0 +1,213 @@
+package decision
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/gating"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Answers checks answers against the response schemas of tickets.
+type Answers interface {
+	// Compile returns why a schema cannot be used.
+	Compile(schema json.RawMessage) error
+	// Validate returns what is wrong with a parsed answer.
+	Validate(schema json.RawMessage, answer any) ([]tool.Violation, error)
+}
+
+// A Tool is the tool of a call as it is now.
+type Tool struct {
+	Digest         string
+	Descriptor     *tool.Descriptor
+	Validate       func(tool.Arguments) error
+	ValidateResult func(data string) error
+}
+
+// A Checker holds answers to their tickets. It may be used concurrently.
+type Checker struct {
+	Answers Answers
+	Now     func() time.Time
+	Tool    func(*call.Call) *Tool // nil: the tool does not exist any more
+	// Refusal returns why no answer to a call is taken now; nil takes it.
+	Refusal func(*call.Call) error
+}
+
+// An Answer may be stored: it decides the question, or is a vote.
+type Answer struct {
+	Decision   tool.Decision
+	Suspension *call.Suspension // that it answers
+
+	expired bool
+	tally
+}
+
+// Check returns the answer of a request to the open question of c; round is that of [Find].
+func (k *Checker) Check(c *call.Call, round *call.Round, p tool.Principal, r *call.ResumeRequest) (*Answer, error) {
+	s, err := k.answerable(c, round, r)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Suspension: s}
+	if a.Decision, err = k.applied(c, s, p, &r.Decision); err != nil {
+		return nil, err
+	}
+	a.tally, err = count(c.LastRound(), &a.Decision)
+	return a, err
+}
+
+// Expiry returns the answer that the ticket of round names for the case that nobody answers.
+func Expiry(d tool.Decision, round *call.Round) *Answer {
+	d.AppliesTo = round.Suspension.Digest
+	return &Answer{Decision: d, Suspension: &round.Suspension, expired: true, tally: tally{votes: round.Votes, proposed: round.Proposed, decided: true}}
+}
+
+// Decides reports whether the answer closes the question.
+func (a *Answer) Decides() bool { return a.decided }
+
+// Event returns what watchers see of the answer.
+func (a *Answer) Event() call.Event {
+	s := a.Suspension
+	if a.decided {
+		return call.Event{Type: call.EventResumed, Decision: &a.Decision, Suspension: &call.Suspension{ID: s.ID, Round: s.Round}}
+	}
+	return call.Event{Type: call.EventVoteRecorded, Vote: &call.VoteRecorded{
+		SuspensionID: s.ID, Vote: a.votes[len(a.votes)-1], Votes: a.same, Needed: votesNeeded(s),
+	}}
+}
+
+// Apply changes the record of the call.
+func (a *Answer) Apply(c *call.Call) {
+	c.Rounds = slices.Clone(c.Rounds)
+	last := &c.Rounds[len(c.Rounds)-1]
+	last.Votes, last.Proposed = a.votes, a.proposed
+	if a.decided {
+		c.Status = call.Resuming
+		last.Decision, last.Closed, last.Expired = &a.Decision, true, a.expired
+	}
+}
+
+// answerable returns the open suspension that a decision is for, or why it cannot be answered so.
+func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequest) (*call.Suspension, error) {
+	open := c.Open()
+	switch {
+	case round.Expired:
+		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(round.Suspension.ExpiresAt))
+	case open == nil || open.ID != r.SuspensionID:
+		return nil, Decided(round, c)
+	}
+	if err := k.Refusal(c); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
+		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s: look at the call again", r.Decision.ExpectedDigest, open.Digest)
+	case r.Decision.ExpectedDigest == "" && open.Approvers != nil:
+		return nil, call.InvalidField("decision.expected_digest", "is required for this ticket: the digest that was shown")
+	}
+	return open, nil
+}
+
+// applied checks what the decision brings and returns it as it will be stored.
+func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (tool.Decision, error) {
+	out := *d
+	out.DecidedBy, out.Time, out.AppliesTo = p, k.Now(), s.Digest
+	if d.Action == tool.Cancel {
+		return out, nil
+	}
+	if err := k.checkAnswer(s, d.Result); err != nil {
+		return out, err
+	}
+	if s.Origin == call.OriginDoubt {
+		return out, k.checkDoubt(c, d)
+	}
+	text, field := d.Arguments, "decision.arguments"
+	if s.ResumeMode == tool.PassDecisionToTool {
+		if d.Arguments != "" {
+			return out, call.InvalidField(field, "this ticket takes the new arguments as its result")
+		}
+		text, field = d.Result, "decision.result"
+	}
+	if s.ResumeMode == tool.UseDecisionAsToolResult && d.Arguments != "" {
+		return out, call.InvalidField(field, "this ticket's answer is the result; there is nothing to edit")
+	}
+	if text == "" {
+		return out, nil
+	}
+	args, def, err := k.editedArguments(c, text, field)
+	if err != nil {
+		return out, err
+	}
+	basis := gating.NewBasis(def.Digest, def.Descriptor, args)
+	switch {
+	case !basis.Shown(c, s, def.Descriptor.MaxArguments): // the ticket's digest, which does not hold: the call asks again
+	case s.ResumeMode == tool.PassDecisionToTool && s.Approvers == nil:
+		out.AppliesTo = ""
+	default:
+		out.AppliesTo = basis.Digest(c, s)
+	}
+	return out, nil
+}
+
+// editedArguments checks arguments that a decision brings: what breaks the schema leaves the question open.
+func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Arguments, *Tool, error) {
+	def := k.Tool(c)
+	if def == nil {
+		return tool.Arguments{}, nil, call.Refuse(call.FailedPrecondition, "TOOL_GONE", "the tool %q does not exist any more; decline the call", c.Tool)
+	}
+	args, err := call.Parse(text).Arguments(def.Descriptor.MaxArguments)
+	if err == nil {
+		err = def.Validate(args)
+	}
+	if err == nil {
+		return args, def, nil
+	}
+	refusal := call.InvalidField(field, "%s", tool.AsError(err).Message)
+	if v := tool.AsError(err).Violations; len(v) > 0 {
+		refusal.Violations = v
+	}
+	return args, def, refusal
+}
+
+// checkAnswer holds an answer to the ticket's schema.
+func (k *Checker) checkAnswer(s *call.Suspension, result string) error {
+	if result == "" {
+		if len(s.ResponseSchema) > 0 || s.ResumeMode != tool.ReplayToolCall {
+			return call.InvalidField("decision.result", "is required: this ticket asks for an answer")
+		}
+		return nil
+	}
+	v, err := call.ParseJSON(result, 0)
+	if err != nil {
+		return call.InvalidField("decision.result", "is not valid JSON: %s", err)
+	}
+	if v != nil && takesNoResult(s) {
+		return call.InvalidField("decision.result", "must be empty: this ticket asks for yes or no; send the action RESUME without a result for yes, CANCEL for no")
+	}
+	if len(s.ResponseSchema) == 0 {
+		return nil
+	}
+	violations, err := k.Answers.Validate(s.ResponseSchema, v)
+	if err != nil {
+		return err
+	}
+	if len(violations) > 0 {
+		refusal := call.Refuse(call.InvalidArgument, "ANSWER_INVALID", "the answer does not meet the ticket's response_schema; the question stays open")
+		for _, v := range violations {
+			if v.Field != "" {
+				v.Field = "." + v.Field
+			}
+			refusal.Violations = append(refusal.Violations, tool.Violation{Field: "decision.result" + v.Field, Description: v.Description})
+		}
+		return refusal
+	}
+	return nil
+}
+
+// takesNoResult reports whether a ticket asks for yes or no alone. Gates do not read a result without a schema, so a no
+// inside it would count as a yes; a tool reads what it asked for.
+func takesNoResult(s *call.Suspension) bool {
+	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == gating.ActionApproval)
+}

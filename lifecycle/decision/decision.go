@@ -1,0 +1,100 @@
+// Package decision checks what people answer to the questions of suspended calls.
+//
+//   - [CheckRequest] looks at a request alone.
+//   - [Find] returns the round of a question, when the principal may answer it.
+//   - [Checker.Check] holds an answer to its ticket and counts the votes of the round: a ticket may need several people.
+//   - [Answer] is what may be stored then.
+//
+// The package stores nothing and resumes nothing: the engine does.
+package decision
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/tool"
+)
+
+// CheckRequest refuses what no ticket can take.
+func CheckRequest(r *call.ResumeRequest) error {
+	if r.SuspensionID == "" {
+		return call.InvalidField("suspension_id", "is required; ListCalls of status SUSPENDED lists what waits")
+	}
+	d := &r.Decision
+	if err := call.CheckID("decision.decision_id", d.ID, 16); err != nil {
+		return err
+	}
+	switch d.Action {
+	case tool.Resume:
+	case tool.Cancel:
+		if d.Arguments != "" || d.Result != "" {
+			return call.InvalidField("decision", "a CANCEL carries neither arguments nor a result")
+		}
+	default:
+		return call.InvalidField("decision.action", "is %q; want RESUME or CANCEL", d.Action)
+	}
+	if len(d.Result) > 1<<20 || len(d.Reason) > 1<<10 || len(d.Arguments) > 1<<20 {
+		return call.InvalidField("decision", "is too large: a result and arguments have at most 1 MiB, a reason 1 KiB")
+	}
+	return nil
+}
+
+// Unknown refuses a suspension that does not exist, and one that the principal may not see.
+func Unknown(id string) error {
+	return call.Refuse(call.NotFound, "SUSPENSION_NOT_FOUND", "no suspension %q here; ListCalls of status SUSPENDED lists what waits", id)
+}
+
+// Find returns the round of a suspension, or why the principal may not answer it.
+func Find(c *call.Call, p tool.Principal, suspensionID string) (*call.Round, error) {
+	i := slices.IndexFunc(c.Rounds, func(round call.Round) bool { return round.Suspension.ID == suspensionID })
+	if i < 0 {
+		return nil, Unknown(suspensionID)
+	}
+	return &c.Rounds[i], mayAnswer(p, c, &c.Rounds[i].Suspension)
+}
+
+// mayAnswer checks the person. Anyone who may act for the caller answers a ticket without approvers.
+func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
+	if s.Approvers == nil {
+		if view.Owns(p, c) || p.HasRole("approver") || p.HasRole("operator") {
+			return nil
+		}
+		return Unknown(s.ID)
+	}
+	if !slices.ContainsFunc(s.Approvers.Roles, p.HasRole) {
+		if !view.Sees(p, c) {
+			return Unknown(s.ID)
+		}
+		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", s.Approvers.Roles)
+	}
+	if s.Approvers.DistinctFromCaller && (p.Subject == c.Caller.Subject || p.Subject == c.OnBehalfOf || p.Subject == "") {
+		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "somebody other than the caller must answer this")
+	}
+	return nil
+}
+
+// Decided refuses an answer to a closed question, and names the decision that was first.
+func Decided(round *call.Round, c *call.Call) error {
+	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_DECIDED", "the question is closed")
+	refusal.Metadata = map[string]string{"call_id": c.ID, "status": string(c.Status)}
+	if d := round.Decision; d != nil {
+		refusal.Message = "another decision was first: " + string(d.Action) + " by " + d.DecidedBy.Subject
+		refusal.Metadata["decision_id"], refusal.Metadata["action"], refusal.Metadata["decided_by"] = d.ID, string(d.Action), d.DecidedBy.Subject
+	} else if c.Cancel != nil {
+		refusal.Message = "the call was cancelled"
+	}
+	return refusal
+}
+
+// Content returns a digest of what a client sent. An id that comes again with the same digest is a repeat, with another a reuse.
+func Content(suspensionID string, d *tool.Decision) string {
+	content := []any{suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest}
+	if m := d.Remember; m != nil {
+		content = append(content, m.Option, string(m.Scope), call.FormatTime(m.Until))
+	}
+	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.decision.v1"), content))
+	return hex.EncodeToString(sum[:])
+}
