@@ -91,10 +91,10 @@ func (a adminOf) SetLogLevel(name string) string {
 }
 
 // Quarantined implements [grpcserver.Admin].
-func (a adminOf) Quarantined() []grpcserver.QuarantinedTool { return wire.Quarantined(a.d.tools) }
+func (a adminOf) Quarantined() []tool.QuarantinedTool { return a.d.tools.Quarantined() }
 
 // AcceptTool implements [grpcserver.Admin].
-func (a adminOf) AcceptTool(p tool.Principal, q grpcserver.QuarantinedTool) (grpcserver.Tool, error) {
+func (a adminOf) AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error) {
 	t, err := wire.Accept(a.d.tools, q)
 	if err == nil {
 		a.d.log.Info("definition of a tool accepted", zap.String("tool", t.Descriptor.ID), zap.String("source", q.Source), zap.String("digest", q.Waiting.Digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))

@@ -8,12 +8,11 @@ import (
 // An Entry is a registered tool. It never changes: a tool that its source replaces gets a new one.
 type Entry struct {
 	Tool tool.Tool
-	// Descriptor is the tool's own with its source, with the defaults of its effects written out and with a schema for
-	// its parameters in any case. It is shared: read it only.
-	Descriptor tool.Descriptor
-	Digest     string // of Descriptor
-	Source     string
-	namespace  string // that alone has the tool; "": every one
+	// Definition has the descriptor of the tool with its source, with the defaults of its effects written out and with a schema for
+	// its parameters in any case.
+	tool.Definition
+	Source    string
+	namespace string // that alone has the tool; "": every one
 
 	parameters *Schema
 	result     *Schema // nil when data may be anything

@@ -47,8 +47,7 @@ func ids(entries []*registry.Entry) []string {
 }
 
 func list(r *registry.Registry, o registry.Offer) []string {
-	entries, _ := r.View(o).List(registry.Filter{}, registry.Page{})
-	return ids(entries)
+	return ids(r.View(o).List())
 }
 
 func TestRegisterNormalises(t *testing.T) {
@@ -213,36 +212,29 @@ func TestView(t *testing.T) {
 		return func(d *tool.Descriptor) bool { return d.ID == id }
 	}
 	tests := []struct {
-		name   string
-		offer  registry.Offer
-		filter registry.Filter
-		want   []string
+		name  string
+		offer registry.Offer
+		want  []string
 	}{
-		{"all, sorted", registry.Offer{}, registry.Filter{}, []string{"bash", "read", "write"}},
-		{"allow", registry.Offer{Allow: []string{"r*", "b?sh"}}, registry.Filter{}, []string{"bash", "read"}},
-		{"exclude wins", registry.Offer{Allow: []string{"*"}, Exclude: []string{"bash"}}, registry.Filter{}, []string{"read", "write"}},
-		{"exclude by an alias", registry.Offer{Exclude: []string{"cat"}}, registry.Filter{}, []string{"bash", "write"}},
-		{"an alias does not allow", registry.Offer{Allow: []string{"cat"}}, registry.Filter{}, nil},
-		{"malformed allow", registry.Offer{Allow: []string{"["}}, registry.Filter{}, nil},
-		{"malformed exclude offers nothing", registry.Offer{Exclude: []string{"["}}, registry.Filter{}, nil},
-		{"hidden", registry.Offer{Hidden: hide("bash")}, registry.Filter{}, []string{"read", "write"}},
-		{"category", registry.Offer{}, registry.Filter{Category: "files"}, []string{"read", "write"}},
-		{"source", registry.Offer{}, registry.Filter{Source: "shell"}, []string{"bash"}},
-		{"read-only", registry.Offer{}, registry.Filter{ReadOnly: true}, []string{"read"}},
-		{"query in the display name", registry.Offer{}, registry.Filter{Query: "shel"}, []string{"bash"}},
-		{"query in the description", registry.Offer{}, registry.Filter{Query: "file"}, []string{"write"}},
-		{"query in an alias", registry.Offer{}, registry.Filter{Query: "CAT"}, []string{"read"}},
+		{"all, sorted", registry.Offer{}, []string{"bash", "read", "write"}},
+		{"allow", registry.Offer{Allow: []string{"r*", "b?sh"}}, []string{"bash", "read"}},
+		{"exclude wins", registry.Offer{Allow: []string{"*"}, Exclude: []string{"bash"}}, []string{"read", "write"}},
+		{"exclude by an alias", registry.Offer{Exclude: []string{"cat"}}, []string{"bash", "write"}},
+		{"an alias does not allow", registry.Offer{Allow: []string{"cat"}}, nil},
+		{"malformed allow", registry.Offer{Allow: []string{"["}}, nil},
+		{"malformed exclude offers nothing", registry.Offer{Exclude: []string{"["}}, nil},
+		{"hidden", registry.Offer{Hidden: hide("bash")}, []string{"read", "write"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := r.View(tt.offer)
-			entries, next := v.List(tt.filter, registry.Page{})
-			if d := cmp.Diff(tt.want, ids(entries), cmp.Transformer("empty", func(s []string) []string { return append([]string{}, s...) })); d != "" || next != "" {
-				t.Errorf("list (-want +got), next %q:\n%s", next, d)
+			entries := v.List()
+			if d := cmp.Diff(tt.want, ids(entries), cmp.Transformer("empty", func(s []string) []string { return append([]string{}, s...) })); d != "" {
+				t.Errorf("list (-want +got):\n%s", d)
 			}
 			for _, name := range []string{"bash", "read", "cat", "write"} {
 				e, ok := v.Lookup(name)
-				if tt.filter == (registry.Filter{}) && ok != slices.ContainsFunc(entries, func(l *registry.Entry) bool { return l == e }) {
+				if ok != slices.ContainsFunc(entries, func(l *registry.Entry) bool { return l == e }) {
 					t.Errorf("Lookup(%q) = %t, but the list says otherwise", name, ok)
 				}
 			}
@@ -260,33 +252,8 @@ func TestHiddenIsUnknown(t *testing.T) {
 			t.Errorf("Lookup(%q) = %v, %t", name, e, ok)
 		}
 	}
-	if entries, next := v.List(registry.Filter{Query: "secret"}, registry.Page{Size: 1}); len(entries) != 0 || next != "" {
-		t.Errorf("list = %v, next %q", ids(entries), next)
-	}
-}
-
-func TestPages(t *testing.T) {
-	r := registry.New(registry.Config{})
-	register(t, r, "src", named("a", "b", "c", "d", "e")...)
-	var pages [][]string
-	after := ""
-	for {
-		entries, next := r.View(registry.Offer{}).List(registry.Filter{}, registry.Page{After: after, Size: 2})
-		pages = append(pages, ids(entries))
-		if after = next; next == "" {
-			break
-		}
-		if next == "b" { // what changes between two pages neither repeats nor hides another tool
-			if err := r.Replace("src", named("a", "aa", "c", "d", "e")...); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if d := cmp.Diff([][]string{{"a", "b"}, {"c", "d"}, {"e"}}, pages); d != "" {
-		t.Error(d)
-	}
-	if entries, next := r.View(registry.Offer{}).List(registry.Filter{}, registry.Page{Size: 5}); len(entries) != 5 || next != "" {
-		t.Errorf("exactly full page: %v, next %q", ids(entries), next)
+	if entries := v.List(); len(entries) != 0 {
+		t.Errorf("list = %v", ids(entries))
 	}
 }
 

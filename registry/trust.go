@@ -33,16 +33,6 @@ func (e *DigestError) Error() string {
 	return fmt.Sprintf("the definition that waits has the digest %s, not %s", e.Have, e.Want)
 }
 
-// A Quarantined tool has another definition than the one that is trusted. It is in no view and cannot be looked up, but
-// its names stay taken.
-type Quarantined struct {
-	Source        string
-	Trusted       tool.Descriptor
-	TrustedDigest string
-	Descriptor    tool.Descriptor // the source's own, without overrides
-	Digest        string
-}
-
 // judge pins a definition that is seen for the first time, and quarantines one that is not as it was pinned.
 func (r *Registry) judge(e *Entry) error {
 	e.trusted = nil
@@ -71,14 +61,17 @@ func (r *Registry) pin(e *Entry) error {
 }
 
 // Quarantined returns the tools whose definitions wait to be accepted, by id.
-func (r *Registry) Quarantined() []Quarantined {
-	var out []Quarantined
+func (r *Registry) Quarantined() []tool.QuarantinedTool {
+	var out []tool.QuarantinedTool
 	for _, e := range r.current.Load().entries {
 		if e.trusted == nil {
 			continue
 		}
-		q := Quarantined{Source: e.Source, TrustedDigest: e.trusted.Digest, Descriptor: e.own, Digest: e.claim}
-		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted) // else its digest is all that is known of it
+		q := tool.QuarantinedTool{
+			Source: e.Source, Namespace: e.namespace,
+			Trusted: tool.Definition{Digest: e.trusted.Digest}, Waiting: tool.Definition{Descriptor: e.own, Digest: e.claim},
+		}
+		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted.Descriptor) // else its digest is all that is known of it
 		out = append(out, q)
 	}
 	return out

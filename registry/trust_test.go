@@ -39,7 +39,7 @@ func weather(inner string) tool.Tool {
 }
 
 func offeredIDs(r *registry.Registry) string {
-	entries, _ := r.View(registry.Offer{}).List(registry.Filter{}, registry.Page{})
+	entries := r.View(registry.Offer{}).List()
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Descriptor.ID)
@@ -86,21 +86,21 @@ func TestT74ChangedDefinition(t *testing.T) {
 		t.Errorf("another source took the name: %v", err)
 	}
 	q := r.Quarantined()
-	if len(q) != 1 || strings.Contains(string(q[0].Trusted.Parameters), "evil") || !strings.Contains(string(q[0].Descriptor.Parameters), "evil") {
+	if len(q) != 1 || strings.Contains(string(q[0].Trusted.Descriptor.Parameters), "evil") || !strings.Contains(string(q[0].Waiting.Descriptor.Parameters), "evil") {
 		t.Fatalf("quarantined are %+v", q)
 	}
-	if _, err := r.Accept(q[0].Source, "weather", q[0].TrustedDigest); !errors.As(err, new(*registry.DigestError)) {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Trusted.Digest); !errors.As(err, new(*registry.DigestError)) {
 		t.Errorf("accepted with another digest: %v", err)
 	}
-	if _, err := r.Accept(q[0].Source, "read", q[0].Digest); !errors.Is(err, registry.ErrNotQuarantined) {
+	if _, err := r.Accept(q[0].Source, "read", q[0].Waiting.Digest); !errors.Is(err, registry.ErrNotQuarantined) {
 		t.Errorf("accepted what does not wait: %v", err)
 	}
 	pins.fail = errors.New("disk full")
-	if _, err := r.Accept(q[0].Source, "weather", q[0].Digest); err == nil || offeredIDs(r) != "read" {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Waiting.Digest); err == nil || offeredIDs(r) != "read" {
 		t.Error("accepted and not kept")
 	}
 	pins.fail = nil
-	if _, err := r.Accept(q[0].Source, "weather", q[0].Digest); err != nil || offeredIDs(r) != "read weather" {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Waiting.Digest); err != nil || offeredIDs(r) != "read weather" {
 		t.Errorf("not accepted: %v", err)
 	}
 
@@ -138,7 +138,7 @@ func TestQuarantineIsTold(t *testing.T) {
 		if c, err := w.Next(context.Background()); err != nil || len(c.Removed) != 1 {
 			t.Errorf("told %+v, %v", c, err)
 		}
-		if _, err := r.Accept(r.Quarantined()[0].Source, "weather", r.Quarantined()[0].Digest); err != nil {
+		if _, err := r.Accept(r.Quarantined()[0].Source, "weather", r.Quarantined()[0].Waiting.Digest); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := w.Next(context.Background()); err != nil || len(c.Added) != 1 {

@@ -1,9 +1,6 @@
 package registry
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -43,46 +40,12 @@ func (v View) Lookup(name string) (*Entry, bool) {
 	return e, true
 }
 
-// A Filter narrows a list. The zero Filter lets everything through; each field that is set must hold.
-type Filter struct {
-	Category string
-	Source   string
-	Query    string // part of the id, an alias, the display name or the description, in any case
-	ReadOnly bool   // only tools whose effects are read-only
-}
-
-func (f *Filter) includes(d *tool.Descriptor) bool {
-	return (f.Category == "" || f.Category == d.Category) &&
-		(f.Source == "" || f.Source == d.Source) &&
-		(!f.ReadOnly || d.Effects.Mutability == tool.ReadOnly) &&
-		(f.Query == "" || f.found(d))
-}
-
-func (f *Filter) found(d *tool.Descriptor) bool {
-	query := strings.ToLower(f.Query)
-	return slices.ContainsFunc(append(namesOf(d), d.DisplayName, d.Description), func(text string) bool {
-		return strings.Contains(strings.ToLower(text), query)
-	})
-}
-
-// A Page is a part of a list.
-type Page struct {
-	After string // the last id of the page before; "" begins
-	Size  int    // 0 or less: to the end
-}
-
-// List returns entries by id, and where the next page begins: "" when there is none. A tool that is added or removed
-// between two pages neither repeats nor hides another one.
-func (v View) List(f Filter, p Page) (entries []*Entry, next string) {
+// List returns the tools in the offer, by id.
+func (v View) List() (entries []*Entry) {
 	for _, e := range v.at.entries {
-		d := &e.Descriptor
-		if e.trusted != nil || !v.at.shows(e, v.offer.Namespace) || p.After != "" && d.ID <= p.After || !f.includes(d) || !v.offer.Includes(d) {
-			continue
+		if e.trusted == nil && v.at.shows(e, v.offer.Namespace) && v.offer.Includes(&e.Descriptor) {
+			entries = append(entries, e)
 		}
-		if p.Size > 0 && len(entries) == p.Size {
-			return entries, entries[len(entries)-1].Descriptor.ID
-		}
-		entries = append(entries, e)
 	}
-	return entries, ""
+	return entries
 }

@@ -52,10 +52,8 @@ func (w *Watcher) Next(ctx context.Context) (Change, error) {
 
 func visible(at *snapshot, o *Offer) map[string]string {
 	digests := map[string]string{}
-	for _, e := range at.entries {
-		if e.trusted == nil && at.shows(e, o.Namespace) && o.Includes(&e.Descriptor) {
-			digests[e.Descriptor.ID] = e.Digest
-		}
+	for _, e := range (View{at, *o}).List() {
+		digests[e.Descriptor.ID] = e.Digest
 	}
 	return digests
 }

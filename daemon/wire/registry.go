@@ -8,11 +8,9 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
-	"github.com/toold-dev/toold/registry/export"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/frontend"
-	"github.com/toold-dev/toold/tools/worker"
 )
 
 // Definitions shows a registry to the engine as the tools that there are.
@@ -46,34 +44,20 @@ func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string
 	}
 }
 
-// Quarantined lists the tools whose definitions wait for an operator.
-func Quarantined(r *registry.Registry) []grpcserver.QuarantinedTool {
-	var out []grpcserver.QuarantinedTool
-	for _, q := range r.Quarantined() {
-		namespace, _ := worker.NamespaceOf(q.Source)
-		out = append(out, grpcserver.QuarantinedTool{
-			Namespace: namespace, Source: q.Source,
-			Trusted: grpcserver.Tool{Descriptor: &q.Trusted, Digest: q.TrustedDigest},
-			Waiting: grpcserver.Tool{Descriptor: &q.Descriptor, Digest: q.Digest},
-		})
-	}
-	return out
-}
-
 // Accept trusts a definition that waits.
-func Accept(r *registry.Registry, q grpcserver.QuarantinedTool) (grpcserver.Tool, error) {
+func Accept(r *registry.Registry, q *tool.QuarantinedTool) (*tool.Definition, error) {
 	id := q.Waiting.Descriptor.ID
 	e, err := r.Accept(q.Source, id, q.Waiting.Digest)
 	var other *registry.DigestError
 	switch {
 	case errors.Is(err, registry.ErrNotQuarantined):
-		return grpcserver.Tool{}, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+		return nil, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
 	case errors.As(err, &other):
-		return grpcserver.Tool{}, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v: look at it again", other)
+		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v: look at it again", other)
 	case err != nil:
-		return grpcserver.Tool{}, err
+		return nil, err
 	}
-	return grpcserver.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, nil
+	return &e.Definition, nil
 }
 
 // Answers shows a registry to the engine as what checks answers.
@@ -112,52 +96,21 @@ func (t tools) offer(p tool.Principal) registry.Offer {
 	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
 }
 
-func (t tools) List(p tool.Principal, f grpcserver.ToolFilter) []grpcserver.Tool {
-	offer := t.offer(p)
-	offer.Allow, offer.Exclude = f.Allow, f.Exclude
-	entries, _ := t.r.View(offer).List(registry.Filter{Category: f.Category, Source: f.Source}, registry.Page{})
-	out := make([]grpcserver.Tool, len(entries))
+func (t tools) List(p tool.Principal) []*tool.Definition {
+	entries := t.r.View(t.offer(p)).List()
+	out := make([]*tool.Definition, len(entries))
 	for i, e := range entries {
-		out[i] = grpcserver.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}
+		out[i] = &e.Definition
 	}
 	return out
 }
 
-func (t tools) Lookup(p tool.Principal, name string) (grpcserver.Tool, bool) {
+func (t tools) Lookup(p tool.Principal, name string) (*tool.Definition, bool) {
 	e, ok := t.r.View(t.offer(p)).Lookup(name)
 	if !ok {
-		return grpcserver.Tool{}, false
+		return nil, false
 	}
-	return grpcserver.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, true
-}
-
-func (t tools) Export(format string, list []grpcserver.Tool) (*grpcserver.Export, error) {
-	descriptors := make([]*tool.Descriptor, len(list))
-	digests := make(map[string]string, len(list))
-	for i, one := range list {
-		descriptors[i] = one.Descriptor
-		digests[one.Descriptor.ID] = one.Digest
-	}
-	f := export.Format(format)
-	done, err := export.Export(f, descriptors)
-	if err != nil {
-		return nil, err
-	}
-	out := &grpcserver.Export{
-		Notes: done.Notes, Revision: done.Revision,
-		Page: func(from, to int) (string, string) {
-			return string(export.Join(f, done.Tools[from:to])), export.Guidance(done.Tools[from:to])
-		},
-	}
-	for _, e := range done.Tools {
-		out.Tools = append(out.Tools, grpcserver.ExportedTool{
-			Name: e.Name, ID: e.ID, Digest: digests[e.ID], Size: len(e.Definition) + len(e.Guidance), Notes: e.Notes, Nulls: e.Nulls,
-		})
-	}
-	for _, o := range done.Omitted {
-		out.Omitted = append(out.Omitted, grpcserver.OmittedTool(o))
-	}
-	return out, nil
+	return &e.Definition, true
 }
 
 func (t tools) Watch(p tool.Principal) func(context.Context) error {

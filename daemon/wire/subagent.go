@@ -33,11 +33,9 @@ const turnsParallel = 8
 func (s subagents) Tools(parent *tool.Call, agent tool.Agent, p subagent.Protocol) (subagent.Toolbox, error) {
 	offer := s.tools.offer(parent.Caller)
 	offer.Allow, offer.Exclude = parent.Run.Agent.Allow, parent.Run.Agent.Exclude
-	own := registry.Offer{Allow: agent.Allow, Exclude: agent.Exclude}
-	entries, _ := s.tools.r.View(offer).List(registry.Filter{}, registry.Page{})
 	var list []*tool.Descriptor
-	for _, e := range entries {
-		if own.Includes(&e.Descriptor) {
+	for _, e := range s.tools.r.View(offer).List() {
+		if agent.Offers(&e.Descriptor) {
 			list = append(list, &e.Descriptor)
 		}
 	}

@@ -89,7 +89,7 @@ func (w workerTools) Replace(source string, tools ...tool.Tool) error {
 
 func (w workerTools) Trusted(source, id string) bool {
 	for _, q := range w.Quarantined() {
-		if q.Source == source && q.Descriptor.ID == id {
+		if q.Source == source && q.Waiting.Descriptor.ID == id {
 			return false
 		}
 	}

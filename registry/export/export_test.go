@@ -73,7 +73,7 @@ func builtin(t *testing.T) []*tool.Descriptor {
 	if err := r.Register("builtin", append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())...); err != nil {
 		t.Fatal(err)
 	}
-	entries, _ := r.View(registry.Offer{}).List(registry.Filter{}, registry.Page{})
+	entries := r.View(registry.Offer{}).List()
 	out := make([]*tool.Descriptor, len(entries))
 	for i, e := range entries {
 		out[i] = &e.Descriptor

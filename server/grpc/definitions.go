@@ -9,6 +9,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -34,24 +35,24 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 	resp, bytes, last := &tooldv1.ListQuarantinedToolsResponse{}, 0, ""
 	for _, q := range s.admin.Quarantined() {
 		id := q.Waiting.Descriptor.ID
-		if waitingKey(q) <= string(after) || req.GetTool() != "" && req.GetTool() != id || !p.Oversees(q.Namespace) {
+		if waitingKey(&q) <= string(after) || req.GetTool() != "" && req.GetTool() != id || !p.Oversees(q.Namespace) {
 			continue
 		}
-		t := &tooldv1.QuarantinedTool{Trusted: translate.FromDescriptor(q.Trusted.Descriptor, q.Trusted.Digest), Waiting: translate.FromDescriptor(q.Waiting.Descriptor, q.Waiting.Digest)}
+		t := &tooldv1.QuarantinedTool{Trusted: translate.FromDescriptor(&q.Trusted.Descriptor, q.Trusted.Digest), Waiting: translate.FromDescriptor(&q.Waiting.Descriptor, q.Waiting.Digest)}
 		t.Trusted.Id = cmp.Or(t.Trusted.GetId(), id)
 		bytes += proto.Size(t)
 		if n := len(resp.Tools); n == size || n > 0 && bytes > maxExport {
 			resp.NextPageToken = seal([]byte(last), b)
 			break
 		}
-		last = waitingKey(q)
+		last = waitingKey(&q)
 		resp.Tools = append(resp.Tools, t)
 	}
 	return resp, nil
 }
 
 // waitingKey orders quarantined tools: two namespaces may have tools with the same id.
-func waitingKey(q QuarantinedTool) string { return q.Waiting.Descriptor.ID + "\x00" + q.Source }
+func waitingKey(q *tool.QuarantinedTool) string { return q.Waiting.Descriptor.ID + "\x00" + q.Source }
 
 // AcceptTool trusts a definition that waits: an operator's own namespace's, or with the role admin any.
 func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) (*tooldv1.AcceptToolResponse, error) {
@@ -74,20 +75,20 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.AcceptToolResponse{Tool: translate.FromDescriptor(t.Descriptor, t.Digest)}, nil
+	return &tooldv1.AcceptToolResponse{Tool: translate.FromDescriptor(&t.Descriptor, t.Digest)}, nil
 }
 
 // waiting returns the definition with this digest that waits to be accepted.
-func (s *admin) waiting(p *access.Identity, id, digest string) (q QuarantinedTool, err error) {
-	err = call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+func (s *admin) waiting(p *access.Identity, id, digest string) (*tool.QuarantinedTool, error) {
+	err := call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
 	for _, q := range s.admin.Quarantined() {
 		if q.Waiting.Descriptor.ID != id || !p.Oversees(q.Namespace) {
 			continue
 		}
 		if q.Waiting.Digest == digest {
-			return q, nil
+			return &q, nil
 		}
 		err = call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the definition that waits has the digest %s, not %s: look at it again", q.Waiting.Digest, digest)
 	}
-	return q, err
+	return nil, err
 }

@@ -100,47 +100,13 @@ type DeadLetters interface {
 // Tools are what can be called.
 type Tools interface {
 	// List returns the tools that a principal sees, sorted by id.
-	List(p tool.Principal, f ToolFilter) []Tool
+	List(p tool.Principal) []*tool.Definition
 	// Lookup finds a tool that a principal sees by id or alias.
-	Lookup(p tool.Principal, name string) (Tool, bool)
-	// Export returns tools in the words of a format, such as openai-strict.
-	Export(format string, tools []Tool) (*Export, error)
+	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
 	// Watch returns a function that waits until what the principal sees may have changed since the call before, the
 	// first time since Watch. It ends with ctx's error.
 	Watch(p tool.Principal) func(context.Context) error
 }
-
-// A ToolFilter narrows a list; empty fields narrow nothing.
-type ToolFilter struct {
-	Allow, Exclude   []string // globs
-	Source, Category string
-}
-
-// A Tool is a descriptor with its digest. It is shared: read it only.
-type Tool struct {
-	Descriptor *tool.Descriptor
-	Digest     string
-}
-
-// An Export is a list of tools in the words of a provider.
-type Export struct {
-	Tools    []ExportedTool // in the order in which they were given, without those left out
-	Omitted  []OmittedTool
-	Notes    []string
-	Revision string // of the content
-	// Page returns the list of a range of Tools, as the provider takes it, and the guidance beside it.
-	Page func(from, to int) (list, guidance string)
-}
-
-// An ExportedTool is what is told about one tool of an export.
-type ExportedTool struct {
-	Name, ID, Digest string
-	Size             int // bytes of its definition and guidance
-	Notes, Nulls     []string
-}
-
-// An OmittedTool is one that the provider would refuse.
-type OmittedTool struct{ ID, Reason string }
 
 // An Admin is what operators do with the daemon.
 type Admin interface {
@@ -151,9 +117,9 @@ type Admin interface {
 	// Drain begins to stop. A nil period is the configured one. A second one only reports.
 	Drain(period *time.Duration) (deadline time.Time, running int)
 	// Quarantined lists tools whose definitions are not those that are trusted, by id, for all namespaces.
-	Quarantined() []QuarantinedTool
+	Quarantined() []tool.QuarantinedTool
 	// AcceptTool trusts a definition that Quarantined listed.
-	AcceptTool(p tool.Principal, q QuarantinedTool) (Tool, error)
+	AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error)
 	// Sources lists where tools come from, by name, for all namespaces.
 	Sources() []Source
 	// Secrets lists what references stand for, by name, for all namespaces, and has each read before when check is set.
@@ -176,13 +142,6 @@ type AuditRecord struct {
 
 // A Backup is what a copy of a store holds.
 type Backup struct{ Calls, Files, Bytes int64 }
-
-// A QuarantinedTool has another definition than the one that is trusted.
-type QuarantinedTool struct {
-	Namespace        string // of its source; "": every namespace calls it
-	Source           string
-	Trusted, Waiting Tool
-}
 
 // Reloaded says what a reload did.
 type Reloaded struct {

@@ -7,20 +7,22 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/registry/export"
 	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
 
 // maxExport bounds a page in bytes, so that it fits what clients take in one message.
 const maxExport = 1 << 20
 
-// formats are the names of formats, in the order of ExportFormat, from 1.
-var formats = []string{"openai", "openai-strict", "anthropic", "gemini", "mcp"}
+// formats are those of ExportFormat, from 1.
+var formats = []export.Format{export.OpenAI, export.OpenAIStrict, export.Anthropic, export.Gemini, export.MCP}
 
 // ExportTools returns a page of the tools that the principal sees, in the words of a provider.
 func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest) (*tooldv1.ExportToolsResponse, error) {
 	p := access.From(ctx)
-	mutability, err := checkList(req)
+	f, err := toToolFilter(req)
 	if err != nil {
 		return nil, err
 	}
@@ -31,34 +33,43 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 	case i < 0 || i >= len(formats):
 		return nil, translate.UnknownEnum("format", int32(req.GetFormat()))
 	}
-	f := filterOf(req)
-	b := bindList(p, f, mutability, "export "+formats[i])
+	b := f.bind(p, "export "+string(formats[i]))
 	after, err := open(req.GetPageToken(), b)
 	if err != nil {
 		return nil, err
 	}
-	listed := s.tools.List(p.Principal, f)
-	listed = slices.DeleteFunc(listed, func(t Tool) bool {
-		return mutability != "" && t.Descriptor.Effects.Normal().Mutability != mutability
-	})
-	all, err := s.tools.Export(formats[i], listed)
+	listed := slices.DeleteFunc(s.tools.List(p.Principal), func(d *tool.Definition) bool { return !f.includes(&d.Descriptor) })
+	descriptors := make([]*tool.Descriptor, len(listed))
+	digests := make(map[string]string, len(listed))
+	for i, d := range listed {
+		descriptors[i], digests[d.Descriptor.ID] = &d.Descriptor, d.Digest
+	}
+	all, err := export.Export(formats[i], descriptors)
 	if err != nil {
 		return nil, err
 	}
-	all.Revision = revision(listed) + all.Revision // the digests are told too
-	if req.GetIfRevision() == all.Revision {
-		return &tooldv1.ExportToolsResponse{Revision: all.Revision, NotModified: true}, nil
+	e := &exported{List: all, format: formats[i], revision: revision(listed) + all.Revision, digests: digests}
+	if req.GetIfRevision() == e.revision {
+		return &tooldv1.ExportToolsResponse{Revision: e.revision, NotModified: true}, nil
 	}
-	from, _ := slices.BinarySearchFunc(all.Tools, string(after)+"\x00", func(t ExportedTool, id string) int { return cmp.Compare(t.ID, id) })
-	return exportPage(all, from, int(req.GetPageSize()), b), nil
+	from, _ := slices.BinarySearchFunc(all.Tools, string(after)+"\x00", func(t export.Tool, id string) int { return cmp.Compare(t.ID, id) })
+	return e.page(from, int(req.GetPageSize()), b), nil
 }
 
-// exportPage is the page that begins with the tool at from.
-func exportPage(all *Export, from, size int, b binding) *tooldv1.ExportToolsResponse {
-	resp := &tooldv1.ExportToolsResponse{Revision: all.Revision}
+// exported is a list of tools in the words of a provider, with what the API adds to it.
+type exported struct {
+	*export.List
+	format   export.Format
+	revision string            // of the list and of the digests
+	digests  map[string]string // by id
+}
+
+// page returns the page that begins with the tool at from.
+func (e *exported) page(from, size int, b binding) *tooldv1.ExportToolsResponse {
+	resp := &tooldv1.ExportToolsResponse{Revision: e.revision}
 	if from == 0 {
-		resp.Notes = all.Notes
-		resp.Omitted = translate.Each(all.Omitted, func(o *OmittedTool) *tooldv1.OmittedTool {
+		resp.Notes = e.Notes
+		resp.Omitted = translate.Each(e.Omitted, func(o *export.Omission) *tooldv1.OmittedTool {
 			return &tooldv1.OmittedTool{Tool: o.ID, Reason: o.Reason}
 		})
 	}
@@ -66,17 +77,18 @@ func exportPage(all *Export, from, size int, b binding) *tooldv1.ExportToolsResp
 		size = maxToolPage
 	}
 	to, bytes := from, 0
-	for ; to < len(all.Tools) && to-from < size; to++ {
-		if bytes += all.Tools[to].Size; bytes > maxExport && to > from {
+	for ; to < len(e.Tools) && to-from < size; to++ {
+		if bytes += len(e.Tools[to].Definition) + len(e.Tools[to].Guidance); bytes > maxExport && to > from {
 			break
 		}
 	}
-	resp.Tools, resp.Guidance = all.Page(from, to)
-	resp.Exported = translate.Each(all.Tools[from:to], func(t *ExportedTool) *tooldv1.ExportedTool {
-		return &tooldv1.ExportedTool{Name: t.Name, Tool: t.ID, Digest: t.Digest, Notes: t.Notes, NullArguments: t.Nulls}
+	tools := e.Tools[from:to]
+	resp.Tools, resp.Guidance = string(export.Join(e.format, tools)), export.Guidance(tools)
+	resp.Exported = translate.Each(tools, func(t *export.Tool) *tooldv1.ExportedTool {
+		return &tooldv1.ExportedTool{Name: t.Name, Tool: t.ID, Digest: e.digests[t.ID], Notes: t.Notes, NullArguments: t.Nulls}
 	})
-	if to < len(all.Tools) {
-		resp.NextPageToken = seal([]byte(all.Tools[to-1].ID), b)
+	if to < len(e.Tools) {
+		resp.NextPageToken = seal([]byte(e.Tools[to-1].ID), b)
 	}
 	return resp
 }

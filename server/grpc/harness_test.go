@@ -354,9 +354,9 @@ func (a *admin) Secrets(_ context.Context, check bool) []grpcserver.Secret {
 	return []grpcserver.Secret{s, theirs}
 }
 
-func (a *admin) Quarantined() []grpcserver.QuarantinedTool { return wire.Quarantined(a.tools) }
+func (a *admin) Quarantined() []tool.QuarantinedTool { return a.tools.Quarantined() }
 
-func (a *admin) AcceptTool(_ tool.Principal, q grpcserver.QuarantinedTool) (grpcserver.Tool, error) {
+func (a *admin) AcceptTool(_ tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error) {
 	return wire.Accept(a.tools, q)
 }
 

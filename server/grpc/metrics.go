@@ -3,8 +3,9 @@ package grpcserver
 import (
 	"sync/atomic"
 
-	"github.com/toold-dev/toold/server/access"
 	"google.golang.org/grpc/codes"
+
+	"github.com/toold-dev/toold/server/access"
 )
 
 // method is an entry of the table of access with the interceptors of its requests and their counts.

@@ -27,10 +27,10 @@ const maxToolPage = 1000
 
 // revision names what a principal sees, by content: a change of a tool that is hidden from it changes nothing, and the
 // same tools have the same revision after a restart.
-func revision(all []Tool) string {
+func revision(all []*tool.Definition) string {
 	h := sha256.New()
-	for i := range all {
-		h.Write([]byte(all[i].Descriptor.ID + "\x00" + all[i].Digest + "\x00"))
+	for _, d := range all {
+		h.Write([]byte(d.Descriptor.ID + "\x00" + d.Digest + "\x00"))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
@@ -38,18 +38,17 @@ func revision(all []Tool) string {
 // ListTools returns a page of the tools that the principal sees.
 func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*tooldv1.ListToolsResponse, error) {
 	p := access.From(ctx)
-	mutability, err := checkList(req)
+	f, err := toToolFilter(req)
 	if err != nil {
 		return nil, err
 	}
-	f := filterOf(req)
-	all := s.tools.List(p.Principal, ToolFilter{})
+	all := s.tools.List(p.Principal)
 	resp := &tooldv1.ListToolsResponse{Revision: revision(all)}
 	if req.GetIfRevision() == resp.Revision {
 		resp.NotModified = true
 		return resp, nil
 	}
-	b := bindList(p, f, mutability, "tools")
+	b := f.bind(p, "tools")
 	after, err := open(req.GetPageToken(), b)
 	if err != nil {
 		return nil, err
@@ -58,15 +57,15 @@ func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*
 	if size == 0 || size > maxToolPage {
 		size = maxToolPage
 	}
-	for _, t := range s.tools.List(p.Principal, f) {
-		if t.Descriptor.ID <= string(after) || mutability != "" && t.Descriptor.Effects.Normal().Mutability != mutability {
+	for _, d := range all {
+		if d.Descriptor.ID <= string(after) || !f.includes(&d.Descriptor) {
 			continue
 		}
 		if len(resp.Tools) == size {
 			resp.NextPageToken = seal([]byte(resp.Tools[size-1].GetId()), b)
 			break
 		}
-		resp.Tools = append(resp.Tools, translate.FromDescriptor(t.Descriptor, t.Digest))
+		resp.Tools = append(resp.Tools, translate.FromDescriptor(&d.Descriptor, d.Digest))
 	}
 	return resp, nil
 }
@@ -80,34 +79,44 @@ type listRequest interface {
 	GetPageSize() int32
 }
 
-func filterOf(req listRequest) ToolFilter {
-	return ToolFilter{Allow: req.GetOffered().GetAllow(), Exclude: req.GetOffered().GetExclude(), Source: req.GetSource(), Category: req.GetCategory()}
+// A toolFilter narrows a list of tools; empty fields narrow nothing.
+type toolFilter struct {
+	agent            tool.Agent // of which only Allow and Exclude count
+	source, category string
+	mutability       tool.Mutability
 }
 
-// bindList binds a page to who asks for what.
-func bindList(p *access.Identity, f ToolFilter, m tool.Mutability, what string) binding {
-	return bind(slices.Concat([]string{what, p.Namespace, p.Subject, f.Source, f.Category, string(m)}, f.Allow, []string{"/"}, f.Exclude)...)
+func (f *toolFilter) includes(d *tool.Descriptor) bool {
+	return f.agent.Offers(d) && (f.source == "" || f.source == d.Source) && (f.category == "" || f.category == d.Category) &&
+		(f.mutability == "" || f.mutability == d.Effects.Normal().Mutability)
 }
 
-func checkList(req listRequest) (tool.Mutability, error) {
+// bind binds a page to the principal and to what it asked for.
+func (f *toolFilter) bind(p *access.Identity, what string) binding {
+	return bind(slices.Concat([]string{what, p.Namespace, p.Subject, f.source, f.category, string(f.mutability)}, f.agent.Allow, []string{"/"}, f.agent.Exclude)...)
+}
+
+func toToolFilter(req listRequest) (*toolFilter, error) {
 	if req.GetPageSize() < 0 {
-		return "", call.InvalidField("page_size", "is %d; 0 is %d", req.GetPageSize(), maxToolPage)
+		return nil, call.InvalidField("page_size", "is %d; 0 is %d", req.GetPageSize(), maxToolPage)
 	}
 	if err := translate.CheckOffered("offered", req.GetOffered()); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := cmp.Or(translate.Short("source", req.GetSource(), translate.MaxFilter), translate.Short("category", req.GetCategory(), translate.MaxFilter)); err != nil {
-		return "", err
+		return nil, err
 	}
+	f := &toolFilter{agent: tool.Agent{Allow: req.GetOffered().GetAllow(), Exclude: req.GetOffered().GetExclude()}, source: req.GetSource(), category: req.GetCategory()}
 	switch req.GetMutability() {
 	case tooldv1.Mutability_MUTABILITY_UNSPECIFIED:
-		return "", nil
 	case tooldv1.Mutability_MUTABILITY_READ_ONLY:
-		return tool.ReadOnly, nil
+		f.mutability = tool.ReadOnly
 	case tooldv1.Mutability_MUTABILITY_MUTATING:
-		return tool.Mutating, nil
+		f.mutability = tool.Mutating
+	default:
+		return nil, translate.UnknownEnum("mutability", int32(req.GetMutability()))
 	}
-	return "", translate.UnknownEnum("mutability", int32(req.GetMutability()))
+	return f, nil
 }
 
 // GetTool returns one tool.
@@ -120,7 +129,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 	if !ok {
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", req.GetTool())
 	}
-	return &tooldv1.GetToolResponse{Tool: translate.FromDescriptor(t.Descriptor, t.Digest), Revision: revision(s.tools.List(p, ToolFilter{}))}, nil
+	return &tooldv1.GetToolResponse{Tool: translate.FromDescriptor(&t.Descriptor, t.Digest), Revision: revision(s.tools.List(p))}, nil
 }
 
 // WatchTools streams the changes of what the principal sees.
@@ -128,7 +137,7 @@ func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStr
 	ctx := stream.Context()
 	p := access.From(ctx).Principal
 	changed := s.tools.Watch(p) // before the first look, so that nothing falls between
-	seen := s.tools.List(p, ToolFilter{})
+	seen := s.tools.List(p)
 	first := &tooldv1.WatchToolsResponse{Revision: revision(seen)}
 	if first.Revision != req.GetRevision() {
 		first.Reset_, first.Changes = true, changes(nil, seen)
@@ -141,7 +150,7 @@ func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStr
 			if err := changed(ctx); err != nil {
 				return context.Cause(ctx)
 			}
-			now := s.tools.List(p, ToolFilter{})
+			now := s.tools.List(p)
 			if c := changes(seen, now); len(c) > 0 {
 				resp = &tooldv1.WatchToolsResponse{Revision: revision(now), Changes: c}
 			}
@@ -151,7 +160,7 @@ func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStr
 }
 
 // changes is what became of before, sorted by id. Both are sorted.
-func changes(before, after []Tool) []*tooldv1.ToolChange {
+func changes(before, after []*tool.Definition) []*tooldv1.ToolChange {
 	var out []*tooldv1.ToolChange
 	digests := make(map[string]string, len(before))
 	for _, t := range before {
@@ -160,7 +169,7 @@ func changes(before, after []Tool) []*tooldv1.ToolChange {
 	for _, t := range after {
 		id := t.Descriptor.ID
 		if digest, was := digests[id]; !was || digest != t.Digest {
-			out = append(out, &tooldv1.ToolChange{Change: &tooldv1.ToolChange_Put{Put: translate.FromDescriptor(t.Descriptor, t.Digest)}})
+			out = append(out, &tooldv1.ToolChange{Change: &tooldv1.ToolChange_Put{Put: translate.FromDescriptor(&t.Descriptor, t.Digest)}})
 		}
 		delete(digests, id)
 	}

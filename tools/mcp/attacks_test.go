@@ -30,11 +30,11 @@ func TestT74ChangedWhileItRuns(t *testing.T) {
 				t.Error("a tool that is gone is in the list")
 			}
 			q := w.tools.Quarantined()
-			if len(q) != 1 || q[0].Descriptor.ID != "w__echo" || strings.Contains(string(q[0].Trusted.Parameters), "id_rsa") || !strings.Contains(string(q[0].Descriptor.Parameters), "id_rsa") {
+			if len(q) != 1 || q[0].Waiting.Descriptor.ID != "w__echo" || strings.Contains(string(q[0].Trusted.Descriptor.Parameters), "id_rsa") || !strings.Contains(string(q[0].Waiting.Descriptor.Parameters), "id_rsa") {
 				t.Fatalf("in quarantine is %+v", q)
 			}
 			contains(t, w.text("w__grown", `{}`), "new")
-			_, err := w.tools.Accept(q[0].Source, "w__echo", q[0].Digest)
+			_, err := w.tools.Accept(q[0].Source, "w__echo", q[0].Waiting.Digest)
 			must(t, err)
 			contains(t, w.text("w__echo", `{}`), "thanks")
 		})
@@ -172,7 +172,7 @@ func TestTrustOfTheOperator(t *testing.T) {
 	list, _ := m.Recall("w")
 	must(t, m.Keep("w", []byte(strings.ReplaceAll(string(list), `"readOnlyHint":true`, `"readOnlyHint":false`))))
 	w = connect(t, m, func(c *mcp.Config) { c.Exec = nowhere{} }, own(t, "w", "good"))
-	if q := w.tools.Quarantined(); len(q) != 1 || q[0].Descriptor.ID != "w__writer" {
+	if q := w.tools.Quarantined(); len(q) != 1 || q[0].Waiting.Descriptor.ID != "w__writer" {
 		t.Errorf("in quarantine: %+v", q)
 	}
 }

@@ -22,7 +22,7 @@ func taken(t *testing.T, instructions string, remote any) (tool.Descriptor, []mc
 	r := registry.New(registry.Config{})
 	hub, err := mcp.New(mcp.Config{Entries: []mcp.Entry{{Key: "w", Command: "x"}}, Tools: listing{r, make(chan struct{}, 1)}, Memory: m})
 	must(t, err)
-	all, _ := r.View(registry.Offer{}).List(registry.Filter{}, registry.Page{})
+	all := r.View(registry.Offer{}).List()
 	if len(all) == 0 {
 		return tool.Descriptor{}, hub.Sources()[0].Refused
 	}
