@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -98,7 +99,7 @@ func (e *Engine) gapBefore(cursor string) (*call.Gap, error) {
 	if cursor == "" {
 		return nil, nil //nolint:nilnil // most callers miss nothing
 	}
-	cur, err := parseCursor(cursor)
+	cur, err := watch.ParseCursor(cursor)
 	if err != nil {
 		return nil, err
 	}

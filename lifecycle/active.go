@@ -415,7 +415,7 @@ func (l *activeCall) submit(change *store.Change) error {
 		l.e.fatal(err)
 	}
 	if err == nil {
-		l.e.feed.wake(l.record())
+		l.e.watches.Wake(l.record())
 		l.e.outbox.Committed(change.Actions)
 	}
 	return err

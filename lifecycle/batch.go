@@ -164,7 +164,7 @@ func (e *Engine) moveInBatch(c *call.Call, before call.Status) func(stored bool)
 // unexpect says that a batch will not be woken after all.
 func (e *Engine) unexpect(key call.Key) {
 	e.batches.met(key)
-	e.feed.wakeBatch(key)
+	e.watches.WakeBatch(key)
 }
 
 // wakeBatch has somebody look what a batch can do now.
@@ -204,7 +204,7 @@ func (b *activeBatch) takeUp() {
 	b.e.log.Error("batch not carried on", zap.String("batch_id", b.key.ID), zap.Error(b.err))
 	b.e.batches.drop(b, true)
 	b.e.drain.Leave()
-	b.e.feed.wakeBatch(b.key)
+	b.e.watches.WakeBatch(b.key)
 }
 
 // load reads a batch and its calls.
@@ -241,7 +241,7 @@ func (b *activeBatch) carry() {
 			l.release()
 		}
 	}
-	b.e.feed.wakeBatch(b.key)
+	b.e.watches.WakeBatch(b.key)
 }
 
 // endBatch is what happens at the end of a batch, when all of its calls have ended: the actions that wait for it are due. A

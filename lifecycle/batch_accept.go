@@ -9,6 +9,8 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -22,7 +24,7 @@ const maxBatch = 256
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
 	parsed, err := e.checkBatchRequest(&spec)
 	if err == nil && o.Cursor != "" {
-		_, _, err = parseFeedCursor(o.Cursor)
+		_, _, err = watch.ParseFeedCursor(o.Cursor)
 	}
 	if err != nil {
 		return nil, err
@@ -282,4 +284,34 @@ func batchRefusal(err error, id string) error {
 		return call.Refuse(call.DataLoss, "BATCH_CORRUPT", "the stored record of batch %q is damaged; other batches are not affected", id)
 	}
 	return storeRefusal(err, id)
+}
+
+// attachBatch joins a batch that is known: the same request attaches, another one is a reuse of the id.
+func (e *Engine) attachBatch(ctx context.Context, p tool.Principal, record *call.Batch, digest string, o call.ExecuteOptions) (call.Stream, error) {
+	if record.Digest != digest {
+		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
+	}
+	return e.watches.Attach(ctx, p, record, o)
+}
+
+// WatchBatch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has
+// caught up.
+func (e *Engine) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {
+	record, err := e.seeBatch(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.watches.Batch(ctx, p, record, cursor, follow)
+}
+
+// seeBatch finds a batch that the principal may see.
+func (e *Engine) seeBatch(ctx context.Context, p tool.Principal, id string) (*call.Batch, error) {
+	record, err := e.store.Batch(ctx, call.Key{Namespace: p.Namespace, ID: id})
+	if err == nil && record.Caller != p.Subject && !view.SeesAll(p) {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, batchRefusal(err, id)
+	}
+	return record, nil
 }

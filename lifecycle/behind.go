@@ -181,7 +181,7 @@ func (l *activeCall) behindWritten(change *store.Change, err error) {
 			written = change.Events[n-1].Sequence
 		}
 		l.log.Wrote(written)
-		l.e.feed.wake(l.c)
+		l.e.watches.Wake(l.c)
 		l.e.outbox.Committed(change.Actions)
 		return
 	}

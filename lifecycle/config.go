@@ -20,6 +20,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -145,20 +146,19 @@ type Engine struct {
 	activeCalls map[call.Key]*activeCall
 
 	behind    behind
-	feed      feed
 	decisions decisions
 
-	drain  *drain.Drain
-	stats  counters
-	meters *meters
-	timers sync.Pool // of *time.Timer, stopped, of watchers that are gone
+	drain   *drain.Drain
+	stats   counters
+	meters  *meters
+	watches *watch.Service
 }
 
 // counters count what should be rare.
 type counters struct {
 	illegal, late, abandoned, conflicts, hookFailures, queueRefused atomic.Int64
 	unowned                                                         atomic.Int64
-	events, outputBytes, watchers                                   atomic.Int64 // these are not rare
+	events, outputBytes                                             atomic.Int64 // these are not rare
 }
 
 // Stats is what an engine has counted since its start.
@@ -224,6 +224,9 @@ func New(cfg Config) (*Engine, error) {
 		}
 		return nil
 	}}
+	e.watches = watch.New(watch.Config{
+		Store: cfg.Store, Spool: cfg.Store.Spool(), Drain: e.drain, Heartbeat: cfg.Heartbeat, Settle: e.settle, Moves: e.batches.has, Held: e.held.Holds,
+	})
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
 	e.outbox = outbox.New(outbox.Config{
 		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
@@ -312,7 +315,7 @@ func (e *Engine) Stats() Stats {
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
 		OpenCircuits: e.limits.Circuits.Open(), QueueRefused: e.stats.queueRefused.Load(),
 		Live: len(e.activeCalls), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
-		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(), Unowned: e.stats.unowned.Load(),
+		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.watches.Count().Load(), Unowned: e.stats.unowned.Load(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -98,7 +99,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 		}
 		return nil, err
 	}
-	from := cursor{d.e.epoch, c.LastSequence}.String() // what follows the decision is what is asked for
+	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // what follows the decision is what is asked for
 	if err := l.storeAnswer(a, rule, &r.Decision); err != nil {
 		return nil, d.lostDecision(ctx, l, a.Suspension, r, err)
 	}
@@ -121,7 +122,7 @@ func (d *decisions) rewatch(ctx context.Context, l *activeCall, r *call.ResumeRe
 			return nil, err
 		}
 		if at > 0 {
-			from = cursor{l.epochOf(at), at - 1}.String()
+			from = watch.Cursor{Epoch: l.epochOf(at), Sequence: at - 1}.String()
 		}
 	}
 	return newWatcher(l, call.ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)

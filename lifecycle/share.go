@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/lifecycle/watch"
 )
 
 // A sharedFrame holds the newest events of a call, for all watchers at the same position.
@@ -24,11 +25,11 @@ func (w *callWatcher) sharedLocked() *sharedFrame {
 		return s
 	}
 	events := l.log.After(w.after)
-	if len(events) == 0 || int64(len(events)) != l.log.Published()-w.after || len(fitting(events)) < len(events) || view.Asks(events) {
+	if len(events) == 0 || int64(len(events)) != l.log.Published()-w.after || len(watch.Fitting(events)) < len(events) || view.Asks(events) {
 		return nil
 	}
 	epoch := l.c.EpochOf(l.log.Published())
-	s := &sharedFrame{after: w.after, last: l.log.Published(), epoch: epoch, events: events, cursor: cursor{epoch, l.log.Published()}.String()}
+	s := &sharedFrame{after: w.after, last: l.log.Published(), epoch: epoch, events: events, cursor: watch.Cursor{Epoch: epoch, Sequence: l.log.Published()}.String()}
 	l.shared.Store(s)
 	return s
 }

@@ -2,21 +2,17 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"io"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
-
-// frameBytes is the most output that a frame has, in bytes.
-const frameBytes = 256 << 10
 
 // A callWatcher implements [call.Watcher].
 type callWatcher struct {
@@ -35,40 +31,14 @@ type callWatcher struct {
 	closed   bool
 
 	as   *tool.Principal // the client that watches; nil is the caller of the call
-	beat heartbeat
-}
-
-// A heartbeat is the timer of a watcher that waits.
-type heartbeat struct{ timer *time.Timer }
-
-// due returns a channel that fires when nothing has happened for the heartbeat time; nil when the engine sends no heartbeats.
-func (h *heartbeat) due(e *Engine) <-chan time.Time {
-	if e.cfg.Heartbeat <= 0 {
-		return nil
-	}
-	if h.timer == nil {
-		h.timer, _ = e.timers.Get().(*time.Timer)
-	}
-	if h.timer == nil {
-		h.timer = time.NewTimer(e.cfg.Heartbeat)
-	} else {
-		h.timer.Reset(e.cfg.Heartbeat)
-	}
-	return h.timer.C
-}
-
-func (h *heartbeat) stop(e *Engine) {
-	if h.timer != nil {
-		h.timer.Stop()
-		e.timers.Put(h.timer)
-	}
+	beat watch.Heartbeat
 }
 
 // freshWatcher returns the watcher of a call that begins. It takes over the caller's reference.
 func freshWatcher(l *activeCall, o call.ExecuteOptions) *callWatcher {
 	w := &callWatcher{e: l.e, l: l, through: o.WaitForDecision, follow: true, fresh: true, epoch: l.e.epoch, caughtUp: true}
 	l.watchers++ // nobody else knows the call yet
-	l.e.stats.watchers.Add(1)
+	l.e.watches.Count().Add(1)
 	return w
 }
 
@@ -81,7 +51,7 @@ func newWatcher(l *activeCall, o call.ExecuteOptions, follow bool) (*callWatcher
 	if o.Cursor == "" {
 		w.snapshot, w.after = true, l.log.Published()
 	} else {
-		cur, err := parseCursor(o.Cursor)
+		cur, err := watch.ParseCursor(o.Cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +60,7 @@ func newWatcher(l *activeCall, o call.ExecuteOptions, follow bool) (*callWatcher
 		}
 	}
 	l.watchers++
-	l.e.stats.watchers.Add(1)
+	l.e.watches.Count().Add(1)
 	if l.linger != nil {
 		l.linger.Stop()
 		l.linger = nil
@@ -103,7 +73,7 @@ func (l *activeCall) checkCursor(text string) error {
 	if text == "" {
 		return nil
 	}
-	cur, err := parseCursor(text)
+	cur, err := watch.ParseCursor(text)
 	if err != nil {
 		return err
 	}
@@ -113,24 +83,24 @@ func (l *activeCall) checkCursor(text string) error {
 }
 
 // placeLocked finds where a cursor stands in the log as it is: events up to the last one of its epoch are what it knew.
-func (w *callWatcher) placeLocked(cur cursor) error {
+func (w *callWatcher) placeLocked(cur watch.Cursor) error {
 	l := w.l
 	last := l.log.Published() // that its epoch, or one before it, wrote
 	for _, s := range l.c.Epochs {
-		if s.Epoch > cur.epoch {
+		if s.Epoch > cur.Epoch {
 			last = s.First - 1
 			break
 		}
 	}
 	switch {
-	case cur.epoch > l.e.epoch:
+	case cur.Epoch > l.e.epoch:
 		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor is of a daemon that has not started yet")
-	case cur.sequence <= last:
-		w.after = cur.sequence
-	case cur.epoch == l.e.epoch:
-		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.log.Published())
+	case cur.Sequence <= last:
+		w.after = cur.Sequence
+	case cur.Epoch == l.e.epoch:
+		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.Sequence, l.log.Published())
 	default: // a crash took what the cursor knew
-		w.gap = &call.Gap{LostTail: true, FirstKept: last + 1, Epoch: epochAfter(l, cur.epoch, last)}
+		w.gap = &call.Gap{LostTail: true, FirstKept: last + 1, Epoch: epochAfter(l, cur.Epoch, last)}
 		w.after = last
 	}
 	w.epoch = l.c.EpochOf(w.after)
@@ -177,7 +147,9 @@ func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string
 func (w *callWatcher) Call() *call.Call { return w.shown(w.l.snapshot()) }
 
 // Cursor returns where the watcher stands.
-func (w *callWatcher) Cursor() string { return cursor{w.epoch, w.after}.String() }
+func (w *callWatcher) Cursor() string {
+	return watch.Cursor{Epoch: w.epoch, Sequence: w.after}.String()
+}
 
 // Close ends the watch. A call that nobody watches by name any more may end after its linger time.
 func (w *callWatcher) Close() {
@@ -185,8 +157,8 @@ func (w *callWatcher) Close() {
 		return
 	}
 	w.closed = true
-	w.e.stats.watchers.Add(-1)
-	w.beat.stop(w.e)
+	w.e.watches.Count().Add(-1)
+	w.beat.Stop(w.e.watches)
 	w.l.left()
 	w.l.release()
 }
@@ -212,7 +184,7 @@ func (w *callWatcher) Next(ctx context.Context) (call.Frame, error) {
 			}
 			w.follow = false
 			return call.Frame{Key: w.l.key, Cursor: w.Cursor(), Closing: true}, nil
-		case <-w.beat.due(w.e):
+		case <-w.beat.Due(w.e.watches):
 			return call.Frame{Key: w.l.key, Heartbeat: true}, nil
 		}
 	}
@@ -298,7 +270,7 @@ func (w *callWatcher) hand(ctx context.Context, events []call.Event) (call.Frame
 			return call.Frame{Key: w.l.key, Gap: gap, Cursor: w.Cursor()}, nil
 		}
 	}
-	events = fitting(events)
+	events = watch.Fitting(events)
 	w.after = events[len(events)-1].Sequence
 	w.epoch = w.l.epochOf(w.after)
 	return call.Frame{Key: w.l.key, Events: w.shownEvents(events), Cursor: w.Cursor()}, nil
@@ -326,11 +298,11 @@ func (w *callWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 	if len(next) == 0 {
 		return nil, nil, storeRefusal(store.ErrCorrupt, w.l.key.ID)
 	}
-	next = fitting(next)
+	next = watch.Fitting(next)
 	if w.ahead = w.ahead[len(next):]; len(w.ahead) == 0 {
 		w.ahead = nil
 	}
-	next, err := w.e.hydrate(w.l.key, slices.Clone(next)) // what is read ahead must not keep the bytes of what was sent
+	next, err := w.e.watches.Hydrate(w.l.key, slices.Clone(next)) // what is read ahead must not keep the bytes of what was sent
 	return next, nil, err
 }
 
@@ -344,40 +316,6 @@ func (l *activeCall) epochOf(sequence int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.c.EpochOf(sequence)
-}
-
-// fitting returns the first events, as many as a frame takes.
-func fitting(events []call.Event) []call.Event {
-	size := 0
-	for i := range events {
-		if size += events[i].Weight(); size > frameBytes && i > 0 {
-			return events[:i]
-		}
-	}
-	return events
-}
-
-// hydrate reads the bytes of output back from the spool, up to what fits a frame.
-func (e *Engine) hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
-	size := 0
-	for i := range events {
-		o := events[i].Output
-		if o == nil || o.Bytes != nil {
-			continue
-		}
-		if size += o.Length; size > frameBytes && i > 0 {
-			break
-		}
-		b := make([]byte, o.Length)
-		n, err := e.output.Spool.ReadAt(key, o.Stream, b, o.Offset)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, store.ErrNotFound) {
-			return nil, err
-		}
-		filled := *o
-		filled.Bytes = b[:n]
-		events[i].Output = &filled
-	}
-	return events, nil
 }
 
 // viewer returns the client that watches; c is the watched call.
@@ -398,4 +336,14 @@ func (w *callWatcher) shownEvents(events []call.Event) []call.Event {
 	}
 	c := w.l.record()
 	return view.Events(w.viewer(c), c, events)
+}
+
+// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty; see [watch.Service.Feed].
+func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
+	return e.watches.Feed(ctx, p, run, thread, cursor, follow)
+}
+
+// CursorAfter returns the cursor behind an event that the current daemon published.
+func (e *Engine) CursorAfter(sequence int64) string {
+	return watch.Cursor{Epoch: e.epoch, Sequence: sequence}.String()
 }

@@ -43,6 +43,7 @@ func rows() []row {
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/custody", ours: []string{"call"}},
 		{folder: "lifecycle/decision", ours: []string{"call", "lifecycle/gating", "lifecycle/view", "tool"}},
+		{folder: "lifecycle/watch", ours: []string{"call", "lifecycle/calllog", "lifecycle/drain", "lifecycle/view", "store", "tool"}},
 		{folder: "lifecycle/drain", ours: []string{}},
 		{folder: "lifecycle/gating", ours: []string{"call", "hook", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "store", "tool"}},

@@ -1,9 +1,8 @@
-package lifecycle
+package watch
 
 import (
 	"context"
 	"io"
-	"sync"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
@@ -12,54 +11,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// feed wakes the watchers of runs, threads and namespaces when something of theirs was committed: what others do costs
-// them nothing.
-type feed struct {
-	mu      sync.Mutex
-	waiting map[*store.Feed]chan struct{}
-}
-
-// wake tells those who watch this call.
-func (f *feed) wake(c *call.Call) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for watched, changed := range f.waiting {
-		if shows(watched, c) {
-			close(changed)
-			delete(f.waiting, watched)
-		}
-	}
-}
-
-func shows(f *store.Feed, c *call.Call) bool {
-	return f.Namespace == c.Namespace && (f.Run == "" || f.Run == c.Run.ID) && (f.Thread == "" || f.Thread == c.Run.Thread) && (f.Batch == "" || f.Batch == c.BatchID) &&
-		(f.Caller == "" || f.Caller == c.Caller.Subject)
-}
-
-// wait returns what is closed when there may be something new.
-func (f *feed) wait(watched *store.Feed) <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	changed, ok := f.waiting[watched]
-	if !ok {
-		if f.waiting == nil {
-			f.waiting = map[*store.Feed]chan struct{}{}
-		}
-		changed = make(chan struct{})
-		f.waiting[watched] = changed
-	}
-	return changed
-}
-
-func (f *feed) leave(watched *store.Feed) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.waiting, watched)
-}
-
 // A feedWatcher implements [call.Stream] for the calls of a run, a thread or a namespace.
 type feedWatcher struct {
-	e    *Engine
+	s    *Service
 	feed store.Feed
 	as   tool.Principal // the client that watches
 
@@ -68,29 +22,29 @@ type feedWatcher struct {
 	follow   bool
 	caughtUp bool
 	closed   bool
-	beat     heartbeat
+	beat     Heartbeat
 }
 
-// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
+// Feed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
 // calls of others sees its own. The empty cursor starts with the oldest event that is kept; when the whole namespace is followed,
 // with the next event.
-func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
+func (s *Service) Feed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
 		return nil, err
 	}
-	w := &feedWatcher{e: e, feed: f, follow: follow, as: p}
+	w := &feedWatcher{s: s, feed: f, follow: follow, as: p}
 	if err := w.start(ctx, cursor); err != nil {
 		return nil, err
 	}
 	if cursor == "" && follow && run == "" && thread == "" {
-		_, newest, err := e.store.Feed(ctx, f, 1<<62, 1)
+		_, newest, err := s.cfg.Store.Feed(ctx, f, 1<<62, 1)
 		if err != nil {
 			return nil, err
 		}
 		w.after = newest
 	}
-	e.stats.watchers.Add(1)
+	s.count.Add(1)
 	return w, nil
 }
 
@@ -99,11 +53,11 @@ func (w *feedWatcher) start(ctx context.Context, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
-	after, part, err := parseFeedCursor(cursor)
+	after, part, err := ParseFeedCursor(cursor)
 	if err != nil {
 		return err
 	}
-	_, newest, err := w.e.store.Feed(ctx, w.feed, 1<<62, 1)
+	_, newest, err := w.s.cfg.Store.Feed(ctx, w.feed, 1<<62, 1)
 	if err != nil {
 		return err
 	}
@@ -123,15 +77,15 @@ func (w *feedWatcher) Close() {
 		return
 	}
 	w.closed = true
-	w.e.stats.watchers.Add(-1)
-	w.beat.stop(w.e)
-	w.e.feed.leave(&w.feed)
+	w.s.count.Add(-1)
+	w.beat.Stop(w.s)
+	w.s.leave(&w.feed)
 }
 
 // Next implements [call.Stream]: a frame holds events of one call that one commit published.
 func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing := w.e.feed.wait(&w.feed), w.e.drain.Closing() // before look: what changes later wakes the watcher
+		changed, closing := w.s.wait(&w.feed), w.s.cfg.Drain.Closing() // before look: what changes later wakes the watcher
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -144,9 +98,9 @@ func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 // look returns the next entry or control, and io.EOF after the last one. found is false when the watcher has to wait.
 func (w *feedWatcher) look(ctx context.Context) (f call.Frame, found bool, err error) {
 	if !w.follow {
-		w.e.settle()
+		w.s.cfg.Settle()
 	}
-	entries, _, err := w.e.store.Feed(ctx, w.feed, w.after, 1)
+	entries, _, err := w.s.cfg.Store.Feed(ctx, w.feed, w.after, 1)
 	switch {
 	case err != nil:
 		return call.Frame{}, false, err
@@ -173,8 +127,8 @@ func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing
 	case <-changed:
 	case <-ctx.Done():
 		return call.Frame{}, false, context.Cause(ctx)
-	case <-w.e.drain.Closed():
-	case <-w.beat.due(w.e):
+	case <-w.s.cfg.Drain.Closed():
+	case <-w.beat.Due(w.s):
 		return call.Frame{Heartbeat: true}, true, nil
 	}
 	return call.Frame{}, false, nil
@@ -195,8 +149,8 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]
 	all := len(events)
-	events = fitting(events[:min(all, calllog.FrameEvents)])
-	if _, err := w.e.hydrate(entry.Key, events); err != nil {
+	events = Fitting(events[:min(all, calllog.FrameEvents)])
+	if _, err := w.s.Hydrate(entry.Key, events); err != nil {
 		return call.Frame{}, err
 	}
 	if len(events) < all {

@@ -1,4 +1,4 @@
-package lifecycle
+package watch
 
 import (
 	"fmt"
@@ -8,31 +8,33 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// cursor is where a watcher stands in the log of a call: the epoch in which the event was told, and its number.
-type cursor struct {
-	epoch, sequence int64
+// A Cursor is the position of a watcher in the log of a call: the epoch in which the event was published, and its number.
+type Cursor struct {
+	Epoch, Sequence int64
 }
 
-func (c cursor) String() string {
-	return "c1." + strconv.FormatInt(c.epoch, 10) + "." + strconv.FormatInt(c.sequence, 10)
+func (c Cursor) String() string {
+	return "c1." + strconv.FormatInt(c.Epoch, 10) + "." + strconv.FormatInt(c.Sequence, 10)
 }
 
-// feedCursor names the position of the newest entry that was handed out whole, and how many events of the next one were.
+// feedCursor names the position of the newest entry that was returned whole, and how many events of the next one were returned.
 func feedCursor(position int64, part int) string {
 	return "f1." + strconv.FormatInt(position, 10) + "." + strconv.Itoa(part)
 }
 
-func parseCursor(s string) (cursor, error) {
+// ParseCursor reads the text of a [Cursor].
+func ParseCursor(s string) (Cursor, error) {
 	epoch, sequence, ok := strings.Cut(strings.TrimPrefix(s, "c1."), ".")
 	e, err1 := strconv.ParseInt(epoch, 10, 64)
 	n, err2 := strconv.ParseInt(sequence, 10, 64)
 	if !ok || err1 != nil || err2 != nil || e < 0 || n < 0 || !strings.HasPrefix(s, "c1.") {
-		return cursor{}, badCursor(s, "a call")
+		return Cursor{}, badCursor(s, "a call")
 	}
-	return cursor{e, n}, nil
+	return Cursor{e, n}, nil
 }
 
-func parseFeedCursor(s string) (position int64, part int, err error) {
+// ParseFeedCursor reads the cursor of a feed or a batch.
+func ParseFeedCursor(s string) (position int64, part int, err error) {
 	first, second, ok := strings.Cut(strings.TrimPrefix(s, "f1."), ".")
 	position, err1 := strconv.ParseInt(first, 10, 64)
 	part, err2 := strconv.Atoi(second)
@@ -48,6 +50,3 @@ func badCursor(s, of string) error {
 	}
 	return call.InvalidField("cursor", "%s is not a cursor of %s; send one back as you got it", fmt.Sprintf("%q", s), of)
 }
-
-// CursorAfter returns the cursor behind an event that the current daemon told.
-func (e *Engine) CursorAfter(sequence int64) string { return cursor{e.epoch, sequence}.String() }

@@ -1,0 +1,121 @@
+package watch
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A batchWatcher implements [call.Stream] for the calls of a batch.
+type batchWatcher struct {
+	feedWatcher
+	batch   *call.Batch
+	through bool // continues across suspensions
+	over    bool // Next returned BatchFinished
+}
+
+// Batch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has caught
+// up.
+func (s *Service) Batch(ctx context.Context, p tool.Principal, record *call.Batch, cursor string, follow bool) (call.Stream, error) {
+	w := s.newBatchWatcher(p, record)
+	w.follow, w.through = follow, true
+	return s.begin(ctx, w, cursor)
+}
+
+// Attach follows the calls of a batch for the client that sends it. Without [call.ExecuteOptions.WaitForDecision] the stream
+// ends when each call has ended or waits for a person.
+func (s *Service) Attach(ctx context.Context, p tool.Principal, record *call.Batch, o call.ExecuteOptions) (call.Stream, error) {
+	w := s.newBatchWatcher(p, record)
+	w.follow, w.through, w.caughtUp = true, o.WaitForDecision, true
+	return s.begin(ctx, w, o.Cursor)
+}
+
+func (s *Service) newBatchWatcher(p tool.Principal, record *call.Batch) *batchWatcher {
+	return &batchWatcher{batch: record, feedWatcher: feedWatcher{s: s, as: p, feed: store.Feed{Namespace: p.Namespace, Batch: record.ID}}}
+}
+
+func (s *Service) begin(ctx context.Context, w *batchWatcher, cursor string) (call.Stream, error) {
+	if err := w.start(ctx, cursor); err != nil {
+		return nil, err
+	}
+	s.count.Add(1)
+	return w, nil
+}
+
+// Next implements [call.Stream].
+func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
+	for {
+		changed, closing, rests := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.rests() // before look: what changes later wakes the watcher
+		if f, found, err := w.look(ctx); found || err != nil {
+			return f, err
+		}
+		if rests && w.over {
+			return call.Frame{}, io.EOF
+		}
+		if rests {
+			if f, found, err := w.finished(ctx, changed); found || err != nil {
+				return f, err
+			}
+		}
+		if f, found, err := w.wait(ctx, changed, closing); found || err != nil {
+			return f, err
+		}
+	}
+}
+
+// rests reports whether no call of the watched batch can change. While a daemon stops, a call that has not begun may yet: the
+// next daemon runs it.
+func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
+
+// finished returns the calls of a batch that rests. found is false when the watcher continues, also when the batch does not rest
+// any more: the records may be newer than the events that the watcher returned.
+func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f call.Frame, found bool, err error) {
+	done, err := w.s.finished(ctx, w.batch)
+	if err != nil {
+		return f, false, err
+	}
+	select {
+	case <-changed:
+		return f, false, nil
+	default:
+	}
+	if !w.rests() {
+		return f, false, nil
+	}
+	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.s.cfg.Held(c) }) // by itself, later
+	if len(done.Open) > 0 && (w.through || moves || w.s.cfg.Drain.Refusing()) {
+		return f, false, nil
+	}
+	for i, c := range done.Calls {
+		done.Calls[i] = view.Call(w.as, c)
+	}
+	w.over = true
+	return call.Frame{BatchFinished: done, Cursor: w.Cursor()}, true, nil
+}
+
+func (s *Service) finished(ctx context.Context, record *call.Batch) (*call.BatchFinished, error) {
+	page, err := s.cfg.Store.Calls(ctx, call.Query{Namespace: record.Namespace, Batch: record.ID, OldestFirst: true, Limit: len(record.Calls)})
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]*call.Call, len(page.Calls))
+	for _, c := range page.Calls {
+		known[c.ID] = c
+	}
+	done := &call.BatchFinished{BatchID: record.ID}
+	for i, id := range record.Calls {
+		c := known[id]
+		if c == nil {
+			c = &call.Call{Namespace: record.Namespace, ID: id, BatchID: record.ID, BatchPosition: i + 1}
+		} else if !c.Status.Terminal() {
+			done.Open = append(done.Open, id)
+		}
+		done.Calls = append(done.Calls, c)
+	}
+	return done, nil
+}

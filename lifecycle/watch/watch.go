@@ -1,0 +1,167 @@
+// Package watch follows the calls of a run, a thread, a namespace or a batch, and holds what every watcher needs: cursors, the
+// size of frames, heartbeats.
+//
+// A watcher reads the journal and waits for [Service.Wake]. It sees each event once, in the order of the log, from its cursor on.
+package watch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/drain"
+	"github.com/toold-dev/toold/store"
+)
+
+// Config is what watchers need of an engine.
+type Config struct {
+	Store     Journal
+	Spool     Spool
+	Drain     *drain.Drain
+	Heartbeat time.Duration         // between the heartbeats of a watcher that waits; 0 sends none
+	Settle    func()                // waits until everything that was published is in the journal
+	Moves     func(call.Key) bool   // reports whether a call of a batch can change
+	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
+}
+
+// A Journal is what watchers read.
+type Journal interface {
+	Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error)
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
+}
+
+// A Spool has the bytes of output.
+type Spool interface {
+	ReadAt(key call.Key, name string, p []byte, off int64) (int, error)
+}
+
+// A Service makes watchers. It may be used concurrently.
+type Service struct {
+	cfg    Config
+	timers sync.Pool    // of *time.Timer, stopped, of watchers that are gone
+	count  atomic.Int64 // of watchers, those of single calls too
+
+	mu      sync.Mutex
+	waiting map[*store.Feed]chan struct{}
+}
+
+// New returns a Service.
+func New(cfg Config) *Service { return &Service{cfg: cfg, waiting: map[*store.Feed]chan struct{}{}} }
+
+// Count is the number of watchers. A watcher of a single call adds itself.
+func (s *Service) Count() *atomic.Int64 { return &s.count }
+
+// Wake wakes the watchers of a call that was committed. Commits of other calls cost them nothing.
+func (s *Service) Wake(c *call.Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for watched, changed := range s.waiting {
+		if shows(watched, c) {
+			close(changed)
+			delete(s.waiting, watched)
+		}
+	}
+}
+
+func shows(f *store.Feed, c *call.Call) bool {
+	return f.Namespace == c.Namespace && (f.Run == "" || f.Run == c.Run.ID) && (f.Thread == "" || f.Thread == c.Run.Thread) && (f.Batch == "" || f.Batch == c.BatchID) &&
+		(f.Caller == "" || f.Caller == c.Caller.Subject)
+}
+
+// wait returns what is closed when there may be something new.
+func (s *Service) wait(watched *store.Feed) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed, ok := s.waiting[watched]
+	if !ok {
+		changed = make(chan struct{})
+		s.waiting[watched] = changed
+	}
+	return changed
+}
+
+func (s *Service) leave(watched *store.Feed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, watched)
+}
+
+// WakeBatch wakes the watchers of a batch that rests.
+func (s *Service) WakeBatch(key call.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for watched, changed := range s.waiting {
+		if watched.Namespace == key.Namespace && watched.Batch == key.ID {
+			close(changed)
+			delete(s.waiting, watched)
+		}
+	}
+}
+
+// frameBytes is the most output that a frame has, in bytes.
+const frameBytes = 256 << 10
+
+// Fitting returns the first events, as many as a frame takes.
+func Fitting(events []call.Event) []call.Event {
+	size := 0
+	for i := range events {
+		if size += events[i].Weight(); size > frameBytes && i > 0 {
+			return events[:i]
+		}
+	}
+	return events
+}
+
+// Hydrate reads the bytes of output back from the spool, up to what fits a frame.
+func (s *Service) Hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
+	size := 0
+	for i := range events {
+		o := events[i].Output
+		if o == nil || o.Bytes != nil {
+			continue
+		}
+		if size += o.Length; size > frameBytes && i > 0 {
+			break
+		}
+		b := make([]byte, o.Length)
+		n, err := s.cfg.Spool.ReadAt(key, o.Stream, b, o.Offset)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		filled := *o
+		filled.Bytes = b[:n]
+		events[i].Output = &filled
+	}
+	return events, nil
+}
+
+// A Heartbeat is the timer of a watcher that waits.
+type Heartbeat struct{ timer *time.Timer }
+
+// Due returns a channel that fires when nothing has happened for the heartbeat time; nil when none are sent.
+func (h *Heartbeat) Due(s *Service) <-chan time.Time {
+	if s.cfg.Heartbeat <= 0 {
+		return nil
+	}
+	if h.timer == nil {
+		h.timer, _ = s.timers.Get().(*time.Timer)
+	}
+	if h.timer == nil {
+		h.timer = time.NewTimer(s.cfg.Heartbeat)
+	} else {
+		h.timer.Reset(s.cfg.Heartbeat)
+	}
+	return h.timer.C
+}
+
+// Stop is called when the watcher is gone.
+func (h *Heartbeat) Stop(s *Service) {
+	if h.timer != nil {
+		h.timer.Stop()
+		s.timers.Put(h.timer)
+	}
+}
