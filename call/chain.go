@@ -1,8 +1,12 @@
 package call
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -20,4 +24,40 @@ func Link(before []byte, namespace, key, callID string, at time.Time, b []byte) 
 	text = binary.BigEndian.AppendUint64(text, uint64(at.UnixNano()))
 	sum := sha256.Sum256(append(text, b...))
 	return sum[:]
+}
+
+// A ChainRecord is a record with its place in the chain of its namespace; an export has one on each line, as JSON.
+type ChainRecord struct {
+	Namespace string          `json:"namespace"`
+	Position  int64           `json:"position"` // grows, with gaps
+	Time      time.Time       `json:"time"`
+	Key       string          `json:"key"`
+	CallID    string          `json:"call_id,omitempty"`
+	Link      Hex             `json:"link"`
+	Record    json.RawMessage `json:"record"`
+}
+
+// Hex is bytes that JSON shows in hex.
+type Hex []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hex) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.AppendDecode(nil, text)
+	return err
+}
+
+// NewChainRecord splits the stored form of a record into its link and its bytes.
+func NewChainRecord(namespace string, position int64, at time.Time, key, callID string, stored []byte) (ChainRecord, error) {
+	if len(stored) < LinkSize {
+		return ChainRecord{}, fmt.Errorf("record %d has %d bytes and no link", position, len(stored))
+	}
+	return ChainRecord{namespace, position, at, key, callID, stored[:LinkSize:LinkSize], stored[LinkSize:]}, nil
+}
+
+// Follows reports whether the link of the record is that of a record after the link before.
+func (r *ChainRecord) Follows(before []byte) bool {
+	return bytes.Equal(r.Link, Link(before, r.Namespace, r.Key, r.CallID, r.Time, r.Record))
 }

@@ -47,10 +47,8 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 		info.Features = append(info.Features, "single_user")
 	}
 	for _, o := range d.externals.Load().hooks() {
-		h := o.hook.Health()
 		info.Hooks = append(info.Hooks, grpcserver.HookState{
-			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
-			Asked: h.Asked, Failed: h.Failed, Running: h.Running, Waiting: h.Waiting,
+			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Health: o.hook.Health().Health,
 		})
 	}
 	for _, f := range d.proof.Load().wait().facts.List() {
@@ -103,22 +101,22 @@ func (a adminOf) AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.De
 }
 
 // Backup implements [grpcserver.Admin].
-func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (grpcserver.Backup, error) {
+func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error) {
 	s, ok := a.d.store.(*sqlite.Store)
 	if !ok {
-		return grpcserver.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
+		return nil, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
 	}
 	if err := a.d.cfg.MayHoldBackup(directory); err != nil {
-		return grpcserver.Backup{}, call.InvalidField("directory", "%v", err)
+		return nil, call.InvalidField("directory", "%v", err)
 	}
 	copied, err := s.Backup(ctx, directory)
 	if err != nil {
 		a.d.log.Error("backup failed", zap.String("directory", directory), zap.Error(err))
-		return grpcserver.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)
+		return nil, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)
 	}
 	a.d.log.Info("backup written", zap.String("directory", directory), zap.Int64("calls", copied.Calls), zap.Int64("bytes", copied.Bytes),
 		zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
-	return grpcserver.Backup{Calls: copied.Calls, Files: int64(copied.Files), Bytes: copied.Bytes}, nil
+	return copied, nil
 }
 
 // drains remembers that the daemon has begun to stop.

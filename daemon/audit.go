@@ -54,16 +54,16 @@ func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 
 // chainOf reads chains out of a store.
 func chainOf(s store.RecordReader) audit.Source {
-	return func(ctx context.Context, namespace string, after int64) iter.Seq2[audit.Line, error] {
-		return func(yield func(audit.Line, error) bool) {
+	return func(ctx context.Context, namespace string, after int64) iter.Seq2[call.ChainRecord, error] {
+		return func(yield func(call.ChainRecord, error) bool) {
 			for {
 				page, err := s.Records(ctx, namespace, store.Chained, after, auditPage)
 				if err != nil {
-					yield(audit.Line{}, err)
+					yield(call.ChainRecord{}, err)
 					return
 				}
 				for _, r := range page {
-					line, err := audit.NewLine(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
+					line, err := call.NewChainRecord(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
 					if !yield(line, err) || err != nil {
 						return
 					}
@@ -92,18 +92,18 @@ func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 }
 
 // Audit implements [grpcserver.Admin].
-func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []grpcserver.AuditRecord, kept time.Time, err error) {
+func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []call.ChainRecord, kept time.Time, err error) {
 	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)
 	page, err := a.d.store.Records(ctx, namespace, store.Chained, after, limit)
 	if errors.Is(err, store.ErrCorrupt) {
 		return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
 	}
 	for _, r := range page {
-		line, err := audit.NewLine(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
+		line, err := call.NewChainRecord(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
 		if err != nil {
 			return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
 		}
-		records = append(records, grpcserver.AuditRecord{Position: line.Position, Time: line.Time, Key: line.Key, CallID: line.CallID, Link: line.Link, Record: line.Record})
+		records = append(records, line)
 	}
 	return records, kept, err
 }

@@ -133,7 +133,7 @@ func wantEntries(t *testing.T, export string) {
 	told := map[string]int{}
 	d := json.NewDecoder(strings.NewReader(export))
 	for d.More() {
-		var l audit.Line
+		var l call.ChainRecord
 		must(t, d.Decode(&l))
 		var e audit.Entry
 		must(t, json.Unmarshal(l.Record, &e))
@@ -175,7 +175,7 @@ func TestAuditOfOperations(t *testing.T) {
 	export := new(run).do(t, p.data, "audit", "export").out
 	var told []string
 	for line := range strings.Lines(export) {
-		var l audit.Line
+		var l call.ChainRecord
 		must(t, json.Unmarshal([]byte(line), &l))
 		var e audit.Entry
 		must(t, json.Unmarshal(l.Record, &e))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/plugins/audit"
 
@@ -24,10 +25,10 @@ import (
 )
 
 // auditOf reads the chain of a daemon.
-func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, namespace string) iter.Seq2[audit.Line, error] {
-	return func(yield func(audit.Line, error) bool) {
+func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, namespace string) iter.Seq2[call.ChainRecord, error] {
+	return func(yield func(call.ChainRecord, error) bool) {
 		for r, err := range cli.AuditRecords(ctx, c, 0) {
-			line := audit.Line{
+			line := call.ChainRecord{
 				Namespace: namespace, Position: r.GetPosition(), Time: r.GetTime().AsTime(), Key: r.GetKey(), CallID: r.GetCallId(),
 				Link: r.GetLink(), Record: r.GetRecord(),
 			}
@@ -143,11 +144,11 @@ func verifyFile(a *cli.App, name string, f *auditFlags, signed []audit.Checkpoin
 }
 
 // exported reads what export printed.
-func exported(r io.Reader) iter.Seq2[audit.Line, error] {
-	return func(yield func(audit.Line, error) bool) {
+func exported(r io.Reader) iter.Seq2[call.ChainRecord, error] {
+	return func(yield func(call.ChainRecord, error) bool) {
 		d := json.NewDecoder(r)
 		for n := 1; ; n++ {
-			var l audit.Line
+			var l call.ChainRecord
 			err := d.Decode(&l)
 			if errors.Is(err, io.EOF) {
 				return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
 
@@ -79,7 +80,7 @@ or ends them.`,
 	return c
 }
 
-func tellCopied(a *cli.App, dest string, copied *sqlite.Copied) error {
+func tellCopied(a *cli.App, dest string, copied *call.Backup) error {
 	if a.Output == cli.FormJSON {
 		return json.NewEncoder(a.Out).Encode(copied)
 	}

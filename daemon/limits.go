@@ -1,9 +1,9 @@
 package daemon
 
 import (
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/lifecycle/limit"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store"
 )
@@ -16,7 +16,7 @@ func engineLimits(c *config.Config, to *lifecycle.Config) {
 	to.OutputBudget, to.OutputQuota, to.MaxArguments = l.OutputBudget, int64(l.OutputQuota), l.Arguments
 	to.NamespaceConcurrency, to.PrincipalConcurrency = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
 	for _, t := range l.ConcurrencyTools {
-		to.ToolConcurrency = append(to.ToolConcurrency, limit.ToolLimit(t))
+		to.ToolConcurrency = append(to.ToolConcurrency, call.ToolLimit(t))
 	}
 	to.NamespaceQueue, to.PrincipalQueue = l.QueueNamespace, l.QueuePrincipal
 	to.NamespaceQuestions, to.PrincipalQuestions = l.QuestionsNamespace, l.QuestionsPrincipal
@@ -33,11 +33,9 @@ func showLimits(c *config.Config, to *grpcserver.Limits) {
 	l := &c.Limits
 	to.RunningCalls, to.QueuedCalls = l.Concurrency, l.QueueLength
 	to.RunningNamespace, to.RunningPrincipal = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
-	for _, t := range l.ConcurrencyTools {
-		to.RunningTools = append(to.RunningTools, grpcserver.ToolLimit(t))
-	}
 	var engine lifecycle.Config
 	engineLimits(c, &engine)
+	to.RunningTools = engine.ToolConcurrency
 	to.QueuedNamespace, to.QueuedPrincipal = engine.QueueShares()
 	to.OutputThread, to.OutputNamespace = int64(l.OutputQuotaThread), int64(l.OutputQuotaNamespace)
 	to.SuspensionsNamespace, to.SuspensionsPrincipal = l.QuestionsNamespace, l.QuestionsPrincipal

@@ -16,7 +16,6 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/shell"
 )
@@ -125,22 +124,11 @@ func (d *daemon) reloadReferences(ctx context.Context, list []secret.Secret, nex
 }
 
 // Secrets implements [grpcserver.Admin].
-func (a adminOf) Secrets(ctx context.Context, check bool) (out []grpcserver.Secret) {
-	list := a.d.references.List()
+func (a adminOf) Secrets(ctx context.Context, check bool) []secret.State {
 	if check {
-		list = a.d.references.Check(ctx)
+		return a.d.references.Check(ctx)
 	}
-	for _, s := range list {
-		o := grpcserver.Secret{Name: s.Name, Backend: s.Backend, Place: s.Place, Read: s.Read}
-		if s.Problem != nil {
-			o.Problem = s.Problem.Error()
-		}
-		for _, allow := range s.Allow {
-			o.Allow = append(o.Allow, grpcserver.SecretAllow(allow))
-		}
-		out = append(out, o)
-	}
-	return out
+	return a.d.references.List()
 }
 
 // secretWarnings says of a configuration which secrets cannot be read now.

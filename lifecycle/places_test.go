@@ -13,7 +13,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -152,11 +151,11 @@ func TestConcurrencyLimits(t *testing.T) {
 		{"in all", func(c *lifecycle.Config) { c.Concurrency = 5 }, map[string]int{"all": 5}},
 		{"of a namespace", func(c *lifecycle.Config) { c.NamespaceConcurrency = 3 }, map[string]int{"all": 6, "a": 3, "b": 3}},
 		{"of a principal", func(c *lifecycle.Config) { c.PrincipalConcurrency = 2 }, map[string]int{"all": 8, "a/x": 2, "a/y": 2, "b/x": 2}},
-		{"of a tool", func(c *lifecycle.Config) { c.ToolConcurrency = []limit.ToolLimit{{Tools: "s*", Calls: 1}} }, map[string]int{"tool slow": 1, "tool t": 16}},
-		{"of two tools, each alone", func(c *lifecycle.Config) { c.ToolConcurrency = []limit.ToolLimit{{Tools: "*", Calls: 3}} }, map[string]int{"tool slow": 3, "tool t": 3, "all": 6}},
+		{"of a tool", func(c *lifecycle.Config) { c.ToolConcurrency = []call.ToolLimit{{Tools: "s*", Calls: 1}} }, map[string]int{"tool slow": 1, "tool t": 16}},
+		{"of two tools, each alone", func(c *lifecycle.Config) { c.ToolConcurrency = []call.ToolLimit{{Tools: "*", Calls: 3}} }, map[string]int{"tool slow": 3, "tool t": 3, "all": 6}},
 		{"of all sorts", func(c *lifecycle.Config) {
 			c.Concurrency, c.NamespaceConcurrency, c.PrincipalConcurrency = 5, 4, 3
-			c.ToolConcurrency = []limit.ToolLimit{{Tools: "slow", Calls: 2}}
+			c.ToolConcurrency = []call.ToolLimit{{Tools: "slow", Calls: 2}}
 		}, map[string]int{"all": 5, "a": 4, "a/x": 3, "tool slow": 2}},
 	}
 	for _, tt := range tests {
@@ -205,7 +204,7 @@ func (n namespacedTools) Lookup(namespace, id string) (*lifecycle.Definition, bo
 func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) {
-		c.ToolConcurrency, c.QueueTimeout = []limit.ToolLimit{{Tools: "*", Calls: 2}}, time.Hour
+		c.ToolConcurrency, c.QueueTimeout = []call.ToolLimit{{Tools: "*", Calls: 2}}, time.Hour
 		c.Tools = namespacedTools{c.Tools}
 	}
 	inBubble(t, []tool.Tool{d.tool("slow")}, change, func(t *testing.T, w *world) {
@@ -222,7 +221,7 @@ func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 // A call that waits for its tool does not hold up the others of its caller.
 func TestLimitedToolHoldsUpNobodyElse(t *testing.T) {
 	d := newWard()
-	change := func(c *lifecycle.Config) { c.ToolConcurrency = []limit.ToolLimit{{Tools: "slow", Calls: 1}} }
+	change := func(c *lifecycle.Config) { c.ToolConcurrency = []call.ToolLimit{{Tools: "slow", Calls: 1}} }
 	inBubble(t, []tool.Tool{d.tool("slow"), echo("t", mutating), echo("read", reading)}, change, func(t *testing.T, w *world) {
 		w.beginMany(5, "ns", "alice", "slow")
 		for _, id := range []string{"t", "read"} {

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,25 @@ type State struct {
 	Allow   []Allow
 	Read    time.Time // when its value was wanted last; zero: never
 	Problem error     // why it could not be read then; nil: it was
+}
+
+// errUnreadable stands for the problem of a secret where its detail is not shown.
+var errUnreadable = errors.New("it cannot be read; the daemon's admin sees why")
+
+// In returns what the operator of a namespace sees of the secret: entitlements of that namespace alone, and neither its place nor the
+// detail of its problem. It reports false when nothing in the namespace is entitled.
+func (s State) In(namespace string) (State, bool) {
+	allow := s.Allow
+	s.Place, s.Allow = "", nil
+	if s.Problem != nil {
+		s.Problem = errUnreadable
+	}
+	for _, a := range allow {
+		if a.reaches(namespace) {
+			s.Allow = append(s.Allow, Allow{Namespaces: []string{namespace}, Tools: a.Tools, Parameters: a.Parameters})
+		}
+	}
+	return s, len(s.Allow) > 0
 }
 
 // List returns the secrets by name, and reads none.

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/metric"
 )
 
@@ -46,14 +47,10 @@ type Line struct {
 	health  Health
 }
 
-// Health is how a hook fares.
+// Health is how a hook fares, with how long it takes.
 type Health struct {
-	Asked, Failed    int64     // questions that ended; those of them without a good answer
-	Running, Waiting int       // now
-	Failing          bool      // the newest end was a failure
-	LastError        string    // of the newest failure; stays when the hook answers again
-	Since            time.Time // when Failing changed last; zero when it never did
-	Times            metric.Snapshot
+	hook.Health
+	Times metric.Snapshot
 }
 
 // NewLine returns a line with nobody in it.

@@ -13,6 +13,8 @@ package limit
 import (
 	"cmp"
 	"time"
+
+	"github.com/toold-dev/toold/call"
 )
 
 // A Config is what the limits are.
@@ -22,7 +24,7 @@ type Config struct {
 
 	// Calls that run at once of a namespace, of a principal, of tools; 0 and none: up to Concurrency.
 	NamespaceConcurrency, PrincipalConcurrency int
-	ToolConcurrency                            []ToolLimit // the first one that matches counts
+	ToolConcurrency                            []call.ToolLimit // the first one that matches counts
 	// Calls of a namespace and of a principal that wait; 0 means three quarters and half of QueueLength.
 	NamespaceQueue, PrincipalQueue int
 

@@ -11,12 +11,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A ToolLimit bounds how many calls of a tool run at once.
-type ToolLimit struct {
-	Tools string // glob on ids; each matching tool is counted alone, also when two sources have tools with the same id
-	Calls int
-}
-
 // Slots bound how many calls run at once: in total, of a namespace, of a principal and of a tool. Other calls wait. A free slot goes to the
 // namespace that got none for the longest time, within it to the principal that got none for the longest time, and there to the oldest call:
 // a client that floods the queue delays its own calls. A call that another limit blocks does not block the calls behind it.
@@ -25,7 +19,7 @@ type Slots struct {
 	namespace, principal int // running calls of each; 0: no limit
 	namespaceQueue       int // waiting calls of each
 	principalQueue       int
-	tools                []ToolLimit
+	tools                []call.ToolLimit
 
 	mu        sync.Mutex
 	taken     int

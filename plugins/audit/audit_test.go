@@ -25,10 +25,10 @@ import (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
 // chain is what a journal holds.
-type chain []audit.Line
+type chain []call.ChainRecord
 
 func (c *chain) add(text string) {
-	l := audit.Line{Namespace: "ns", Position: 1, Time: start, Key: "call", CallID: "call", Record: json.RawMessage(text)}
+	l := call.ChainRecord{Namespace: "ns", Position: 1, Time: start, Key: "call", CallID: "call", Record: json.RawMessage(text)}
 	var before []byte
 	if n := len(*c); n > 0 {
 		before = (*c)[n-1].Link
@@ -38,8 +38,8 @@ func (c *chain) add(text string) {
 	*c = append(*c, l)
 }
 
-func (c chain) source(_ context.Context, namespace string, after int64) iter.Seq2[audit.Line, error] {
-	return func(yield func(audit.Line, error) bool) {
+func (c chain) source(_ context.Context, namespace string, after int64) iter.Seq2[call.ChainRecord, error] {
+	return func(yield func(call.ChainRecord, error) bool) {
 		for _, l := range c {
 			if namespace == "ns" && l.Position > after && !yield(l, nil) {
 				return
@@ -63,7 +63,7 @@ func keeper(t rapid.TB, c *chain, dir string) *audit.Keeper {
 	}
 	k := &audit.Keeper{
 		Store: "store", Key: key, File: filepath.Join(dir, "checkpoints.jsonl"), Every: time.Second, Now: func() time.Time { return start.Add(time.Hour) }, Log: zap.NewNop(),
-		Source: func(ctx context.Context, ns string, after int64) iter.Seq2[audit.Line, error] {
+		Source: func(ctx context.Context, ns string, after int64) iter.Seq2[call.ChainRecord, error] {
 			return c.source(ctx, ns, after)
 		},
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
 )
 
 // A Checkpoint is where a chain stood, signed. It is a line of JSON in the file of checkpoints.
@@ -22,10 +24,10 @@ type Checkpoint struct {
 	Store     string    `json:"store_id"`
 	Namespace string    `json:"namespace"`
 	Position  int64     `json:"position"` // of its newest record
-	Link      Hex       `json:"link"`
+	Link      call.Hex  `json:"link"`
 	Time      time.Time `json:"time"`
-	Key       Hex       `json:"key"`       // public, Ed25519
-	Signature Hex       `json:"signature"` // of the fields above, as signed writes them
+	Key       call.Hex  `json:"key"`       // public, Ed25519
+	Signature call.Hex  `json:"signature"` // of the fields above, as signed writes them
 }
 
 // signed is what is signed: "toold.checkpoint.v1", then store, namespace and link, each behind its length in four bytes, then
@@ -74,7 +76,7 @@ func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad
 }
 
 // A Source reads a chain, oldest record first, from behind a position on.
-type Source func(ctx context.Context, namespace string, after int64) iter.Seq2[Line, error]
+type Source func(ctx context.Context, namespace string, after int64) iter.Seq2[call.ChainRecord, error]
 
 // A Keeper signs where the chains stand.
 type Keeper struct {
@@ -145,7 +147,7 @@ func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", ns, err)
 			}
-			if (known || before != nil) && !l.follows(before) && !k.broken[ns] {
+			if (known || before != nil) && !l.Follows(before) && !k.broken[ns] {
 				k.broken[ns] = true
 				k.Log.Error("audit: the chain is broken; see toold audit verify", zap.String("namespace", ns), zap.Int64("position", l.Position))
 			}
@@ -154,7 +156,7 @@ func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 		if at == stand.Position {
 			continue
 		}
-		c := Checkpoint{Store: k.Store, Namespace: ns, Position: at, Link: before, Time: k.Now().UTC(), Key: Hex(k.Key.Public().(ed25519.PublicKey))}
+		c := Checkpoint{Store: k.Store, Namespace: ns, Position: at, Link: before, Time: k.Now().UTC(), Key: call.Hex(k.Key.Public().(ed25519.PublicKey))}
 		c.Signature = ed25519.Sign(k.Key, c.signed())
 		line, err := json.Marshal(c)
 		if err != nil {

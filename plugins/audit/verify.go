@@ -2,49 +2,12 @@ package audit
 
 import (
 	"bytes"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 )
-
-// A Line is a record with its place in the chain; an export has one on each line, as JSON.
-type Line struct {
-	Namespace string          `json:"namespace"`
-	Position  int64           `json:"position"` // grows, with gaps
-	Time      time.Time       `json:"time"`
-	Key       string          `json:"key"`
-	CallID    string          `json:"call_id,omitempty"`
-	Link      Hex             `json:"link"`
-	Record    json.RawMessage `json:"record"` // an Entry, byte by byte
-}
-
-// Hex is bytes that JSON shows in hex.
-type Hex []byte
-
-// MarshalText implements encoding.TextMarshaler.
-func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (h *Hex) UnmarshalText(text []byte) (err error) {
-	*h, err = hex.AppendDecode(nil, text)
-	return err
-}
-
-// NewLine takes the stored form of a record apart: its link, then its bytes.
-func NewLine(namespace string, position int64, at time.Time, key, callID string, kept []byte) (Line, error) {
-	if len(kept) < call.LinkSize {
-		return Line{}, fmt.Errorf("record %d has %d bytes and no link", position, len(kept))
-	}
-	return Line{namespace, position, at, key, callID, kept[:call.LinkSize:call.LinkSize], kept[call.LinkSize:]}, nil
-}
-
-func (l *Line) follows(before []byte) bool {
-	return bytes.Equal(l.Link, call.Link(before, l.Namespace, l.Key, l.CallID, l.Time, l.Record))
-}
 
 // A Report is what a verification found of one namespace.
 type Report struct {
@@ -68,7 +31,7 @@ type Finding struct {
 
 // Verify compares a chain, oldest record first, with itself and with what was signed. kept is the oldest time from which no
 // retention has taken anything yet. An error is of the lines: the report goes as far as they did.
-func Verify(namespace string, lines iter.Seq2[Line, error], signed []Checkpoint, kept time.Time) (Report, error) {
+func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed []Checkpoint, kept time.Time) (Report, error) {
 	r := Report{Namespace: namespace}
 	var mine []Checkpoint
 	for _, c := range signed {
@@ -88,7 +51,7 @@ func Verify(namespace string, lines iter.Seq2[Line, error], signed []Checkpoint,
 			mine = mine[1:]
 		}
 		switch {
-		case l.Namespace == namespace && l.follows(before):
+		case l.Namespace == namespace && l.Follows(before):
 		case r.Records == 0 && l.Time.Before(kept):
 			r.Trimmed = true // its link cannot be checked, what follows can
 		case r.Records == 0:

@@ -43,7 +43,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
 			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
 			RunningCallsNamespace: int32(l.RunningNamespace), RunningCallsPrincipal: int32(l.RunningPrincipal),
-			RunningCallsTools: translate.Each(l.RunningTools, func(t *ToolLimit) *tooldv1.ToolLimit {
+			RunningCallsTools: translate.Each(l.RunningTools, func(t *call.ToolLimit) *tooldv1.ToolLimit {
 				return &tooldv1.ToolLimit{Tools: t.Tools, Calls: int32(t.Calls)}
 			}),
 			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
@@ -83,7 +83,7 @@ func memoryLimit() int64 {
 
 func fromHookState(h *HookState) *tooldv1.HookState {
 	return &tooldv1.HookState{
-		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: translate.FromTime(h.Changed), LastError: h.LastError,
+		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: translate.FromTime(h.Since), LastError: h.LastError,
 		Asked: h.Asked, Failed: h.Failed, Running: int32(h.Running), Waiting: int32(h.Waiting),
 	}
 }

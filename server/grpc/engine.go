@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -123,25 +125,14 @@ type Admin interface {
 	// Sources lists where tools come from, by name, for all namespaces.
 	Sources() []Source
 	// Secrets lists what references stand for, by name, for all namespaces, and has each read before when check is set.
-	Secrets(ctx context.Context, check bool) []Secret
+	Secrets(ctx context.Context, check bool) []secret.State
 	// Backup writes a copy of the store into a new directory.
-	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
+	Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error)
 	// Audit returns at most limit audit records of a namespace behind a position, and since when nothing was trimmed.
-	Audit(ctx context.Context, namespace string, after int64, limit int) ([]AuditRecord, time.Time, error)
+	Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error)
 	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
 	SetLogLevel(level string) (previous string)
 }
-
-// An AuditRecord is a link of the chain of a namespace.
-type AuditRecord struct {
-	Position     int64
-	Time         time.Time
-	Key, CallID  string
-	Link, Record []byte
-}
-
-// A Backup is what a copy of a store holds.
-type Backup struct{ Calls, Files, Bytes int64 }
 
 // Reloaded says what a reload did.
 type Reloaded struct {
@@ -166,12 +157,9 @@ type Info struct {
 
 // A HookState is how a hook outside the daemon fares.
 type HookState struct {
-	Name, Place, LastError string
-	Kinds                  []string
-	Failing                bool
-	Changed                time.Time
-	Asked, Failed          int64
-	Running, Waiting       int
+	Name, Place string
+	Kinds       []string
+	hook.Health
 }
 
 // An Address is where a daemon listens.
@@ -187,19 +175,13 @@ type Limits struct {
 	Suspension, Retention     time.Duration
 
 	RunningNamespace, RunningPrincipal         int // 0: as many as there are places
-	RunningTools                               []ToolLimit
+	RunningTools                               []call.ToolLimit
 	QueuedNamespace, QueuedPrincipal           int
 	SuspensionsNamespace, SuspensionsPrincipal int // 0: any number
 	CircuitFailures                            int // 0: never
 	CircuitOpen                                time.Duration
 	StoredNamespace                            int64 // bytes; 0: any number
 	OutputThread, OutputNamespace              int64 // bytes; 0: any number
-}
-
-// A ToolLimit bounds how many calls of the tools run at once that a pattern matches, of each.
-type ToolLimit struct {
-	Tools string
-	Calls int
 }
 
 // An IsolationFact is one thing that holds, or does not hold, around processes.

@@ -34,6 +34,7 @@ import (
 	"github.com/toold-dev/toold/plugins/permission"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store/memory"
@@ -345,13 +346,13 @@ func (a *admin) Sources() []grpcserver.Source {
 	}
 }
 
-func (a *admin) Secrets(_ context.Context, check bool) []grpcserver.Secret {
-	s := grpcserver.Secret{Name: "db", Backend: "file", Place: "/run/db", Allow: []grpcserver.SecretAllow{{Tools: []string{"report"}}}}
+func (a *admin) Secrets(_ context.Context, check bool) []secret.State {
+	s := secret.State{Name: "db", Backend: "file", Place: "/run/db", Allow: []secret.Allow{{Tools: []string{"report"}}}}
 	if check {
-		s.Read, s.Problem = time.Unix(1, 0), "gone"
+		s.Read, s.Problem = time.Unix(1, 0), errors.New("gone")
 	}
-	theirs := grpcserver.Secret{Name: "theirs", Place: "/run/theirs", Allow: []grpcserver.SecretAllow{{Namespaces: []string{"oth*", "third"}, Tools: []string{"pay"}}}}
-	return []grpcserver.Secret{s, theirs}
+	theirs := secret.State{Name: "theirs", Place: "/run/theirs", Allow: []secret.Allow{{Namespaces: []string{"oth*", "third"}, Tools: []string{"pay"}}}}
+	return []secret.State{s, theirs}
 }
 
 func (a *admin) Quarantined() []tool.QuarantinedTool { return a.tools.Quarantined() }
@@ -360,21 +361,21 @@ func (a *admin) AcceptTool(_ tool.Principal, q *tool.QuarantinedTool) (*tool.Def
 	return wire.Accept(a.tools, q)
 }
 
-func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (grpcserver.Backup, error) {
-	return grpcserver.Backup{Calls: 3, Files: 2, Bytes: int64(len(directory))}, a.bad
+func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (*call.Backup, error) {
+	return &call.Backup{Calls: 3, Files: 2, Bytes: int64(len(directory))}, a.bad
 }
 
-func (a *admin) Audit(ctx context.Context, namespace string, after int64, limit int) ([]grpcserver.AuditRecord, time.Time, error) {
+func (a *admin) Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error) {
 	if a.calls != nil {
 		page, err := a.calls.Calls(ctx, call.Query{Namespace: namespace, Limit: limit})
-		var all []grpcserver.AuditRecord
+		var all []call.ChainRecord
 		for _, c := range page.Calls {
-			all = append(all, grpcserver.AuditRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})
+			all = append(all, call.ChainRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})
 		}
 		return all, time.Time{}, err
 	}
-	all := []grpcserver.AuditRecord{{Position: 3, Key: "k", Link: []byte(namespace), Record: []byte("{}")}, {Position: 7}}
-	all = slices.DeleteFunc(all, func(r grpcserver.AuditRecord) bool { return r.Position <= after })
+	all := []call.ChainRecord{{Position: 3, Key: "k", Link: []byte(namespace), Record: []byte("{}")}, {Position: 7}}
+	all = slices.DeleteFunc(all, func(r call.ChainRecord) bool { return r.Position <= after })
 	return all[:min(limit, len(all))], time.Unix(1_700_000_000, 0), a.bad
 }
 

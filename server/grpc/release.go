@@ -37,7 +37,7 @@ func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.BackupResponse{Calls: b.Calls, Files: b.Files, Bytes: b.Bytes}, nil
+	return &tooldv1.BackupResponse{Calls: b.Calls, Files: int64(b.Files), Bytes: b.Bytes}, nil
 }
 
 // ReleaseCalls carries on calls of a store that was copied or restored, or ends them.

@@ -2,26 +2,13 @@ package grpcserver
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server/access"
-	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
-
-// A Secret is what a reference stands for, without its value.
-type Secret struct {
-	Name, Backend, Place string
-	Allow                []SecretAllow
-	Read                 time.Time // zero: never
-	Problem              string    // empty: it was read
-}
-
-// A SecretAllow entitles what all of its lists match.
-type SecretAllow struct{ Namespaces, Tools, Parameters []string }
 
 // ListSecrets returns what references stand for. An operator gets those that its namespace is entitled to, without where they
 // are kept.
@@ -37,31 +24,24 @@ func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest
 }
 
 // entitled returns what the operator of a namespace sees of secrets.
-func entitled(all []Secret, namespace string) (own []Secret) {
-	for _, o := range all {
-		allow := slices.DeleteFunc(slices.Clone(o.Allow), func(a SecretAllow) bool {
-			return len(a.Namespaces) > 0 && !tool.AnyGlob(a.Namespaces, namespace)
-		})
-		if len(allow) == 0 {
-			continue
+func entitled(all []secret.State, namespace string) (own []secret.State) {
+	for i := range all {
+		if s, ok := all[i].In(namespace); ok {
+			own = append(own, s)
 		}
-		for i := range allow {
-			allow[i].Namespaces = []string{namespace}
-		}
-		o.Allow, o.Place = allow, ""
-		if o.Problem != "" {
-			o.Problem = "it cannot be read; the daemon's admin sees why"
-		}
-		own = append(own, o)
 	}
 	return own
 }
 
-func fromSecrets(all []Secret) *tooldv1.ListSecretsResponse {
-	return &tooldv1.ListSecretsResponse{Secrets: translate.Each(all, func(o *Secret) *tooldv1.Secret {
+func fromSecrets(all []secret.State) *tooldv1.ListSecretsResponse {
+	return &tooldv1.ListSecretsResponse{Secrets: translate.Each(all, func(o *secret.State) *tooldv1.Secret {
+		problem := ""
+		if o.Problem != nil {
+			problem = o.Problem.Error()
+		}
 		return &tooldv1.Secret{
-			Name: o.Name, Backend: o.Backend, Place: o.Place, Read: translate.FromTime(o.Read), Problem: o.Problem,
-			Allow: translate.Each(o.Allow, func(a *SecretAllow) *tooldv1.SecretAllow {
+			Name: o.Name, Backend: o.Backend, Place: o.Place, Read: translate.FromTime(o.Read), Problem: problem,
+			Allow: translate.Each(o.Allow, func(a *secret.Allow) *tooldv1.SecretAllow {
 				return &tooldv1.SecretAllow{Namespaces: a.Namespaces, Tools: a.Tools, Parameters: a.Parameters}
 			}),
 		}

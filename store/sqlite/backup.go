@@ -19,17 +19,10 @@ import (
 // ErrOccupied means that a copy would have to go where something is already.
 var ErrOccupied = errors.New("is there already and not empty")
 
-// Copied says what a backup or a restored store holds.
-type Copied struct {
-	Calls int64
-	Files int   // of output
-	Bytes int64 // of all files
-}
-
 // Backup writes a copy of the journal, as it is at one moment, and of the output of its calls into the directory dest,
 // which is made. The copy counts as moved, so that a daemon that is started on it holds its unfinished calls. It is on
 // the disk, whole, when Backup returns without an error; else there is none.
-func (s *Store) Backup(ctx context.Context, dest string) (*Copied, error) {
+func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
 	s.trimming.Lock() // output of calls that are in the copy stays
 	defer s.trimming.Unlock()
 	if err := s.Refusal(); err != nil {
@@ -44,7 +37,7 @@ func (s *Store) Backup(ctx context.Context, dest string) (*Copied, error) {
 }
 
 // Backup is [Store.Backup] for the journal in dir that no daemon has open.
-func Backup(ctx context.Context, dir, dest string) (_ *Copied, err error) {
+func Backup(ctx context.Context, dir, dest string) (_ *call.Backup, err error) {
 	path := filepath.Join(dir, "journal.db")
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -62,10 +55,10 @@ func Backup(ctx context.Context, dir, dest string) (_ *Copied, err error) {
 	return backup(ctx, conn, dir, dest, time.Now())
 }
 
-func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.Time) (*Copied, error) {
+func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.Time) (*call.Backup, error) {
 	conn.SetInterrupt(ctx.Done())
 	conn.SetBusyTimeout(10 * time.Second)
-	return stage(dest, func(staged string) (*Copied, error) {
+	return stage(dest, func(staged string) (*call.Backup, error) {
 		path := filepath.Join(staged, "journal.db")
 		if err := exec(conn, "VACUUM INTO ?", path); err != nil {
 			return nil, known(err)
@@ -76,12 +69,12 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 
 // Restore makes a store of a backup in the directory dest. A daemon that is started on it begins a new epoch, in which the
 // unfinished calls are held. The backup stays as it is.
-func Restore(ctx context.Context, src, dest string) (*Copied, error) {
+func Restore(ctx context.Context, src, dest string) (*call.Backup, error) {
 	from := filepath.Join(src, "journal.db")
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
 		return nil, fmt.Errorf("%s is a store in use, or of a daemon that was killed, and no backup: \"toold backup\" makes one", src)
 	}
-	return stage(dest, func(staged string) (*Copied, error) {
+	return stage(dest, func(staged string) (*call.Backup, error) {
 		path := filepath.Join(staged, "journal.db")
 		if _, err := copySynced(from, path); err != nil {
 			return nil, err
@@ -91,7 +84,7 @@ func Restore(ctx context.Context, src, dest string) (*Copied, error) {
 }
 
 // stage fills a directory beside dest and puts it in the place of dest once it is on the disk.
-func stage(dest string, fill func(staged string) (*Copied, error)) (_ *Copied, err error) {
+func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call.Backup, err error) {
 	if dest, err = filepath.Abs(dest); err != nil {
 		return nil, err
 	}
@@ -128,13 +121,13 @@ func stage(dest string, fill func(staged string) (*Copied, error)) (_ *Copied, e
 }
 
 // complete checks a copied journal, marks it as a copy and brings the output of its calls.
-func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *Copied, err error) {
+func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *call.Backup, err error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	copied := &Copied{}
+	copied := &call.Backup{}
 	if err := markCopy(ctx, conn, mark, now, copied); err != nil {
 		return nil, known(err)
 	}
@@ -152,7 +145,7 @@ func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *
 // markCopy makes the journal one whose file has changed. Its epochs begin beyond all that the original may have come to
 // since, or another copy of it: their events must not be taken for this one's. Nobody starts a daemon more than once a
 // second for long, so the time is beyond them.
-func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time, copied *Copied) error {
+func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time, copied *call.Backup) error {
 	var id int64
 	if err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) }); err != nil {
 		return err
@@ -174,7 +167,7 @@ func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time
 
 // copySpool copies the output of the calls that a journal knows. What is appended meanwhile may be in it: the journal
 // tells of output after it is in its file.
-func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *Copied) error {
+func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *call.Backup) error {
 	calls, err := fs.Glob(os.DirFS(from), "[0-9a-f][0-9a-f]/*")
 	if err != nil {
 		return err
@@ -232,7 +225,7 @@ func ownerIn(conn *sqlite.Conn, dir string) (found bool, err error) {
 	return found, known(err)
 }
 
-func copyFiles(from, to string, copied *Copied) error {
+func copyFiles(from, to string, copied *call.Backup) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err

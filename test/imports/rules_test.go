@@ -62,7 +62,7 @@ func rows() []row {
 		{folder: "proto/...", proto: true},
 		{folder: "translate", ours: []string{"proto/...", "call", "hook", "tool"}, proto: true},
 		{folder: "server/...", ours: []string{"proto/...", "translate", "call", "tool"}, proto: true},
-		{folder: "server/grpc", ours: []string{"proto/...", "translate", "server/access", "call", "registry/export", "tool"}, proto: true},
+		{folder: "server/grpc", ours: []string{"proto/...", "translate", "server/access", "call", "hook", "registry/export", "secret", "tool"}, proto: true},
 		{folder: "server/access", ours: []string{"proto/...", "call", "tool"}, proto: true},
 		{folder: "web/...", ours: []string{"proto/..."}},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
