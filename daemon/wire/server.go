@@ -6,7 +6,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
-	"github.com/toold-dev/toold/server/grpc"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
 // Engine returns what the server asks of an engine and of its parts.

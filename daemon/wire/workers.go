@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // Workers shows a hub to the doors.
@@ -37,28 +38,12 @@ func (s workerSession) Complete(id, operation string, r *tool.Result, failed err
 	return s.operations.Complete(namespace, source, id, operation, r, failed)
 }
 
-func (s workerSession) Answer(id string, a grpcserver.WorkerAnswer) {
-	s.Session.Answer(id, worker.Answer(a))
-}
-
-func (w workers) Connect(p tool.Principal, o *grpcserver.WorkerOffer, line grpcserver.WorkerLine) (grpcserver.WorkerSession, *grpcserver.WorkerAccepted, func(), error) {
-	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held, Previous: o.Previous}
-	for _, t := range o.Tools {
-		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons, Polls: t.Polls, Validates: t.Validates, Assesses: t.Assesses, Describes: t.Describes}
-		for _, d := range t.Documents {
-			one.Documents = append(one.Documents, worker.DocumentKey{Scope: d.Scope, Key: d.Key})
-		}
-		offer.Tools = append(offer.Tools, one)
-	}
-	s, a, ready, err := w.hub.Connect(p, offer, line)
+func (w workers) Connect(p tool.Principal, o link.Offer, line link.Line) (grpcserver.WorkerSession, link.Accepted, func(), error) {
+	s, accepted, ready, err := w.hub.Connect(p, o, line)
 	if err != nil {
-		return nil, nil, nil, workerRefusal(err)
+		return nil, accepted, nil, workerRefusal(err)
 	}
-	answer := &grpcserver.WorkerAccepted{ID: a.ID, Lease: a.Lease, Kept: a.Kept, StoreID: a.StoreID, Epoch: a.Epoch}
-	for _, r := range a.Refused {
-		answer.Refused = append(answer.Refused, grpcserver.WorkerRefusal(r))
-	}
-	return workerSession{s, w.operations}, answer, ready, nil
+	return workerSession{s, w.operations}, accepted, ready, nil
 }
 
 func workerRefusal(err error) error {

@@ -12,30 +12,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 	"github.com/toold-dev/toold/translate"
 )
 
 // Workers give work to programs that dial in.
 type Workers interface {
-	// Connect takes a worker. It gets work when ready is called: the answer goes to it first. What cannot be accepted is a
-	// [*call.Refusal].
-	Connect(p tool.Principal, o *WorkerOffer, line WorkerLine) (s WorkerSession, answer *WorkerAccepted, ready func(), err error)
-}
-
-// A WorkerLine is the way to a worker. Nothing of it waits for the worker.
-type WorkerLine interface {
-	Start(lease, kind string, c *tool.Call, documents []tool.Document)
-	Cancel(lease string, cause error)
-	// Ack says that the end of the work was taken.
-	Ack(lease string)
-	// Lost says that a lease is not the worker's.
-	Lost(lease string)
-	// Question asks about a call that does not run yet; the answer counts until the time is over.
-	Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration)
-	// Input gives what was typed into a call; ended says that nothing follows.
-	Input(lease string, position int64, data []byte, ended bool, err error)
-	// End ends the connection. The reason is UPPER_SNAKE_CASE.
-	End(reason string, why error)
+	// Connect accepts a worker. The worker gets work after ready was called, so that the response to its offer is sent first. What
+	// cannot be accepted is a [*call.Refusal].
+	Connect(p tool.Principal, o link.Offer, line link.Line) (s WorkerSession, response link.Accepted, ready func(), err error)
 }
 
 // A WorkerSession is a connected worker. An error says that the lease is not its own.
@@ -46,8 +31,8 @@ type WorkerSession interface {
 	// ReadInput has the worker given what is typed into its call, from a position on, up to so many bytes; done says that it takes no more.
 	ReadInput(lease string, position int64, most int, done bool) error
 	// Answer answers a question.
-	Answer(id string, a WorkerAnswer)
-	// Finish ends the work of a lease. WorkerLine.Ack follows, when the journal has the outcome.
+	Answer(id string, a link.Answer)
+	// Finish ends the work of a lease. [link.Line.Ack] follows, when the journal has the outcome.
 	Finish(lease string, r *tool.Result, err error) error
 	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
 	// a question about it.
@@ -56,47 +41,6 @@ type WorkerSession interface {
 	// Close ends the session; left says that the worker went on its own.
 	Close(left bool)
 }
-
-// A WorkerOffer is what a worker says of itself.
-type WorkerOffer struct {
-	Pool, Name, Version string
-	Labels              map[string]string
-	Limit               int
-	Tools               []WorkerTool
-	Held                []string
-	Previous            string
-}
-
-// A WorkerTool is a tool of a worker.
-type WorkerTool struct {
-	Descriptor           tool.Descriptor
-	Reconciles, Abandons bool
-	Polls                bool
-	Validates, Assesses  bool
-	Describes            bool
-	Documents            []tool.Document // their scopes and keys
-}
-
-// A WorkerAnswer is what a worker says of a call that does not run yet: what it was asked for, or why it cannot say. Of VALIDATE the error is
-// what is wrong with the arguments.
-type WorkerAnswer struct {
-	Effects     *tool.Effects
-	Description *tool.Description
-	Err         error
-}
-
-// A WorkerAccepted is the answer to an offer.
-type WorkerAccepted struct {
-	ID      string
-	Lease   time.Duration
-	Refused []WorkerRefusal
-	Kept    []string
-	StoreID string // of the daemon
-	Epoch   int64
-}
-
-// A WorkerRefusal is a tool that is not served.
-type WorkerRefusal struct{ Tool, Reason, Message string }
 
 // workerService terminates the connections of workers.
 type workerService struct {
@@ -162,13 +106,13 @@ func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	if err != nil {
 		return err
 	}
-	session, answer, ready, err := workers.Connect(p, offer, c.workerLine)
+	session, answer, ready, err := workers.Connect(p, *offer, c.workerLine)
 	if err != nil {
 		return err
 	}
 	answer.Refused = append(refused, answer.Refused...)
 	c.session = session
-	c.first(fromWorkerAccepted(answer))
+	c.first(fromWorkerAccepted(&answer))
 	go c.deliver(c.stream) // ends with the stream
 	ready()
 	return nil

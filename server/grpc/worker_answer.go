@@ -3,6 +3,7 @@ package grpcserver
 import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -13,8 +14,8 @@ const (
 )
 
 // toWorkerAnswer reads what a worker says of a call that does not run yet. What cannot be taken as it is counts as an error.
-func toWorkerAnswer(a *tooldv1.WorkerAnswer) WorkerAnswer {
-	var out WorkerAnswer
+func toWorkerAnswer(a *tooldv1.WorkerAnswer) link.Answer {
+	var out link.Answer
 	if e := a.GetError(); e != nil {
 		out.Err = toComplaint(e)
 		return out

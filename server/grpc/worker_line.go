@@ -99,14 +99,14 @@ func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequ
 	}
 }
 
-// Start implements [WorkerLine].
+// Start implements [link.Line].
 func (l *workerLine) Start(lease, kind string, c *tool.Call, documents []tool.Document) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Start{Start: &tooldv1.WorkerStart{
 		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: translate.FromWorkerCall(c, documents), Epoch: c.Epoch,
 	}}})
 }
 
-// Cancel implements [WorkerLine].
+// Cancel implements [link.Line].
 func (l *workerLine) Cancel(lease string, cause error) {
 	e := tool.AsError(cause)
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Cancel{Cancel: &tooldv1.WorkerCancel{
@@ -114,17 +114,17 @@ func (l *workerLine) Cancel(lease string, cause error) {
 	}}})
 }
 
-// Ack implements [WorkerLine].
+// Ack implements [link.Line].
 func (l *workerLine) Ack(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: lease}}})
 }
 
-// Lost implements [WorkerLine].
+// Lost implements [link.Line].
 func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
 }
 
-// Question implements [WorkerLine]. One for which there is no room is not asked, as if the worker did not answer.
+// Question implements [link.Line]. One for which there is no room is not asked, as if the worker did not answer.
 func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
 		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),
@@ -132,7 +132,7 @@ func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Do
 	}}})
 }
 
-// Input implements [WorkerLine].
+// Input implements [link.Line].
 func (l *workerLine) Input(lease string, position int64, data []byte, ended bool, err error) {
 	m := &tooldv1.WorkerInput{LeaseId: lease, Position: position, Data: data, EndOfInput: ended}
 	if err != nil {
@@ -141,7 +141,7 @@ func (l *workerLine) Input(lease string, position int64, data []byte, ended bool
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Input{Input: m}})
 }
 
-// End implements [WorkerLine].
+// End implements [link.Line].
 func (l *workerLine) End(reason string, why error) {
 	l.end(call.Refuse(call.FailedPrecondition, reason, "%v; dial again", why))
 }

@@ -10,19 +10,20 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 	"github.com/toold-dev/toold/translate"
 )
 
 // toOffer reads what a worker says of itself, and which of its tools cannot be read.
-func toOffer(r *tooldv1.WorkerRegister) (*WorkerOffer, []WorkerRefusal, error) {
-	o := &WorkerOffer{
+func toOffer(r *tooldv1.WorkerRegister) (*link.Offer, []link.Refusal, error) {
+	o := &link.Offer{
 		Pool: r.GetPool(), Name: r.GetName(), Version: r.GetVersion(), Labels: r.GetLabels(), Limit: int(r.GetMaxCalls()), Held: r.GetHeld(),
 		Previous: r.GetPrevious(),
 	}
-	var refused []WorkerRefusal
+	var refused []link.Refusal
 	for _, t := range r.GetTools() {
 		d, err := translate.ToDescriptor(t.GetDescriptor_())
-		one := WorkerTool{Descriptor: d}
+		one := link.Tool{Descriptor: d}
 		for _, k := range t.GetAnswers() {
 			switch k {
 			case tooldv1.WorkKind_WORK_KIND_EXECUTE:
@@ -42,10 +43,10 @@ func toOffer(r *tooldv1.WorkerRegister) (*WorkerOffer, []WorkerRefusal, error) {
 			one.Describes = one.Describes || k == tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE
 		}
 		for _, k := range t.GetDocuments() {
-			one.Documents = append(one.Documents, tool.Document{Scope: tool.Scope(translate.Word(k.GetScope(), "DOCUMENT_SCOPE_")), Key: k.GetKey()})
+			one.Documents = append(one.Documents, link.DocumentKey{Scope: tool.Scope(translate.Word(k.GetScope(), "DOCUMENT_SCOPE_")), Key: k.GetKey()})
 		}
 		if err != nil {
-			refused = append(refused, WorkerRefusal{clip(t.GetDescriptor_().GetId(), 64), "INVALID", err.Error()})
+			refused = append(refused, link.Refusal{Tool: clip(t.GetDescriptor_().GetId(), 64), Reason: link.Invalid, Message: err.Error()})
 			continue
 		}
 		o.Tools = append(o.Tools, one)
@@ -56,11 +57,11 @@ func toOffer(r *tooldv1.WorkerRegister) (*WorkerOffer, []WorkerRefusal, error) {
 	return o, refused, nil
 }
 
-func fromWorkerAccepted(a *WorkerAccepted) *tooldv1.ConnectResponse {
-	slices.SortStableFunc(a.Refused, func(a, b WorkerRefusal) int { return cmp.Compare(a.Tool, b.Tool) })
+func fromWorkerAccepted(a *link.Accepted) *tooldv1.ConnectResponse {
+	slices.SortStableFunc(a.Refused, func(a, b link.Refusal) int { return cmp.Compare(a.Tool, b.Tool) })
 	return &tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Registered{Registered: &tooldv1.WorkerRegistered{
 		WorkerId: a.ID, Lease: durationpb.New(a.Lease), Kept: a.Kept, Input: true, StoreId: a.StoreID, Epoch: a.Epoch,
-		Refused: translate.Each(a.Refused, func(r *WorkerRefusal) *tooldv1.WorkerRefusal {
+		Refused: translate.Each(a.Refused, func(r *link.Refusal) *tooldv1.WorkerRefusal {
 			return &tooldv1.WorkerRefusal{Tool: r.Tool, Reason: r.Reason, Message: clip(r.Message, maxStatus)}
 		}),
 	}}}

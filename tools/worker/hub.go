@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // A Registry takes the tools of a source. Of a name that another source has it says [ErrTaken].
@@ -39,7 +40,7 @@ type Memory interface {
 // A Known tool was offered once.
 type Known struct {
 	Source string    `json:"source"`
-	Offer  ToolOffer `json:"offer"`
+	Offer  link.Tool `json:"offer"`
 	Seen   time.Time `json:"seen"` // when a worker offered it last, to a day
 }
 

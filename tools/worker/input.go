@@ -28,7 +28,7 @@ type feed struct {
 var errElsewhere = errors.New("the input does not go on there")
 
 // ReadInput lets the caller type into a call and gives the worker that runs it up to so many of the bytes from a position on, by
-// [Line.Input]: once there are some, or at once when it asks for none. The first one is for position 0; done says that the tool takes no more.
+// [link.Line.Input]: once there are some, or at once when it asks for none. The first one is for position 0; done says that the tool takes no more.
 func (s *Session) ReadInput(id string, position int64, most int, done bool) error {
 	l, f, err := s.feed(id, position)
 	switch {

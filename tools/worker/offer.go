@@ -10,58 +10,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/tool"
-)
-
-// An Offer is what a worker says of itself.
-type Offer struct {
-	Pool          string // what its tools belong to
-	Name, Version string // for people
-	Labels        map[string]string
-	Limit         int // work at once; 0 is 16
-	Tools         []ToolOffer
-	Held          []string // leases of an earlier session that it still works on
-	Previous      string   // id of that session
-}
-
-// A ToolOffer is a tool of a worker.
-type ToolOffer struct {
-	Descriptor tool.Descriptor `json:"descriptor"`
-	Reconciles bool            `json:"reconciles,omitempty"` // it can say what became of an attempt
-	Polls      bool            `json:"polls,omitempty"`      // it can say how far an operation is
-	Abandons   bool            `json:"abandons,omitempty"`   // it wants to hear of questions that are not answered
-	Validates  bool            `json:"validates,omitempty"`  // it looks at arguments
-	Assesses   bool            `json:"assesses,omitempty"`   // it says what a call would do to the world
-	Describes  bool            `json:"describes,omitempty"`  // it tells people what a call would do
-	Documents  []DocumentKey   `json:"documents,omitempty"`  // what its calls are told
-}
-
-// A DocumentKey names a document.
-type DocumentKey struct {
-	Scope tool.Scope `json:"scope"`
-	Key   string     `json:"key"`
-}
-
-// A Refusal is a tool of an offer that is not served.
-type Refusal struct{ Tool, Reason, Message string }
-
-// The reasons of refusals.
-const (
-	Invalid         = "INVALID"
-	Taken           = "TAKEN"
-	OtherDefinition = "OTHER_DEFINITION"
-	Quarantined     = "QUARANTINED" // it is served as soon as an operator accepts the definition
-	TooMany         = "TOO_MANY"    // the namespace has as many tools of workers as it may
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // ErrTaken means that another source has a tool of this name.
 var ErrTaken = errors.New("the name is taken")
 
-func refusal(t *offered, err error) Refusal {
-	reason := Invalid
+func refusal(t *offered, err error) link.Refusal {
+	reason := link.Invalid
 	if errors.Is(err, ErrTaken) {
-		reason = Taken
+		reason = link.Taken
 	}
-	return Refusal{t.offer.Descriptor.ID, reason, err.Error()}
+	return link.Refusal{Tool: t.offer.Descriptor.ID, Reason: reason, Message: err.Error()}
 }
 
 // An InvalidError is a part of an offer that cannot be taken.
@@ -97,7 +57,7 @@ func isPlain(name string) bool {
 
 var poolName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-func (o *Offer) check() error {
+func checkOffer(o *link.Offer) error {
 	switch {
 	case !poolName.MatchString(o.Pool):
 		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of a-z, 0-9, ., _ and -", clip(o.Pool, maxName))}
@@ -144,7 +104,7 @@ func clip(s string, n int) string {
 }
 
 // check says what of a tool cannot be had from a worker.
-func (o *ToolOffer) check() error {
+func checkTool(o *link.Tool) error {
 	d := &o.Descriptor
 	switch {
 	case d.RequiredIsolation == tool.IsolationFull:
@@ -163,7 +123,7 @@ func (o *ToolOffer) check() error {
 }
 
 // definition is what workers have to agree in, to serve a tool together.
-func (o *ToolOffer) definition() (string, error) {
+func definition(o *link.Tool) (string, error) {
 	digest, err := o.Descriptor.Digest()
 	if err != nil {
 		return "", err

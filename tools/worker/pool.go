@@ -1,13 +1,17 @@
 package worker
 
-import "time"
+import (
+	"time"
+
+	"github.com/toold-dev/toold/tools/worker/link"
+)
 
 // A Pool is the workers of one source, as they are now.
 type Pool struct {
 	Source  string
-	Workers []string  // their names, in no order
-	Since   time.Time // when the newest came, or the last one went; zero: none came since the start
-	Refused []Refusal // tools that a worker offers and that are not served
+	Workers []string       // their names, in no order
+	Since   time.Time      // when the newest came, or the last one went; zero: none came since the start
+	Refused []link.Refusal // tools that a worker offers and that are not served
 }
 
 // Pools returns the sources that workers have or had.

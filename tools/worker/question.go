@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // What a worker is asked about a call before it runs, as the API names it.
@@ -25,18 +26,10 @@ const (
 	maxQuestions = 1024
 )
 
-// An Answer is what a worker says of a call that does not run yet: what it was asked for, or why it cannot say. To [Validate] the error is what is wrong
-// with the arguments.
-type Answer struct {
-	Effects     *tool.Effects
-	Description *tool.Description
-	Err         error
-}
-
 // A question is not answered yet. Unlike a lease it is its connection's alone: of a worker that goes, another one is asked.
 type question struct {
 	id   string
-	done chan *Answer // nil: its worker is gone
+	done chan *link.Answer // nil: its worker is gone
 }
 
 // Why there is no answer.
@@ -48,7 +41,7 @@ var (
 )
 
 // Answer takes the answer to a question. What was not asked, or not of this worker, or is over, does not count.
-func (s *Session) Answer(id string, a Answer) {
+func (s *Session) Answer(id string, a link.Answer) {
 	s.hub.mu.Lock()
 	q := s.questions[id]
 	delete(s.questions, id)
@@ -67,7 +60,7 @@ func (s *Session) unansweredLocked() {
 }
 
 // question asks any worker of the tool that has the labels which the call wants.
-func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*Answer, error) {
+func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*link.Answer, error) {
 	documents, err := t.documents(c)
 	if err != nil {
 		return nil, err
@@ -87,7 +80,7 @@ func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*Ans
 				return a, nil
 			}
 		case <-ctx.Done():
-			s.Answer(q.id, Answer{}) // nobody waits for it
+			s.Answer(q.id, link.Answer{}) // nobody waits for it
 			return nil, errUnanswered
 		}
 	}
@@ -111,7 +104,7 @@ func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *questio
 	if best == nil {
 		return nil, nil, err
 	}
-	q := &question{id: rand.Text(), done: make(chan *Answer, 1)}
+	q := &question{id: rand.Text(), done: make(chan *link.Answer, 1)}
 	best.questions[q.id] = q
 	return best, q, nil
 }

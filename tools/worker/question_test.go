@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // asked is a question that a worker got.
@@ -35,7 +36,7 @@ func (l *line) asks() int { synctest.Wait(); l.mu.Lock(); defer l.mu.Unlock(); r
 var strict = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Escalate}
 
 // examining is an offer of a tool that says all there is to be said before it runs.
-func examining() worker.Offer {
+func examining() link.Offer {
 	o := offer("a")
 	o.Tools[0].Validates, o.Tools[0].Assesses, o.Tools[0].Describes = true, true, true
 	o.Tools[0].Descriptor.Effects = strict
@@ -82,15 +83,15 @@ func TestQuestions(t *testing.T) {
 		for _, q := range l.questions {
 			switch q.kind {
 			case worker.Validate:
-				s.Answer(q.id, worker.Answer{Err: tool.Errorf(tool.InvalidArguments, "no such file")})
-				s.Answer(q.id, worker.Answer{}) // does not count
+				s.Answer(q.id, link.Answer{Err: tool.Errorf(tool.InvalidArguments, "no such file")})
+				s.Answer(q.id, link.Answer{}) // does not count
 			case worker.Assess:
-				s.Answer(q.id, worker.Answer{Effects: &mild})
+				s.Answer(q.id, link.Answer{Effects: &mild})
 			case worker.Describe:
 				if q.call.ID != "c" {
 					t.Errorf("asked to describe %v", q.call)
 				}
-				s.Answer(q.id, worker.Answer{Description: &tool.Description{Title: "Paints it"}})
+				s.Answer(q.id, link.Answer{Description: &tool.Description{Title: "Paints it"}})
 			}
 			if q.within <= 0 || q.within > time.Second || q.call.Tool != "a" {
 				t.Errorf("asked within %v about %v", q.within, q.call)
@@ -108,7 +109,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 		"silence": func(*worker.Session, *line) {},
 		"an answer to something else": func(s *worker.Session, l *line) {
 			for _, q := range l.questions {
-				s.Answer(q.id+"x", worker.Answer{Effects: &tool.Effects{Tier: tool.Observe}})
+				s.Answer(q.id+"x", link.Answer{Effects: &tool.Effects{Tier: tool.Observe}})
 			}
 		},
 	} {
@@ -126,7 +127,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 			if a.about != fmt.Sprint(strict) || a.after > time.Second || d.err == nil {
 				t.Errorf("%s: assessed %v, described %v", name, a, d)
 			}
-			s.Answer(l.question(t).id, worker.Answer{}) // late
+			s.Answer(l.question(t).id, link.Answer{}) // late
 		})
 	}
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // each answer has nothing in it
@@ -136,7 +137,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 		validated, assessed, described := w.examine()
 		synctest.Wait()
 		for _, q := range l.questions {
-			s.Answer(q.id, worker.Answer{})
+			s.Answer(q.id, link.Answer{})
 		}
 		if v, a, d := <-validated, <-assessed, <-described; v.err != nil || a.about != fmt.Sprint(strict) || d.err == nil {
 			t.Errorf("empty: %v, %v, %v", v, a, d)
@@ -148,8 +149,8 @@ func TestQuestionsUnanswered(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
 		q := l.question(t)
-		thief.Answer(q.id, worker.Answer{})
-		s.Answer(q.id, worker.Answer{Err: errors.New("wrong")})
+		thief.Answer(q.id, link.Answer{})
+		s.Answer(q.id, link.Answer{Err: errors.New("wrong")})
 		if err := <-done; err == nil {
 			t.Error("T61: the thief's answer counts")
 		}
@@ -173,7 +174,7 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 		}
 		first.Close(false)
 		q := heir.question(t)
-		map[*line]*worker.Session{l1: s1, l2: s2}[heir].Answer(q.id, worker.Answer{Err: errors.New("wrong")})
+		map[*line]*worker.Session{l1: s1, l2: s2}[heir].Answer(q.id, link.Answer{Err: errors.New("wrong")})
 		if err := <-done; err == nil || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -213,7 +214,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 		defer s.Close(false)
 		synctest.Wait() // the old connection is ended, and the answer to the new one is on its way
 		ready()
-		s.Answer(again.question(t).id, worker.Answer{Err: errors.New("wrong")})
+		s.Answer(again.question(t).id, link.Answer{Err: errors.New("wrong")})
 		if err := <-done; err == nil {
 			t.Error("nobody was asked, and the arguments count as right")
 		}
@@ -250,7 +251,7 @@ func TestDefinitionOfQuestions(t *testing.T) {
 		w.connect(examining())
 		o := examining()
 		o.Tools[0].Assesses = false
-		if _, _, a := w.connect(o); !slices.ContainsFunc(a.Refused, func(r worker.Refusal) bool { return r.Reason == worker.OtherDefinition }) {
+		if _, _, a := w.connect(o); !slices.ContainsFunc(a.Refused, func(r link.Refusal) bool { return r.Reason == link.OtherDefinition }) {
 			t.Errorf("refused %v", a.Refused)
 		}
 	})

@@ -7,24 +7,25 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // register has a session serve what it offers, and says what it does not serve.
-func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
+func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 	h.registering.Lock()
 	defer h.registering.Unlock()
 	var fresh, serve []*offered
-	var refused []Refusal
+	var refused []link.Refusal
 	room := h.room(s.owner.Namespace)
 	for _, o := range offers {
 		t, err := h.offeredOf(s.source, o)
 		if err != nil {
-			refused = append(refused, Refusal{shown(o.Descriptor.ID), Invalid, err.Error()})
+			refused = append(refused, link.Refusal{Tool: shown(o.Descriptor.ID), Reason: link.Invalid, Message: err.Error()})
 			continue
 		}
 		switch known, other := h.known(s.source, t); {
 		case known == nil && len(fresh) >= room:
-			refused = append(refused, Refusal{o.Descriptor.ID, TooMany, fmt.Sprintf("workers of this namespace have %d tools, which is all that are kept", maxKnown)})
+			refused = append(refused, link.Refusal{Tool: o.Descriptor.ID, Reason: link.TooMany, Message: fmt.Sprintf("workers of this namespace have %d tools, which is all that are kept", maxKnown)})
 		case known == nil:
 			fresh = append(fresh, t)
 		case !other:
@@ -44,9 +45,9 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 	for _, t := range serve {
 		switch id := t.offer.Descriptor.ID; {
 		case !h.cfg.Registry.Trusted(s.source, id):
-			refused = append(refused, Refusal{id, Quarantined, "its definition is not the one that is trusted; an operator accepts it with: toold tools accept " + id})
+			refused = append(refused, link.Refusal{Tool: id, Reason: link.Quarantined, Message: "its definition is not the one that is trusted; an operator accepts it with: toold tools accept " + id})
 		case h.cfg.Registry.Shadowed(s.source, id):
-			refused = append(refused, Refusal{id, Taken, "the daemon has a tool of this name for every namespace"})
+			refused = append(refused, link.Refusal{Tool: id, Reason: link.Taken, Message: "the daemon has a tool of this name for every namespace"})
 		}
 	}
 	for i := range refused {
@@ -83,7 +84,7 @@ func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
 }
 
 // add registers tools that the pool did not have: all at once, or one by one to find those that are refused.
-func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []Refusal) {
+func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []link.Refusal) {
 	if len(tools) == 0 {
 		return nil, nil
 	}
@@ -105,14 +106,14 @@ func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []
 }
 
 // replace puts another definition in the place of one that nobody serves any more.
-func (h *Hub) replace(s *Session, t *offered) *Refusal {
+func (h *Hub) replace(s *Session, t *offered) *link.Refusal {
 	id := t.offer.Descriptor.ID
 	h.mu.Lock()
 	source := h.sourceLocked(s.source)
 	if n := len(source.tools[id].serving); n > 0 {
 		s.later[id] = t.offer
 		h.mu.Unlock()
-		return &Refusal{id, OtherDefinition, fmt.Sprintf("%d workers of the pool serve it with another definition; this one serves it when they are gone", n)}
+		return &link.Refusal{Tool: id, Reason: link.OtherDefinition, Message: fmt.Sprintf("%d workers of the pool serve it with another definition; this one serves it when they are gone", n)}
 	}
 	all := []tool.Tool{t.asTool()}
 	for other, had := range source.tools {
@@ -169,7 +170,7 @@ func (h *Hub) succeed(source string, ids []string) {
 			h.mu.Lock()
 			offer := s.later[id]
 			h.mu.Unlock()
-			for _, r := range h.register(s, []ToolOffer{offer}) {
+			for _, r := range h.register(s, []link.Tool{offer}) {
 				h.log.Info("tool of a worker still not served", zap.String("worker_id", s.id), zap.String("tool", r.Tool), zap.String("why", r.Message))
 			}
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // TestHalfOpen: a worker that dials again while its old connection looks alive names that: it gets no more work over it, keeps what it
@@ -99,10 +100,10 @@ func TestBusyIsNotSilent(t *testing.T) {
 // TestManyTools: what workers of a namespace offer stays known, so there is an end to it; other namespaces have their own.
 func TestManyTools(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
-		flood := func(p tool.Principal, pool int) (refused []worker.Refusal) {
-			o := worker.Offer{Pool: fmt.Sprint("p", pool)}
+		flood := func(p tool.Principal, pool int) (refused []link.Refusal) {
+			o := link.Offer{Pool: fmt.Sprint("p", pool)}
 			for n := range 256 {
-				o.Tools = append(o.Tools, worker.ToolOffer{Descriptor: tool.Descriptor{ID: fmt.Sprintf("%s_%d_%d", p.Namespace, pool, n)}})
+				o.Tools = append(o.Tools, link.Tool{Descriptor: tool.Descriptor{ID: fmt.Sprintf("%s_%d_%d", p.Namespace, pool, n)}})
 			}
 			s, a, _, err := w.hub.Connect(p, o, &line{})
 			if err != nil {
@@ -116,7 +117,7 @@ func TestManyTools(t *testing.T) {
 				t.Fatalf("pool %d: %v", pool, refused[0])
 			}
 		}
-		if refused := flood(alice, 16); len(refused) != 256 || refused[0].Reason != worker.TooMany {
+		if refused := flood(alice, 16); len(refused) != 256 || refused[0].Reason != link.TooMany {
 			t.Errorf("too many: %d refused", len(refused))
 		}
 		if refused := flood(alice, 3); len(refused) > 0 {
@@ -196,7 +197,7 @@ func TestRefusalsAreShort(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, _, answer := w.connect(offer("a", strings.Repeat("ж\x00", 1<<20)))
 		pools := w.hub.Pools()
-		for _, refused := range [][]worker.Refusal{answer.Refused, pools[0].Refused} {
+		for _, refused := range [][]link.Refusal{answer.Refused, pools[0].Refused} {
 			if len(refused) != 1 || refused[0].Message == "" || len(refused[0].Message) > 4<<10 || len(refused[0].Tool) > 100 || !utf8.ValidString(refused[0].Message) {
 				t.Errorf("%d refused, with %d and %d bytes", len(refused), len(refused[0].Message), len(refused[0].Tool))
 			}
@@ -209,7 +210,7 @@ func TestT125WorkerNames(t *testing.T) {
 	core, logged := observer.New(zapcore.DebugLevel)
 	inBubble(t, worker.Config{Log: zap.New(core)}, func(t *testing.T, w *world) {
 		for _, strange := range []string{"../../etc/cron.d/evil", "a/../b", "/etc/x", "a\u009b2J", "a\u202egnp", "a\u200b", "a\nb", "\u0430dmin", " a"} {
-			for field, o := range map[string]worker.Offer{
+			for field, o := range map[string]link.Offer{
 				"name": {Pool: "p", Name: strange}, "version": {Pool: "p", Version: strange}, "pool": {Pool: strange},
 			} {
 				o.Tools = offer("t").Tools

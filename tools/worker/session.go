@@ -11,26 +11,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // memoryTime bounds what is written when a worker registers.
 const memoryTime = 30 * time.Second
-
-// A Line is the way to a worker. Its methods do not wait for the worker, and are called from many goroutines.
-type Line interface {
-	Start(lease, kind string, c *tool.Call, documents []tool.Document)
-	Cancel(lease string, cause error)
-	// Ack says that the end of the work was taken: the worker need not keep it.
-	Ack(lease string)
-	// Lost says that a lease is not the worker's.
-	Lost(lease string)
-	// Question asks about a call that does not run yet; [Session.Answer] counts until the time is over.
-	Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration)
-	// Input gives what was typed into a call; ended says that nothing follows.
-	Input(lease string, position int64, data []byte, ended bool, err error)
-	// End ends the connection; whoever made the session closes it then. The reason is UPPER_SNAKE_CASE.
-	End(reason string, why error)
-}
 
 // ErrSilent means that a worker was not heard of for a whole lease.
 var ErrSilent = errors.New("nothing was heard of the worker")
@@ -47,7 +32,7 @@ type Session struct {
 	name   string
 	labels map[string]string
 	limit  int
-	line   Line
+	line   link.Line
 
 	began time.Time    // on the monotonic clock
 	seen  atomic.Int64 // when it was heard last, in nanoseconds after began
@@ -56,35 +41,25 @@ type Session struct {
 	// The hub's lock guards these.
 	silence   *time.Timer
 	tools     map[string]*offered
-	later     map[string]ToolOffer // definitions that others serve otherwise
+	later     map[string]link.Tool // definitions that others serve otherwise
 	leases    map[string]*lease
 	questions map[string]*question // that it has not answered
 	given     uint64
 	draining  bool
 	fresh     bool // it was not told yet that it is connected; what it is asked waits until then
 	gone      bool
-	refused   []Refusal
-}
-
-// Accepted is the answer to an offer.
-type Accepted struct {
-	ID      string
-	Lease   time.Duration
-	Refused []Refusal
-	Kept    []string // leases that the worker still holds
-	StoreID string   // of the daemon
-	Epoch   int64
+	refused   []link.Refusal
 }
 
 // Connect makes a worker one of those that get work, as soon as ready is called: the answer to the offer goes to it first. The caller
 // closes the session when the connection ends.
-func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer Accepted, ready func(), err error) {
-	if err := o.check(); err != nil {
+func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Session, answer link.Accepted, ready func(), err error) {
+	if err := checkOffer(&o); err != nil {
 		return nil, answer, nil, err
 	}
 	s = &Session{
 		hub: h, began: time.Now(), id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
-		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{},
+		tools: map[string]*offered{}, later: map[string]link.Tool{}, leases: map[string]*lease{},
 		questions: map[string]*question{}, draining: true, fresh: true,
 	}
 	if s.limit == 0 {
@@ -95,7 +70,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 		return nil, answer, nil, err
 	}
 	h.keepKey()
-	answer = Accepted{ID: s.id, StoreID: h.cfg.StoreID, Epoch: h.cfg.Epoch, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
+	answer = link.Accepted{ID: s.id, StoreID: h.cfg.StoreID, Epoch: h.cfg.Epoch, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
 	h.mu.Lock()
 	s.refused, h.sourceLocked(s.source).since = answer.Refused, time.Now()
 	h.mu.Unlock()
@@ -248,7 +223,7 @@ func (s *Session) Reporter(id string) (tool.Reporter, error) {
 // Serves names the namespace and the source whose operations the worker may complete.
 func (s *Session) Serves() (namespace, source string) { return s.owner.Namespace, s.source }
 
-// Finish ends the work of a lease. [Line.Ack] follows: of EXECUTE when the journal has the outcome.
+// Finish ends the work of a lease. [link.Line.Ack] follows: of EXECUTE when the journal has the outcome.
 func (s *Session) Finish(id string, r *tool.Result, err error) error {
 	acknowledged, err := s.finish(id, r, err)
 	if acknowledged {

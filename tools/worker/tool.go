@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 // An offered tool is one definition that workers serve or served. The offer never changes; the rest is guarded by the hub.
 type offered struct {
 	hub        *Hub
-	offer      ToolOffer
+	offer      link.Tool
 	definition string
 
 	serving map[*Session]struct{}
@@ -40,16 +41,16 @@ var (
 )
 
 // offeredOf makes a tool of an offer; an error says what is wrong with it.
-func (h *Hub) offeredOf(source string, o ToolOffer) (*offered, error) {
+func (h *Hub) offeredOf(source string, o link.Tool) (*offered, error) {
 	o.Descriptor.Source = source
-	if err := o.check(); err != nil {
+	if err := checkTool(&o); err != nil {
 		return nil, err
 	}
-	definition, err := o.definition()
+	agreed, err := definition(&o)
 	if err != nil {
 		return nil, err
 	}
-	return &offered{hub: h, offer: o, definition: definition, serving: map[*Session]struct{}{}}, nil
+	return &offered{hub: h, offer: o, definition: agreed, serving: map[*Session]struct{}{}}, nil
 }
 
 func (t *offered) asTool() tool.Tool {

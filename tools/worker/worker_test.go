@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tool/tooltest"
 	"github.com/toold-dev/toold/tools/worker"
+	"github.com/toold-dev/toold/tools/worker/link"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -166,16 +167,16 @@ func inBubble(t *testing.T, cfg worker.Config, run func(t *testing.T, w *world))
 
 var alice = tool.Principal{Namespace: "default", Subject: "alice"}
 
-func offer(ids ...string) worker.Offer {
-	o := worker.Offer{Pool: "p"}
+func offer(ids ...string) link.Offer {
+	o := link.Offer{Pool: "p"}
 	for _, id := range ids {
-		o.Tools = append(o.Tools, worker.ToolOffer{Descriptor: tool.Descriptor{ID: id}})
+		o.Tools = append(o.Tools, link.Tool{Descriptor: tool.Descriptor{ID: id}})
 	}
 	return o
 }
 
 // connect makes a worker that gets work.
-func (w *world) connect(o worker.Offer) (*worker.Session, *line, worker.Accepted) {
+func (w *world) connect(o link.Offer) (*worker.Session, *line, link.Accepted) {
 	w.t.Helper()
 	l := &line{}
 	s, a, ready, err := w.hub.Connect(alice, o, l)
@@ -371,7 +372,7 @@ func TestDefinitions(t *testing.T) {
 			reasons = append(reasons, r.Tool+" "+r.Reason)
 		}
 		slices.Sort(reasons)
-		if want := []string{"a " + worker.OtherDefinition, "b " + worker.Invalid, "taken " + worker.Taken}; !slices.Equal(reasons, want) {
+		if want := []string{"a " + link.OtherDefinition, "b " + link.Invalid, "taken " + link.Taken}; !slices.Equal(reasons, want) {
 			t.Errorf("refused %v", reasons)
 		}
 		old.Close(true)
@@ -383,12 +384,12 @@ func TestDefinitions(t *testing.T) {
 			t.Error("its worker gets no work")
 		}
 	})
-	for name, change := range map[string]func(*worker.Offer){
-		"pool":   func(o *worker.Offer) { o.Pool = "A b" },
-		"limit":  func(o *worker.Offer) { o.Limit = 1 << 20 },
-		"tools":  func(o *worker.Offer) { o.Tools = nil },
-		"twice":  func(o *worker.Offer) { o.Tools = append(o.Tools, o.Tools[0]) },
-		"labels": func(o *worker.Offer) { o.Labels = map[string]string{"": "x"} },
+	for name, change := range map[string]func(*link.Offer){
+		"pool":   func(o *link.Offer) { o.Pool = "A b" },
+		"limit":  func(o *link.Offer) { o.Limit = 1 << 20 },
+		"tools":  func(o *link.Offer) { o.Tools = nil },
+		"twice":  func(o *link.Offer) { o.Tools = append(o.Tools, o.Tools[0]) },
+		"labels": func(o *link.Offer) { o.Labels = map[string]string{"": "x"} },
 	} {
 		inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 			o := offer("a")
