@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/redact"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 )
@@ -115,22 +115,13 @@ func (d *daemon) reloadMCP(next nextMCP) (swapped bool, err error) {
 	return len(keys) > 0, err
 }
 
-var mcpStates = map[mcp.State]grpcserver.SourceState{mcp.Connecting: grpcserver.SourceConnecting, mcp.Ready: grpcserver.SourceReady, mcp.Down: grpcserver.SourceDown}
-
 // Sources implements [grpcserver.Admin].
-func (a adminOf) Sources() []grpcserver.Source {
-	var out []grpcserver.Source
+func (a adminOf) Sources() []tool.SourceStatus {
+	var out []tool.SourceStatus
 	known := map[string]bool{}
 	for _, s := range a.d.mcp.Sources() {
 		known[s.Name] = true
-		o := grpcserver.Source{
-			Name: s.Name, Namespace: s.Namespace, State: mcpStates[s.State], Since: s.Since, Tools: s.Tools, Starts: s.Starts, Address: s.Address, Server: s.Server,
-			Protocol: s.Protocol, Trust: string(s.Trust), Error: s.Error,
-		}
-		for _, r := range s.Refused {
-			o.Refused = append(o.Refused, grpcserver.RefusedTool{Name: r.Tool, Reason: r.Why})
-		}
-		out = append(out, o)
+		out = append(out, s)
 	}
 	for _, s := range a.workerSources() {
 		known[s.Name] = true
@@ -138,9 +129,9 @@ func (a adminOf) Sources() []grpcserver.Source {
 	}
 	for _, name := range a.d.tools.Sources() {
 		if !known[name] {
-			out = append(out, grpcserver.Source{Name: name, State: grpcserver.SourceReady, Tools: a.d.toolsOf(name)})
+			out = append(out, tool.SourceStatus{Name: name, State: tool.SourceReady, Tools: a.d.toolsOf(name)})
 		}
 	}
-	slices.SortFunc(out, func(a, b grpcserver.Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b tool.SourceStatus) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
 )
@@ -69,19 +68,19 @@ func (d *daemon) toolsOf(source string) (n int) {
 }
 
 // workerSources are the sources of workers.
-func (a adminOf) workerSources() []grpcserver.Source {
-	var out []grpcserver.Source
+func (a adminOf) workerSources() []tool.SourceStatus {
+	var out []tool.SourceStatus
 	for _, p := range a.d.workers.Pools() {
 		namespace, _ := worker.NamespaceOf(p.Source)
-		o := grpcserver.Source{Name: p.Source, Namespace: namespace, State: grpcserver.SourceReady, Since: p.Since, Tools: a.d.toolsOf(p.Source), Server: strconv.Itoa(len(p.Workers)) + " workers"}
+		o := tool.SourceStatus{Name: p.Source, Namespace: namespace, State: tool.SourceReady, Since: p.Since, Tools: a.d.toolsOf(p.Source), Server: strconv.Itoa(len(p.Workers)) + " workers"}
 		switch {
 		case len(p.Workers) == 0:
-			o.State, o.Server, o.Error = grpcserver.SourceDown, "", "no worker is connected"
+			o.State, o.Server, o.Error = tool.SourceDown, "", "no worker is connected"
 		case len(p.Workers) == 1:
 			o.Server = "1 worker: " + p.Workers[0]
 		}
 		for _, r := range p.Refused {
-			o.Refused = append(o.Refused, grpcserver.RefusedTool{Name: r.Tool, Reason: r.Message})
+			o.Refused = append(o.Refused, tool.RefusedTool{Name: r.Tool, Reason: r.Message})
 		}
 		out = append(out, o)
 	}

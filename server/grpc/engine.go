@@ -123,7 +123,7 @@ type Admin interface {
 	// AcceptTool trusts a definition that Quarantined listed.
 	AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error)
 	// Sources lists where tools come from, by name, for all namespaces.
-	Sources() []Source
+	Sources() []tool.SourceStatus
 	// Secrets lists what references stand for, by name, for all namespaces, and has each read before when check is set.
 	Secrets(ctx context.Context, check bool) []secret.State
 	// Backup writes a copy of the store into a new directory.

@@ -338,11 +338,11 @@ func (a *admin) Reload(context.Context) (grpcserver.Reloaded, error) {
 
 func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix(1_800_000_000, 0), 3 }
 
-func (a *admin) Sources() []grpcserver.Source {
-	return []grpcserver.Source{
-		{Name: "builtin", State: grpcserver.SourceReady, Tools: 3},
-		{Name: "worker:other/p", Namespace: "other", State: grpcserver.SourceReady, Tools: 1},
-		{Name: "mcp:w", State: grpcserver.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []grpcserver.RefusedTool{{Name: "read ", Reason: "a space"}}},
+func (a *admin) Sources() []tool.SourceStatus {
+	return []tool.SourceStatus{
+		{Name: "builtin", State: tool.SourceReady, Tools: 3},
+		{Name: "worker:other/p", Namespace: "other", State: tool.SourceReady, Tools: 1},
+		{Name: "mcp:w", State: tool.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []tool.RefusedTool{{Name: "read ", Reason: "a space"}}},
 	}
 }
 

@@ -49,7 +49,7 @@ func TestT75Names(t *testing.T) {
 	w.ready()
 	why := map[string]string{}
 	for _, r := range w.hub.Sources()[0].Refused {
-		why[r.Tool] = r.Why
+		why[r.Name] = r.Reason
 	}
 	for name, reason := range map[string]string{"read": "the name", "r\u0435ad": "the name", "": "the name", "a_b": "a.b has the id", "deep": "inputSchema"} {
 		if name == "deep" {
@@ -89,7 +89,7 @@ func TestT76Floods(t *testing.T) {
 	w.eventually("all are there again", func() bool {
 		ready := 0
 		for i, s := range w.hub.Sources() {
-			if s.State == mcp.Ready && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // a call hears of an end before the state does
+			if s.State == tool.SourceReady && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // a call hears of an end before the state does
 				ready++
 			}
 		}

@@ -159,10 +159,10 @@ func TestReconnect(t *testing.T) {
 	var words string
 	w.eventually("it is there again", func() bool {
 		s := w.hub.Sources()[1]
-		if s.State == mcp.Down {
+		if s.State == tool.SourceDown {
 			words = s.Error
 		}
-		return s.State == mcp.Ready && s.Starts == 2
+		return s.State == tool.SourceReady && s.Starts == 2
 	})
 	_ = words // it may be up again before anybody looks
 	contains(t, w.text("w__echo", `{"text":"again"}`), "again")

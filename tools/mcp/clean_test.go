@@ -13,7 +13,7 @@ import (
 )
 
 // taken is a tool as the daemon lists it, of a server that said this when it was last there.
-func taken(t *testing.T, instructions string, remote any) (tool.Descriptor, []mcp.Refusal) {
+func taken(t *testing.T, instructions string, remote any) (tool.Descriptor, []tool.RefusedTool) {
 	t.Helper()
 	m := newMemory()
 	list, err := json.Marshal(map[string]any{"instructions": instructions, "tools": []any{remote}})

@@ -111,7 +111,7 @@ func (l *conformed) lookup(id string) tool.Tool {
 // signedIn waits until the server is ready, and signs in when it wants that.
 func (l *conformed) signedIn(ctx context.Context, hub *mcp.Hub) error {
 	for {
-		if hub.Sources()[0].State == mcp.Ready {
+		if hub.Sources()[0].State == tool.SourceReady {
 			return nil
 		}
 		if l.lookup("w__sign_in") != nil {

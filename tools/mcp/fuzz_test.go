@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
@@ -59,7 +60,7 @@ func FuzzServer(f *testing.F) {
 		ctx, stop := context.WithCancel(context.Background())
 		var run sync.WaitGroup
 		run.Go(func() { _ = hub.Run(ctx) })
-		for hub.Sources()[0].State == mcp.Connecting {
+		for hub.Sources()[0].State == tool.SourceConnecting {
 			time.Sleep(time.Millisecond)
 		}
 		stop()

@@ -176,7 +176,7 @@ func connect(t *testing.T, m *memory, change func(*mcp.Config), entries ...mcp.E
 func (w *world) ready() *world {
 	w.t.Helper()
 	w.eventually("all servers are ready", func() bool {
-		return !slices.ContainsFunc(w.hub.Sources(), func(s mcp.Source) bool { return s.State != mcp.Ready })
+		return !slices.ContainsFunc(w.hub.Sources(), func(s tool.SourceStatus) bool { return s.State != tool.SourceReady })
 	})
 	return w
 }

@@ -91,7 +91,7 @@ func TestHTTPReconnect(t *testing.T) {
 					}
 					calling <- r.ModelText()
 				}()
-				w.eventually("it is down", func() bool { return w.hub.Sources()[0].State != mcp.Ready })
+				w.eventually("it is down", func() bool { return w.hub.Sources()[0].State != tool.SourceReady })
 				s.start(handler())
 				w.ready()
 				if text := <-calling; !strings.Contains(text, "lost") && text != "error: CONNECTION_LOST" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
@@ -219,8 +220,8 @@ func TestT76HugeLists(t *testing.T) {
 		t.Errorf("the source is %+v", s)
 	}
 	for _, r := range s.Refused {
-		if len(r.Why) > 4096 {
-			t.Errorf("%s is refused with %d bytes", r.Tool, len(r.Why))
+		if len(r.Reason) > 4096 {
+			t.Errorf("%s is refused with %d bytes", r.Name, len(r.Reason))
 		}
 	}
 	var page, most atomic.Int32
@@ -287,7 +288,7 @@ func TestSilentAboutTheNewestEra(t *testing.T) {
 		var run sync.WaitGroup
 		run.Go(func() { _ = hub.Run(ctx) })
 		time.Sleep(2 * time.Minute)
-		if s := hub.Sources()[0]; s.State != mcp.Ready || s.Starts != 5 {
+		if s := hub.Sources()[0]; s.State != tool.SourceReady || s.Starts != 5 {
 			t.Errorf("the source is %+v", s)
 		}
 		stop()

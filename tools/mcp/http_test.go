@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
@@ -87,6 +88,6 @@ func TestT76HTTP(t *testing.T) {
 		s := w.hub.Sources()
 		return strings.Contains(s[0].Error, "more than 16777216 bytes") && strings.Contains(s[1].Error, "nobody asked")
 	})
-	w.eventually("the other one is ready", func() bool { return w.hub.Sources()[2].State == mcp.Ready })
+	w.eventually("the other one is ready", func() bool { return w.hub.Sources()[2].State == tool.SourceReady })
 	contains(t, w.text("other__echo", `{"text":"here"}`), "here")
 }

@@ -241,36 +241,6 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 	return changed, nil
 }
 
-// State is where a server stands.
-type State string
-
-// The states.
-const (
-	Connecting State = "CONNECTING"
-	Ready      State = "READY"
-	Down       State = "DOWN" // it is tried again
-)
-
-// A Source is the health of a server.
-type Source struct {
-	Name string // mcp:<key>, or as OwnSource names it
-	// Namespace has this process of its own; "": it is that of all others.
-	Namespace string
-	State     State
-	Since     time.Time
-	Address   string // program or URL
-	Server    string // what it calls itself, with its version
-	Protocol  string // the era that is spoken
-	Trust     Trust
-	Tools     int
-	Starts    int       // connections that were made or tried
-	Error     string    // the last one, with the process's last words, and where its processes may not go
-	Refused   []Refusal // tools that are not taken
-}
-
-// A Refusal says why a tool is not taken.
-type Refusal struct{ Tool, Why string }
-
 // Blocked notes why a process of a source was refused a place in the network.
 func (h *Hub) Blocked(source, why string) {
 	h.mu.Lock()
@@ -285,16 +255,16 @@ func (h *Hub) Blocked(source, why string) {
 }
 
 // Sources returns the health of all servers, by name.
-func (h *Hub) Sources() []Source {
+func (h *Hub) Sources() []tool.SourceStatus {
 	h.mu.Lock()
 	servers := h.servers // never changed in place
 	h.mu.Unlock()
-	out := make([]Source, 0, len(servers))
+	out := make([]tool.SourceStatus, 0, len(servers))
 	for _, s := range servers {
 		for _, one := range s.all() {
 			out = append(out, one.health())
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out, func(a, b tool.SourceStatus) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

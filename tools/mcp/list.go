@@ -34,7 +34,7 @@ func (s *server) list(ctx context.Context, n *session) error {
 	if i := about.ServerInfo; i != nil {
 		name = cleanLine(i.Name+" "+i.Version, maxTitle)
 	}
-	s.note(func(h *Source) { h.Server, h.Protocol = name, about.ProtocolVersion })
+	s.note(func(h *tool.SourceStatus) { h.Server, h.Protocol = name, about.ProtocolVersion })
 	if s.namespace != "" {
 		s.claim(&l)
 		return nil
@@ -112,10 +112,10 @@ func (s *server) offer(l *listed) {
 	for id, err := range refused {
 		why[names[id]] = err
 	}
-	s.note(func(h *Source) {
+	s.note(func(h *tool.SourceStatus) {
 		h.Tools, h.Refused = len(tools)-len(refused), nil
 		for _, name := range slices.Sorted(maps.Keys(why)) {
-			h.Refused = append(h.Refused, Refusal{cleanLine(name, maxTitle), cleanLine(why[name].Error(), maxDescription)})
+			h.Refused = append(h.Refused, tool.RefusedTool{Name: cleanLine(name, maxTitle), Reason: cleanLine(why[name].Error(), maxDescription)})
 		}
 	})
 	for name, err := range why {

@@ -47,7 +47,7 @@ type server struct {
 	changed chan struct{} // closed when session changes, or what follows
 	gone    bool          // a reload took it away
 	next    *server       // the reload's other one
-	source  Source
+	source  tool.SourceStatus
 	blocked []string          // where its processes wanted to go and may not, since it was last ready
 	kept    []byte            // of the memory
 	shown   map[string]bool   // ids that were listed; used by one goroutine at a time
@@ -66,7 +66,7 @@ func newServer(cfg *Config, e Entry, last *signin) *server {
 	if address == "" {
 		address = e.Command
 	}
-	s.source = Source{Name: SourcePrefix + e.Key, State: Connecting, Since: time.Now(), Address: address, Trust: e.Trust}
+	s.source = tool.SourceStatus{Name: SourcePrefix + e.Key, State: tool.SourceConnecting, Since: time.Now(), Address: address, Trust: string(e.Trust)}
 	for namespace, entry := range e.In {
 		own := newServer(cfg, entry, nil)
 		own.namespace, own.wanted = namespace, make(chan struct{})
@@ -100,7 +100,7 @@ func (s *server) all() []*server {
 	return list
 }
 
-func (s *server) health() Source {
+func (s *server) health() tool.SourceStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.source
@@ -124,13 +124,13 @@ func (s *server) block(why string) {
 	}
 }
 
-func (s *server) note(change func(*Source)) {
+func (s *server) note(change func(*tool.SourceStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.source)
 }
 
-func (s *server) become(state State, change func(*Source)) {
+func (s *server) become(state tool.SourceState, change func(*tool.SourceStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.source.State != state {
@@ -155,7 +155,7 @@ func (s *server) run(ctx context.Context) {
 	wait := s.cfg.Backoff
 	var era speech
 	for ctx.Err() == nil {
-		s.become(Connecting, func(h *Source) { h.Starts++ })
+		s.become(tool.SourceConnecting, func(h *tool.SourceStatus) { h.Starts++ })
 		began := time.Now()
 		served, err := s.serve(ctx, era.earlier())
 		era.note(served, err)
@@ -164,7 +164,7 @@ func (s *server) run(ctx context.Context) {
 		}
 		s.offerSignin()
 		why := s.signin.hideText(err.Error())
-		s.become(Down, func(h *Source) { h.Error = cleanLine(why, 2*maxWords) })
+		s.become(tool.SourceDown, func(h *tool.SourceStatus) { h.Error = cleanLine(why, 2*maxWords) })
 		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.String("namespace", s.namespace), zap.String("error", why), zap.Duration("in", wait))
 		if served && time.Since(began) > steady {
 			wait = s.cfg.Backoff
@@ -241,7 +241,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	}
 	s.signin.admitted()
 	s.publish(next)
-	s.become(Ready, func(h *Source) { h.Error, s.blocked = "", nil })
+	s.become(tool.SourceReady, func(h *tool.SourceStatus) { h.Error, s.blocked = "", nil })
 	defer s.publish(nil)
 	return true, s.follow(ctx, next, l.lost)
 }

@@ -65,7 +65,7 @@ func TestFailedConnectionIsOver(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Backoff = time.Hour }, mcp.Entry{Key: "w", URL: srv.URL})
-	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == mcp.Down })
+	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == tool.SourceDown })
 	contains(t, w.hub.Sources()[0].Error, "redirect")
 	mu.Lock()
 	defer mu.Unlock()

@@ -83,7 +83,7 @@ func TestRefusalThatPassed(t *testing.T) {
 	w.eventually("it goes on", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
 	i.Admit(func(string) int { return http.StatusFound })
 	lost := w.running("w__echo", "lost")
-	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == mcp.Down })
+	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == tool.SourceDown })
 	e, _ := w.tools.Lookup("w__echo")
 	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer stop()
@@ -167,7 +167,7 @@ func TestTokenInAStatusLine(t *testing.T) {
 	}
 	code.Store(http.StatusFound)
 	_, _ = w.do("w__echo", c) // the server goes away with it
-	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == mcp.Down })
+	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == tool.SourceDown })
 	contains(t, w.hub.Sources()[0].Error, "302 [token]")
 }
 

@@ -68,7 +68,7 @@ func TestUnstoppedServerIsRestarted(t *testing.T) {
 			}
 			w.eventually("the server is there again", func() bool {
 				s := w.hub.Sources()[0]
-				return s.State == mcp.Ready && s.Starts == 2
+				return s.State == tool.SourceReady && s.Starts == 2
 			})
 			contains(t, w.text("w__echo", `{"text":"again"}`), "again")
 			if strings.Contains(w.said(), "wrote") {

@@ -22,8 +22,8 @@ func TestTaskAloneIsNotOffered(t *testing.T) {
 		}
 		why := ""
 		for _, r := range w.hub.Sources()[0].Refused {
-			if r.Tool == "task_alone" {
-				why = r.Why
+			if r.Name == "task_alone" {
+				why = r.Reason
 			}
 		}
 		contains(t, why, "runs as a task alone")
