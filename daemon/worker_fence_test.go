@@ -72,6 +72,10 @@ func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
 		tooldv1.RegisterWorkerServiceServer(srv, owners)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(lis) }()
+		t.Cleanup(func() {
+			srv.Stop()
+			<-served
+		})
 		cmd := l.command(t, lis.Addr().String())
 		if cmd.Env == nil {
 			cmd.Env = os.Environ()
@@ -81,8 +85,6 @@ func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
-			srv.Stop()
-			<-served
 		})
 		for _, work := range ownersWork {
 			select {
