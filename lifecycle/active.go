@@ -349,7 +349,7 @@ func (l *activeCall) commitOnce(s step) error {
 	}
 	l.mu.Unlock()
 
-	tell := l.e.moveInBatch(next, status)
+	tell := l.e.batches.Moving(next, status)
 	defer func() { tell(err == nil) }()
 	err = l.submit(change)
 	if err == nil && s.rule != nil {

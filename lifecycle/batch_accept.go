@@ -1,13 +1,13 @@
 package lifecycle
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
@@ -20,7 +20,7 @@ const maxBatch = 256
 
 // ExecuteBatch starts the calls of one model turn, or attaches to the batch that has its id. The watcher sees the events
 // of all of them from the first on, or from a cursor on, and must be closed. A refusal is a [*call.Refusal] and nothing is
-// stored then, of no call; everything else becomes the calls' results. The batch goes on without watchers.
+// stored then, of no call; everything else becomes the calls' results. The batch continues without watchers.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
 	parsed, err := e.checkBatchRequest(&spec)
 	if err == nil && o.Cursor != "" {
@@ -38,24 +38,16 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 		spec.ID = newID()
 	}
 	key := call.Key{Namespace: p.Namespace, ID: spec.ID}
-	for {
-		b, fresh := e.batches.reference(e, key)
-		if fresh {
-			record, known, err := e.acceptBatch(context.WithoutCancel(ctx), b, p, &spec, requests, digest)
-			if err != nil {
-				return nil, err
-			}
-			if !known {
-				o.Cursor = "" // of a batch that nobody knows any more
-			}
-			return e.attachBatch(ctx, p, record, digest, o)
-		}
-		<-b.ready
-		if b.err == nil {
-			return e.attachBatch(ctx, p, b.record, digest, o)
-		}
-		e.batches.drop(b, true) // who only looked for it found nothing
+	record, known, err := e.batches.Enter(context.WithoutCancel(ctx), key, func() (*call.Batch, []batch.Member, error) {
+		return e.createBatch(context.WithoutCancel(ctx), key, p, &spec, requests, digest)
+	})
+	if err != nil {
+		return nil, err
 	}
+	if !known {
+		o.Cursor = "" // of a batch that nobody knows any more
+	}
+	return e.attachBatch(ctx, p, record, digest, o)
 }
 
 // checkBatchRequest refuses what must not be stored. It looks at the request alone.
@@ -109,69 +101,45 @@ func inCall(err error, at string) error {
 	return call.InvalidField(at+"."+v.Field, "%s", v.Description)
 }
 
-// acceptBatch fills the place of a batch that is not in memory: it finds the record, or stores a new one with its calls.
-// Then somebody looks what can be done.
-func (e *Engine) acceptBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) (record *call.Batch, known bool, err error) {
-	b.record, b.err = e.store.Batch(ctx, b.key)
-	known = b.err == nil
-	if errors.Is(b.err, store.ErrNotFound) {
-		b.err = e.createBatch(ctx, b, p, spec, requests, digest)
-	} else if b.err != nil {
-		b.err = batchRefusal(b.err, b.key.ID)
-	}
-	record, err = b.record, b.err
-	if err == nil && !known {
-		close(b.ready)
-		go b.carry()
-		return record, false, nil
-	}
-	b.err = cmp.Or(err, store.ErrNotFound) // it is not in memory: whoever looked for it meanwhile looks again
-	e.batches.expect(b.key)
-	e.batches.drop(b, true)
-	close(b.ready)
-	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // who was told meanwhile that something changed did nothing
-		e.wakeExpected(b.key)
-	} else {
-		e.unexpect(b.key)
-	}
-	return record, known, err
-}
-
 // createBatch stores a new batch with its calls. It counts as a pipeline run from here on.
-func (e *Engine) createBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) error {
-	now := e.store.Now()
-	b.record = &call.Batch{
-		Namespace: p.Namespace, ID: b.key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: now,
+func (e *Engine) createBatch(ctx context.Context, key call.Key, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) (*call.Batch, []batch.Member, error) {
+	record := &call.Batch{
+		Namespace: p.Namespace, ID: key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: e.store.Now(),
 	}
 	for i := range spec.Calls {
 		s := &spec.Calls[i]
 		if s.ID == "" {
 			s.ID = newID()
 		} else if _, err := e.store.Call(ctx, call.Key{Namespace: p.Namespace, ID: s.ID}); !errors.Is(err, store.ErrNotFound) {
-			return knownCall(err, s.ID)
+			return nil, nil, knownCall(err, s.ID)
 		}
 		if s.RetryOf != "" {
 			if err := e.retries(ctx, p, s); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 		if err := e.refuseLender(&p, s); err != nil {
-			return err
+			return nil, nil, err
 		}
-		b.record.Calls = append(b.record.Calls, s.ID)
+		record.Calls = append(record.Calls, s.ID)
 	}
-	if err := e.reserve(b, &spec.Calls[0].Run, e.demandOf(&p, &spec.Calls[0])); err != nil {
-		return err
+	calls, err := e.reserve(record, &spec.Calls[0].Run, e.demandOf(&p, &spec.Calls[0]))
+	if err != nil {
+		return nil, nil, err
 	}
-	err := e.owners.Claim(ctx, p, &spec.Calls[0].Run, p.Subject)
-	if err == nil {
-		err = e.storeBatch(ctx, b, p, spec, requests)
+	if err = e.owners.Claim(ctx, p, &spec.Calls[0].Run, p.Subject); err == nil {
+		err = e.storeBatch(ctx, record, calls, p, spec, requests)
 	}
 	if err != nil {
-		e.unreserve(b)
+		e.unreserve(calls)
 		e.drain.Leave()
+		return nil, nil, err
 	}
-	return err
+	members := make([]batch.Member, len(calls))
+	for i, l := range calls {
+		members[i] = member{l}
+	}
+	return record, members, nil
 }
 
 // knownCall refuses a batch with a call that is known already: it belongs to another batch, or to none.
@@ -183,76 +151,88 @@ func knownCall(err error, id string) error {
 }
 
 // reserve takes the places of the calls in memory.
-func (e *Engine) reserve(b *activeBatch, run *tool.Run, d limit.Demand) error {
-	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
-		taken.ready.wait() // none is held meanwhile: two batches with the same calls would wait for each other
+func (e *Engine) reserve(record *call.Batch, run *tool.Run, d limit.Demand) ([]*activeCall, error) {
+	calls, taken := e.reserveFree(record)
+	for ; taken != nil; calls, taken = e.reserveFree(record) {
+		taken.ready.wait() // no place is taken meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
 		if absent {
-			e.forget(taken) // who only looked for it and found nothing
+			e.forget(taken) // the goroutine that took it only looked for the call, and found none
 		}
 		taken.release()
 		if !absent {
-			return knownCall(nil, taken.key.ID)
+			return nil, knownCall(nil, taken.key.ID)
 		}
 	}
-	if err := e.room(b.members[0], run, d, b.atOnce()); err != nil {
-		e.unreserve(b)
-		return err
+	if err := e.room(calls[0], run, d, atOnce(record)); err != nil {
+		e.unreserve(calls)
+		return nil, err
 	}
 	e.mu.Lock()
-	for _, l := range b.members {
+	for _, l := range calls {
 		l.claims = claims{run.ID, run.Thread}
 	}
 	e.mu.Unlock()
-	return nil
+	return calls, nil
 }
 
-// reserveFree takes all places, or none and returns one that somebody has.
-func (e *Engine) reserveFree(b *activeBatch) *activeCall {
-	for _, id := range b.record.Calls {
-		l, fill := e.reference(call.Key{Namespace: b.key.Namespace, ID: id})
+// reserveFree takes all places, or none and returns one that is taken.
+func (e *Engine) reserveFree(record *call.Batch) (calls []*activeCall, taken *activeCall) {
+	for _, id := range record.Calls {
+		l, fill := e.reference(call.Key{Namespace: record.Namespace, ID: id})
 		if !fill {
-			e.unreserve(b)
-			return l
+			e.unreserve(calls)
+			return nil, l
 		}
-		b.members = append(b.members, l)
+		calls = append(calls, l)
 	}
-	return nil
+	return calls, nil
 }
 
-func (e *Engine) unreserve(b *activeBatch) {
-	for _, l := range b.members {
+func (e *Engine) unreserve(calls []*activeCall) {
+	for _, l := range calls {
 		l.fill(nil, store.ErrNotFound)
 		e.forget(l)
 		l.release()
 	}
-	b.members = nil
 }
 
-// storeBatch makes the records of the calls and stores them with the batch; then they are there for everybody.
-func (e *Engine) storeBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string) error {
-	changes := make([]*store.Change, len(b.members))
-	for i, l := range b.members {
+// atOnce returns how many calls may execute, or wait for that, at the same time.
+func atOnce(record *call.Batch) int {
+	n := len(record.Calls)
+	if record.Strategy == call.Sequential {
+		n = 1
+	}
+	if most := record.MaxParallel; most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
+// storeBatch makes the records of the calls and stores them with the batch. From then on everybody finds them.
+func (e *Engine) storeBatch(ctx context.Context, record *call.Batch, calls []*activeCall, p tool.Principal, spec *call.BatchSpec, requests []string) error {
+	changes := make([]*store.Change, len(calls))
+	for i, l := range calls {
 		c := e.newCall(p, &spec.Calls[i], requests[i])
-		c.Detached, c.BatchID, c.BatchPosition = true, b.key.ID, i+1
+		c.Detached, c.BatchID, c.BatchPosition = true, record.ID, i+1
 		e.pin(l, c)
-		l.concurrent.Store(b.parallel())
+		l.concurrent.Store(record.Strategy == call.Parallel)
 		if i == 0 {
 			l.reopen = e.owners.Reopen(c)
 		}
 		changes[i] = l.creation(c)
 	}
-	if err := e.store.CreateBatch(ctx, b.record, changes); err != nil {
-		e.owners.Unopened(b.members[0].reopen)
+	if err := e.store.CreateBatch(ctx, record, changes); err != nil {
+		e.owners.Unopened(calls[0].reopen)
 		if errors.Is(err, store.ErrFatal) {
 			e.fatal(err)
 		}
 		if errors.Is(err, store.ErrExists) {
-			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", b.key.ID)
+			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", record.ID)
 		}
-		return batchRefusal(err, b.key.ID)
+		return batchRefusal(err, record.ID)
 	}
-	for _, l := range b.members {
+	for _, l := range calls {
 		l.created()
 	}
 	return nil

@@ -198,9 +198,9 @@ func (l *activeCall) cancelAbove(p *pipeline, r call.CancelRequest, a *cancellin
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
 	stop(cause)
-	m := &member{l: l, p: p, ctx: l.start(base)}
+	m := &memberRun{member: member{l}, p: p, ctx: l.start(base)}
 	if err := l.wish(r); err != nil {
-		m.release()
+		m.Release()
 		return err
 	}
 	a.later = append(a.later, func() { l.run(m.ctx, p) })
@@ -284,7 +284,7 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 		return nil, err
 	}
 	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
-	defer e.batches.hold(e, call.Key{Namespace: p.Namespace, ID: batch})()
+	defer e.batches.Hold(call.Key{Namespace: p.Namespace, ID: batch})()
 	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Batch: batch}, superseded(r, supersededBy), supersededBy)
 }
 

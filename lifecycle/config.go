@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/decision"
@@ -133,7 +134,7 @@ type Engine struct {
 	limits    *limit.Limits
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
-	batches   batches
+	batches   *batch.Service
 	workers   workers
 	owners    *policy.Owners
 	sweeps    sweeps
@@ -202,41 +203,13 @@ func New(cfg Config) (*Engine, error) {
 	e.hold.begin(cfg.Store)
 	e.owners = policy.NewOwners(cfg.Store, cfg.Policies, e.claimed)
 	e.policies = policy.NewService(policy.Config{Policies: cfg.Policies, Owners: e.owners, Modes: cfg.Modes, Log: cfg.Log, Refused: e.refused})
-	e.records = view.NewRecords(view.Config{
-		Store: cfg.Store, Owners: e.owners, Modes: cfg.Policies, Call: e.current, Settle: e.settle, Refused: storeRefusal,
-	})
-	e.purger = purge.New(purge.Config{
-		Store: cfg.Store, Owners: e.owners, Log: cfg.Log, PolicyKind: policy.KindRule, Settle: e.settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: cfg.FailPoint,
-		Admit: func() error {
-			if e.drain.Refusing() {
-				return refuseDraining()
-			}
-			return nil
-		},
-		Keepers: func() []hook.CallKeeper {
-			return append(implementers[hook.CallKeeper](&e.hooks.Load().Set), ofType[hook.CallKeeper](cfg.Keepers)...)
-		},
-	})
-	e.decisions.e = e
-	e.decisions.check = decision.Checker{Answers: cfg.Answers, Now: cfg.Store.Now, Tool: e.toolOf, Refusal: func(c *call.Call) error {
-		if e.held.Holds(c) {
-			return errHeld
-		}
-		return nil
-	}}
-	e.watches = watch.New(watch.Config{
-		Store: cfg.Store, Spool: cfg.Store.Spool(), Drain: e.drain, Heartbeat: cfg.Heartbeat, Settle: e.settle, Moves: e.batches.has, Held: e.held.Holds,
-	})
+	e.records = newRecords(e)
+	e.purger = newPurger(e)
+	e.decisions = newDecisions(e)
+	e.batches = newBatches(e)
+	e.watches = newWatches(e)
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
-	e.outbox = outbox.New(outbox.Config{
-		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
-		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
-		Held:   e.held.Any,
-		Failed: func() { e.stats.hookFailures.Add(1) },
-		Documents: func(namespace, run, thread string) tool.Documents {
-			return &snapshot{e: e, namespace: namespace, run: run, thread: thread}
-		},
-	})
+	e.outbox = newOutbox(e)
 	return e, nil
 }
 

@@ -98,7 +98,7 @@ func (l *activeCall) endPipeline(ctx context.Context) {
 	c := l.c
 	l.mu.Unlock()
 	if c.BatchID != "" {
-		l.e.wakeBatch(c.Namespace, c.BatchID)
+		l.e.batches.Wake(call.Key{Namespace: c.Namespace, ID: c.BatchID})
 	}
 }
 

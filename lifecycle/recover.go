@@ -54,8 +54,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 		found.Held = len(keys)
 		return found, nil
 	}
-	e.batches.recovering.Store(true)
-	defer e.batches.recovering.Store(false)
+	defer e.batches.BeginRecovery()()
 	var later parents
 	defer func() { later.end() }()
 	for _, key := range keys {
@@ -64,7 +63,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 		}
 	}
 	e.awaitHold()
-	return found, e.recoverBatches(ctx)
+	return found, e.batches.Recover(ctx)
 }
 
 // parents are pipeline runs of calls that end and made calls of their own, which have to be taken up before they can end.

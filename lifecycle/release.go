@@ -75,7 +75,7 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 	defer l.release()
 	batch := call.Key{Namespace: key.Namespace, ID: l.record().BatchID}
 	if batch.ID != "" && still[batch] == nil {
-		still[batch] = e.batches.hold(e, batch)
+		still[batch] = e.batches.Hold(batch)
 	}
 	switch {
 	case !l.heldBack():
@@ -123,5 +123,5 @@ func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, er
 	}
 	e.held.End()
 	e.outbox.Wake()
-	return 0, e.recoverBatches(ctx) // of some only the end was not stored
+	return 0, e.batches.Recover(ctx) // of some only the end was not stored
 }

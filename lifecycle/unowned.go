@@ -45,7 +45,7 @@ func (e *Engine) CheckOwners(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if rests || e.batches.has(batch) {
+		if rests || e.batches.Moves(batch) {
 			for _, key := range keys {
 				delete(found, key)
 			}
@@ -115,7 +115,7 @@ func (e *Engine) adopt(ctx context.Context, key call.Key) error {
 	e.log.Error("bug: nothing carried this call on; it is taken up as after a restart, please report it",
 		zap.String("call_id", key.ID), zap.String("status", string(c.Status)), zap.String("batch_id", c.BatchID), zap.NamedError("lost", l.forgive()))
 	if c.BatchID != "" && c.Status != call.Running {
-		e.wakeBatch(key.Namespace, c.BatchID)
+		e.batches.Wake(call.Key{Namespace: key.Namespace, ID: c.BatchID})
 		return nil
 	}
 	if err := l.findTail(ctx); err != nil {

@@ -48,7 +48,7 @@ func play(t *rapid.T) {
 			rapid.SampledFrom([]string{"succeed", "succeed", "fail", "ask", "elsewhere"}).Draw(t, "tool"),
 			rapid.Bool().Draw(t, "safe"),
 		}
-		m.Calls[i] = batch.Call{State: batch.New, Safe: m.scripts[i].safe}
+		m.Calls[i] = batch.Call{State: batch.NotBegun, Safe: m.scripts[i].safe}
 	}
 	for range 40 * n {
 		m.Held = rapid.IntRange(0, 9).Draw(t, "held") == 0
@@ -87,7 +87,7 @@ func (m *model) check(plan batch.Plan) {
 	switch plan.Do {
 	case batch.Begin:
 		for i := range m.Calls {
-			if m.Calls[i].State == batch.New && behind(i) {
+			if m.Calls[i].State == batch.NotBegun && behind(i) {
 				m.Fatalf("call %d begins behind one that stops it: %+v", i, m.Batch)
 			}
 		}
@@ -144,7 +144,7 @@ func (m *model) carryOut(plan batch.Plan) {
 	switch plan.Do {
 	case batch.Withdraw:
 		for _, i := range plan.Calls {
-			m.Calls[i].State, m.Calls[i].Pending = batch.New, false
+			m.Calls[i].State, m.Calls[i].Pending = batch.NotBegun, false
 		}
 	case batch.Interrupt:
 		for _, i := range plan.Calls {
@@ -184,7 +184,7 @@ func (m *model) begin() {
 	var group []int
 	for i := range m.Calls {
 		c, s := &m.Calls[i], &m.scripts[i]
-		if c.State != batch.New {
+		if c.State != batch.NotBegun {
 			continue
 		}
 		stays, tentative := s.gate != "allow", !m.Parallel() && len(group) > 0

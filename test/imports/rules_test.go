@@ -39,7 +39,7 @@ func rows() []row {
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
 		{folder: "store/postgres/pgtest", starts: true}, // a server, for tests
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "setting", "store", "tool", "metric"}},
-		{folder: "lifecycle/batch", ours: []string{"call"}},
+		{folder: "lifecycle/batch", ours: []string{"call", "lifecycle/drain", "store", "tool"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/custody", ours: []string{"call"}},
 		{folder: "lifecycle/decision", ours: []string{"call", "lifecycle/gating", "lifecycle/view", "tool"}},

@@ -1,8 +1,10 @@
-// Package batch plans what the calls of a batch do next.
+// Package batch carries the calls of one model turn out together.
 //
-// A [Batch] holds the rules of a batch and the state of each call, as one look found them. [Batch.Next] decides from these alone: it reads
-// no record, starts nothing and waits for nothing. The engine carries the plan out and looks again, until the plan is to wait, to end or to
-// rest. A restart, or a decision weeks later, therefore continues where the batch was.
+//   - [Batch] is the plan: the rules of a batch and the state of each call, as one look found them. [Batch.Next] decides from
+//     these alone. It reads no record, starts nothing and waits for nothing.
+//   - [Service] has the batches in memory, each with a goroutine that looks, carries out what the plan says, and looks again, until
+//     the plan is to rest. A restart, or a decision weeks later, therefore continues where the batch was.
+//   - [Member] and [Run] are what it needs of a call and of a pipeline run.
 package batch
 
 import "github.com/toold-dev/toold/call"
@@ -13,7 +15,7 @@ type State int
 // The states of a call in a batch.
 const (
 	Ended     State = iota // terminal, or its record cannot be read
-	New                    // it has not begun
+	NotBegun               // it has not begun
 	Asking                 // a gate's question is open
 	Halting                // a question of its tool is open, or one about an attempt in doubt
 	Decided                // a decision is stored, and no pipeline runs
@@ -120,7 +122,7 @@ func (b *Batch) interrupted() (calls []int, why string) {
 	}
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		waits := (c.State == New || c.State == Decided && !c.Declined) && !c.Cancelled
+		waits := (c.State == NotBegun || c.State == Decided && !c.Declined) && !c.Cancelled
 		if (failed || blocked >= 0 && i > blocked) && (waits || c.Pending) {
 			calls = append(calls, i)
 		}
@@ -134,7 +136,7 @@ func (b *Batch) launched() (calls []int) {
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		switch {
-		case (c.State == New || c.State == Decided) && c.Cancelled:
+		case (c.State == NotBegun || c.State == Decided) && c.Cancelled:
 			calls = append(calls, i)
 		case c.Pending && (c.Cancelled || c.Stopped || capacity > 0):
 			calls = append(calls, i)
@@ -181,7 +183,7 @@ func (b *Batch) resumed() (calls []int) {
 // mayBegin reports whether new calls may begin.
 func (b *Batch) mayBegin() bool {
 	switch {
-	case b.count(New) == 0:
+	case b.count(NotBegun) == 0:
 		return false
 	case b.Parallel():
 		return true

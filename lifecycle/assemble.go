@@ -1,0 +1,79 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/batch"
+	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/lifecycle/outbox"
+	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/purge"
+	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/lifecycle/watch"
+	"github.com/toold-dev/toold/tool"
+)
+
+// What the engine gives to the packages below it.
+
+func newRecords(e *Engine) *view.Records {
+	return view.NewRecords(view.Config{
+		Store: e.cfg.Store, Owners: e.owners, Modes: e.cfg.Policies, Call: e.current, Settle: e.settle, Refused: storeRefusal,
+	})
+}
+
+func newPurger(e *Engine) *purge.Purger {
+	return purge.New(purge.Config{
+		Store: e.cfg.Store, Owners: e.owners, Log: e.cfg.Log, PolicyKind: policy.KindRule, Settle: e.settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: e.cfg.FailPoint,
+		Admit: func() error {
+			if e.drain.Refusing() {
+				return refuseDraining()
+			}
+			return nil
+		},
+		Keepers: func() []hook.CallKeeper {
+			return append(implementers[hook.CallKeeper](&e.hooks.Load().Set), ofType[hook.CallKeeper](e.cfg.Keepers)...)
+		},
+	})
+}
+
+func newDecisions(e *Engine) decisions {
+	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.toolOf, Refusal: func(c *call.Call) error {
+		if e.held.Holds(c) {
+			return errHeld
+		}
+		return nil
+	}}
+	return decisions{e: e, check: check}
+}
+
+func newBatches(e *Engine) *batch.Service {
+	return batch.New(batch.Config{
+		Store: e.cfg.Store, Log: e.cfg.Log, Drain: e.drain, Held: e.held.Holds, Transient: transient, Refusal: batchRefusal, Fatal: e.fatal, FailPoint: e.cfg.FailPoint,
+		Rests: func(key call.Key) { e.watches.WakeBatch(key) },
+		End:   func(ctx context.Context, namespace, id string) error { return e.outbox.EndBatch(ctx, namespace, id) },
+		Acquire: func(ctx context.Context, key call.Key) (batch.Member, error) {
+			l, err := e.acquire(ctx, key)
+			return member{l}, err
+		},
+	})
+}
+
+func newWatches(e *Engine) *watch.Service {
+	return watch.New(watch.Config{
+		Store: e.cfg.Store, Spool: e.cfg.Store.Spool(), Drain: e.drain, Heartbeat: e.cfg.Heartbeat, Settle: e.settle, Moves: e.batches.Moves, Held: e.held.Holds,
+	})
+}
+
+func newOutbox(e *Engine) *outbox.Outbox {
+	return outbox.New(outbox.Config{
+		Store: e.cfg.Store, Log: e.cfg.Log, Limits: e.cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: e.cfg.FailPoint,
+		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
+		Held:   e.held.Any,
+		Failed: func() { e.stats.hookFailures.Add(1) },
+		Documents: func(namespace, run, thread string) tool.Documents {
+			return &snapshot{e: e, namespace: namespace, run: run, thread: thread}
+		},
+	})
+}

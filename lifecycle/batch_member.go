@@ -1,0 +1,139 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/batch"
+	"github.com/toold-dev/toold/lifecycle/outcome"
+)
+
+// A member implements [batch.Member].
+type member struct{ l *activeCall }
+
+func (m member) Record() *call.Call { return m.l.record() }
+
+func (m member) SetConcurrent(is bool) { m.l.concurrent.Store(is) }
+
+func (m member) Release() { m.l.release() }
+
+func (m member) Resume() {
+	m.l.resumePipeline(context.Background(), *m.l.record().LastRound().Decision)
+}
+
+// State implements [batch.Member].
+func (m member) State() batch.State {
+	l := m.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.lost != nil:
+		return batch.Stuck
+	case l.cancel != nil:
+		return batch.Running
+	case l.c.Status.Terminal():
+		return batch.Ended
+	}
+	switch l.c.Status {
+	case call.New:
+		return batch.NotBegun
+	case call.Resuming:
+		return batch.Decided
+	case call.Running:
+		if l.c.Operation() != nil {
+			return batch.Elsewhere
+		}
+	case call.Suspended:
+		if l.c.Open().AfterGates() {
+			return batch.Halting
+		}
+		return batch.Asking
+	}
+	return batch.Stuck
+}
+
+// Interrupt implements [batch.Member].
+func (m member) Interrupt(why string) {
+	p, asked := m.l.lookupPipeline(), m.l.record().LastRound()
+	m.l.finishFound(context.Background(), p, outcome.Interrupted(why))
+	if asked != nil {
+		p.abandoned(&asked.Suspension)
+	}
+}
+
+// Enter implements [batch.Member].
+func (m member) Enter() batch.Run {
+	p := m.l.lookupPipeline()
+	p.fromStart()
+	return &memberRun{member: m, p: p, ctx: m.l.start(m.l.e.follow(context.Background(), m.l.record()))}
+}
+
+// A memberRun implements [batch.Run].
+type memberRun struct {
+	member member
+	p      *pipeline
+	ctx    context.Context
+}
+
+func (r *memberRun) Member() batch.Member { return r.member }
+
+func (r *memberRun) Gates(tentative bool) bool {
+	r.p.tentative = tentative
+	return r.walk(stageGate)
+}
+
+func (r *memberRun) Queue() bool { return r.walk(stageQueue) }
+
+// walk takes the pipeline run to the stage of that name, and reports whether it ended before. It has a goroutine of its own,
+// because a hook may end it.
+func (r *memberRun) walk(to string) (ended bool) {
+	r.wait(func() { r.p.early = r.p.check(r.ctx, to) })
+	return r.p.early != nil
+}
+
+func (r *memberRun) wait(fn func()) {
+	done := make(chan struct{})
+	r.member.l.e.workers.run(func() {
+		defer close(done)
+		fn()
+	})
+	<-done
+}
+
+func (r *memberRun) Blocks() bool {
+	ended, ok := r.p.early.(*outcome.Terminal)
+	return ok && ended.Block != ""
+}
+
+func (r *memberRun) Safe() bool { return batch.Safe(r.p.in.Assessment) }
+
+func (r *memberRun) Group(id string) { r.p.group, r.p.stages = id, r.member.l.e.groupPath }
+
+func (r *memberRun) Interrupt(why string) { r.p.early = outcome.Interrupted(why) }
+
+func (r *memberRun) Cancel() {
+	if wish := r.member.l.record().Cancel; wish != nil {
+		r.member.l.stop(outcome.Wished(wish))
+	}
+}
+
+func (r *memberRun) Stopped() bool { return r.ctx.Err() != nil }
+
+func (r *memberRun) Drained() bool { return errors.Is(context.Cause(r.ctx), outcome.Drained) }
+
+func (r *memberRun) Launch() {
+	r.member.l.e.workers.run(func() { r.member.l.run(r.ctx, r.p) })
+}
+
+func (r *memberRun) Settle() { r.wait(func() { r.member.l.run(r.ctx, r.p) }) }
+
+func (r *memberRun) Release() {
+	r.p.leaveSource(outcome.Postponed{})
+	for _, release := range r.p.releases {
+		r.p.giveBack(release)
+	}
+	r.member.l.endPipeline(r.ctx)
+	r.member.l.e.drain.Leave()
+	r.member.l.release()
+}
