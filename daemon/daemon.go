@@ -177,7 +177,6 @@ func (d *daemon) openTools(ctx context.Context) error {
 		d.log.Error("tools of foreign sources have to be accepted again", zap.Error(err))
 	}
 	d.tools = registry.New(registry.Config{
-		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
 		NamespaceOf:   worker.NamespaceOf,
 		AssertFormats: d.cfg.Tools.AssertFormats,
 		Pins:          pins, Trusted: slices.Concat([]string{builtin, embedded, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),

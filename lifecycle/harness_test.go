@@ -69,12 +69,12 @@ func (b *toolbox) put(tools ...tool.Tool) {
 type answers struct{}
 
 func (answers) Compile(schema json.RawMessage) error {
-	_, err := registry.CompileSchema(schema)
+	_, err := registry.New(registry.Config{}).CompileSchema(schema)
 	return err
 }
 
 func (answers) Validate(schema json.RawMessage, v any) ([]tool.Violation, error) {
-	s, err := registry.CompileSchema(schema)
+	s, err := registry.New(registry.Config{}).CompileSchema(schema)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package registry
 
-import "github.com/toold-dev/toold/tool"
+import (
+	"encoding/json"
+
+	"github.com/toold-dev/toold/tool"
+)
 
 // HasFast reports whether there is a fast check of this schema.
 func (s *Schema) HasFast() bool { return s.fast != nil }
@@ -13,3 +17,6 @@ func (s *Schema) ValidateByLibrary(v any) []tool.Violation { return s.validate(v
 
 // Formats are those that are asserted.
 func Formats() map[string]func(any) bool { return formats() }
+
+// CompileSchema compiles without the cache of a registry.
+func CompileSchema(raw json.RawMessage) (*Schema, error) { return compileSchema(raw, false) }

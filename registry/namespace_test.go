@@ -49,7 +49,7 @@ func TestT125NamesOfNamespacesDoNotMeet(t *testing.T) {
 func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 	r := ofNamespaces()
 	register(t, r, "b:pool", named("deploy", "other")...)
-	w := r.Watch(registry.Offer{Namespace: "b"})
+	w := follow(r, registry.Offer{Namespace: "b"})
 	register(t, r, "command", makeTool(tool.Descriptor{ID: "ship", Aliases: []string{"Deploy"}}))
 	if got := sourceOf(r, "b", "Deploy"); got != "command" {
 		t.Errorf("Deploy is of %q", got)
@@ -66,7 +66,9 @@ func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 	if err := r.Replace("b:pool", named("deploy", "another")...); err != nil || sourceOf(r, "b", "another") != "b:pool" {
 		t.Errorf("the other tools of the source: %v", err)
 	}
-	r.Unregister("command")
+	if err := r.Replace("command"); err != nil {
+		t.Fatal(err)
+	}
 	if got := sourceOf(r, "b", "deploy"); got != "b:pool" {
 		t.Errorf("when the name is free again, deploy is of %q", got)
 	}

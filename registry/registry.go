@@ -15,9 +15,6 @@ import (
 
 // A Config says how a registry starts.
 type Config struct {
-	// FirstRevision is where the revision starts. One that is greater than any of an earlier run of the daemon keeps
-	// clients from taking an old list for the current one. Zero means 1.
-	FirstRevision int64
 	// CachedSchemas is how many schemas [Registry.CompileSchema] keeps. Zero means 128.
 	CachedSchemas int
 	// AssertFormats makes formats part of what is valid in schemas of 2020-12, too, the draft of schemas that name none.
@@ -44,9 +41,8 @@ type Registry struct {
 	current      atomic.Pointer[snapshot]
 }
 
-// A snapshot is the registry at one revision. It never changes.
+// A snapshot is the registry at one moment. It never changes.
 type snapshot struct {
-	revision int64
 	entries  []*Entry          // by id
 	names    map[string]*names // by namespace; "" has those of every namespace
 	replaced chan struct{}     // closed when there is a newer one
@@ -94,14 +90,11 @@ func (n *names) taken(e *Entry) (errs []error) {
 
 // New returns an empty registry.
 func New(cfg Config) *Registry {
-	if cfg.FirstRevision <= 0 {
-		cfg.FirstRevision = 1
-	}
 	if cfg.CachedSchemas <= 0 {
 		cfg.CachedSchemas = 128
 	}
 	r := &Registry{cfg: cfg, schemas: newSchemaCache(cfg.CachedSchemas, cfg.AssertFormats)}
-	r.current.Store(&snapshot{revision: cfg.FirstRevision, names: map[string]*names{"": newNames()}, replaced: make(chan struct{})})
+	r.current.Store(&snapshot{names: map[string]*names{"": newNames()}, replaced: make(chan struct{})})
 	return r
 }
 
@@ -139,7 +132,8 @@ func (r *Registry) Declared(source string, t tool.Tool) (*Entry, error) {
 	return newEntry(source, t, r.schemas.compile)
 }
 
-// Replace makes tools the only ones of a source, all or none: on an error the earlier ones stay.
+// Replace makes tools the only ones of a source, all or none: on an error the earlier ones stay. Without tools it removes the source;
+// calls that run keep the entry that they have.
 func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	added, err := r.newEntries(source, tools)
 	if err != nil {
@@ -147,18 +141,8 @@ func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.applyLocked(append(r.withoutLocked(source), added...), added)
-}
-
-// Unregister removes a source. Calls that run keep the entry they have.
-func (r *Registry) Unregister(source string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_ = r.applyLocked(r.withoutLocked(source), nil) // fewer tools cannot collide
-}
-
-func (r *Registry) withoutLocked(source string) []*Entry {
-	return slices.DeleteFunc(slices.Clone(r.current.Load().entries), func(e *Entry) bool { return e.Source == source })
+	others := slices.DeleteFunc(slices.Clone(r.current.Load().entries), func(e *Entry) bool { return e.Source == source })
+	return r.applyLocked(append(others, added...), added)
 }
 
 // newEntries compiles outside the lock: a source with many tools does not stop the others.
@@ -246,17 +230,12 @@ func (r *Registry) hasLocked(source, id string) bool {
 
 func (r *Registry) storeLocked(entries []*Entry, byNamespace map[string]*names) {
 	old := r.current.Load()
-	r.current.Store(&snapshot{
-		revision: old.revision + 1,
-		entries:  entries,
-		names:    byNamespace,
-		replaced: make(chan struct{}),
-	})
+	r.current.Store(&snapshot{entries: entries, names: byNamespace, replaced: make(chan struct{})})
 	close(old.replaced)
 }
 
-// Refresh begins a new revision without a change of tools. It is called when what callers may see has changed for another
-// reason, such as new rules: lists that were fetched before are old, and watchers look again.
+// Refresh makes watchers look again without a change of tools. It is called when what callers may see has changed for another
+// reason, such as new rules.
 func (r *Registry) Refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,9 +261,6 @@ func (r *Registry) All() []*Entry {
 	return slices.DeleteFunc(slices.Clone(r.current.Load().entries), func(e *Entry) bool { return e.trusted != nil })
 }
 
-// Revision grows with each change.
-func (r *Registry) Revision() int64 { return r.current.Load().revision }
-
 // Sources returns the names of the sources that have tools, sorted.
 func (r *Registry) Sources() []string {
 	sources := map[string]bool{}
@@ -294,5 +270,10 @@ func (r *Registry) Sources() []string {
 	return slices.Sorted(maps.Keys(sources))
 }
 
-// CompileSchema is the function of the same name with a cache: response schemas of tickets come again and again.
+// CompileSchema compiles a JSON Schema: 2020-12, unless $schema names draft 4, 6, 7 or 2019-09. It asserts formats, except in 2020-12,
+// where they only describe unless [Config.AssertFormats] is set. It keeps results, because the same response schemas come often.
+//
+// It refuses, before it compiles anything: texts longer than [MaxSchemaBytes] or that [call.ParseJSON] refuses; references that leave the
+// document; patterns that Go's regexp does not know (it knows no lookaround and needs no backtracking); schemas that would take too long
+// to check even against a small value. The error is a [*SchemaError].
 func (r *Registry) CompileSchema(raw json.RawMessage) (*Schema, error) { return r.schemas.compile(raw) }

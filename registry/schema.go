@@ -40,15 +40,7 @@ type Schema struct {
 	metered  metered
 }
 
-// CompileSchema compiles a JSON Schema: 2020-12, unless $schema names draft 4, 6, 7 or 2019-09. Formats are asserted, but
-// in 2020-12, where they only describe.
-//
-// Refused are, before any of it is compiled: texts above [MaxSchemaBytes] or that [call.ParseJSON] refuses; references
-// that leave the document; patterns that Go's regexp does not know (it knows no lookaround and needs no backtracking);
-// schemas that would take too long to check even against a small value. The error is a [*SchemaError].
-func CompileSchema(raw json.RawMessage) (*Schema, error) { return compileSchema(raw, false) }
-
-// compileSchema asserts the formats of 2020-12, too, when it is asked to.
+// compileSchema is [Registry.CompileSchema] without its cache; assertFormats asserts the formats of 2020-12, too.
 func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 	document, err := call.ParseJSON(string(raw), MaxSchemaBytes)
 	if err != nil {

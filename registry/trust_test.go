@@ -131,7 +131,7 @@ func TestQuarantineIsTold(t *testing.T) {
 		if err := r.Register("mcp:w", weather("x")); err != nil {
 			t.Fatal(err)
 		}
-		w := r.Watch(registry.Offer{})
+		w := follow(r, registry.Offer{})
 		if err := r.Replace("mcp:w", weather("y")); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func (o *Offer) Includes(d *tool.Descriptor) bool {
 	return agent.Offers(d) && (o.Hidden == nil || !o.Hidden(d))
 }
 
-// A View is what a caller sees of the registry at one revision.
+// A View is what a caller sees of the registry at one moment.
 type View struct {
 	at    *snapshot
 	offer Offer
@@ -27,9 +27,6 @@ type View struct {
 
 // View returns what the offer shows now.
 func (r *Registry) View(o Offer) View { return View{r.current.Load(), o} }
-
-// Revision returns the registry's revision that the view shows.
-func (v View) Revision() int64 { return v.at.revision }
 
 // Lookup returns the tool with this id or alias, if it is in the offer.
 func (v View) Lookup(name string) (*Entry, bool) {

@@ -113,10 +113,4 @@ func (t tools) Lookup(p tool.Principal, name string) (*tool.Definition, bool) {
 	return &e.Definition, true
 }
 
-func (t tools) Watch(p tool.Principal) func(context.Context) error {
-	w := t.r.Watch(t.offer(p))
-	return func(ctx context.Context) error {
-		_, err := w.Next(ctx)
-		return err
-	}
-}
+func (t tools) Watch(p tool.Principal) func(context.Context) error { return t.r.Watch(t.offer(p)).Next }

@@ -311,7 +311,7 @@ func FuzzExport(f *testing.F) {
 		f.Add(d.ID, string(d.Parameters))
 	}
 	f.Fuzz(func(t *testing.T, id, parameters string) {
-		if _, err := registry.CompileSchema(json.RawMessage(parameters)); err != nil {
+		if _, err := registry.New(registry.Config{}).CompileSchema(json.RawMessage(parameters)); err != nil {
 			return // no such tool is ever registered
 		}
 		tools := []*tool.Descriptor{{ID: id, Parameters: json.RawMessage(parameters)}}
