@@ -17,7 +17,7 @@ import (
 
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/hook/external"
-	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/meter"
 	"github.com/toold-dev/toold/metric"
 )
 
@@ -100,15 +100,15 @@ func (d *daemon) metricsOfTools(t *metric.Text) {
 			t.Value("calls_total", float64(stats[id].Ended[outcome]), "tool", id, "outcome", string(outcome))
 		}
 	}
-	count := func(name, help string, of func(lifecycle.ToolStats) int64) {
+	count := func(name, help string, of func(meter.Stats) int64) {
 		t.Counter(name, help)
 		for _, id := range tools {
 			t.Value(name, float64(of(stats[id])), "tool", id)
 		}
 	}
-	count("questions_total", "Questions that calls waited for.", func(s lifecycle.ToolStats) int64 { return s.Suspended })
-	count("kill_unverified_total", "Calls that left processes whose end nobody saw.", func(s lifecycle.ToolStats) int64 { return s.KillUnverified })
-	times := func(name, help string, of func(lifecycle.ToolStats) metric.Snapshot) {
+	count("questions_total", "Questions that calls waited for.", func(s meter.Stats) int64 { return s.Suspended })
+	count("kill_unverified_total", "Calls that left processes whose end nobody saw.", func(s meter.Stats) int64 { return s.KillUnverified })
+	times := func(name, help string, of func(meter.Stats) metric.Snapshot) {
 		t.Histogram(name, help)
 		for _, id := range tools {
 			if seen := of(stats[id]); seen.Count() > 0 {
@@ -116,8 +116,8 @@ func (d *daemon) metricsOfTools(t *metric.Text) {
 			}
 		}
 	}
-	times("call_seconds", "From accepted to ended, of calls that asked nobody.", func(s lifecycle.ToolStats) metric.Snapshot { return s.Call })
-	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s lifecycle.ToolStats) metric.Snapshot { return s.Attempt })
+	times("call_seconds", "From accepted to ended, of calls that asked nobody.", func(s meter.Stats) metric.Snapshot { return s.Call })
+	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s meter.Stats) metric.Snapshot { return s.Attempt })
 }
 
 // metricsOfHooks has a series for each hook outside the daemon.

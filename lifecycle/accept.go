@@ -50,7 +50,7 @@ func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 		if fill {
 			return l, true
 		}
-		l.ready.wait()
+		l.ready.Wait()
 		if !errors.Is(l.loadErr, store.ErrNotFound) {
 			return l, false
 		}
@@ -110,7 +110,7 @@ func (e *Engine) gapBefore(cursor string) (*call.Gap, error) {
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
 func (e *Engine) attach(l *activeCall, digest string, o call.ExecuteOptions) (call.Watcher, error) {
-	l.ready.wait()
+	l.ready.Wait()
 	if l.loadErr != nil {
 		defer l.release()
 		var refusal *call.Refusal
@@ -165,14 +165,14 @@ func (e *Engine) begin(request context.Context, l *activeCall, p tool.Principal,
 	w := freshWatcher(l, o)
 	w.gap = gap
 	ctx := l.started(base)
-	l.ready.give()
+	l.ready.Give()
 	pipe.ahead = c.Class == call.Behind && pipe.hooks.quick && !describes(pipe.def)
 	returned := false
 	defer func() {
 		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
 			w.Close()
 		}
-		e.workers.run(func() { l.run(ctx, pipe) })
+		e.workers.Run(func() { l.run(ctx, pipe) })
 	}()
 	to := stageRewrite
 	if pipe.ahead {
@@ -200,7 +200,7 @@ func (e *Engine) pin(l *activeCall, c *call.Call) *Definition {
 	if !ok {
 		return nil
 	}
-	l.meter = e.meters.of(def)
+	l.meter = e.meters.Of(def.Descriptor)
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 	c.Isolation = e.isolationOf(def.Descriptor)
 	return def

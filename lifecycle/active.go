@@ -12,6 +12,8 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/meter"
+	"github.com/toold-dev/toold/lifecycle/turns"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -20,11 +22,11 @@ type activeCall struct {
 	e   *Engine
 	key call.Key
 
-	ready   signal // that the record is there, or loadErr says why not
+	ready   turns.Signal // that the record is there, or loadErr says why not
 	loadErr error
 
 	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
-	slot slot
+	slot turns.Slot
 
 	// order is held while events pass through the filters, and is taken before mu.
 	order      sync.Mutex
@@ -33,9 +35,9 @@ type activeCall struct {
 	output     calllog.Output
 	concurrent atomic.Bool // other calls of its batch run beside it, whatever they do
 
-	refs   int    // guarded by Engine.mu
-	claims claims // of a new call, which the journal may not know yet; guarded by Engine.mu
-	meter  *meter // of the tool, when the call is new and its tool is registered
+	refs   int          // guarded by Engine.mu
+	claims claims       // of a new call, which the journal may not know yet; guarded by Engine.mu
+	meter  *meter.Meter // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
 	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see
@@ -66,7 +68,7 @@ func (e *Engine) acquire(ctx context.Context, key call.Key) (*activeCall, error)
 	if load {
 		l.load(ctx)
 	}
-	l.ready.wait()
+	l.ready.Wait()
 	if l.loadErr != nil {
 		defer l.release()
 		return nil, l.loadErr
@@ -114,7 +116,7 @@ func (l *activeCall) fill(c *call.Call, err error) {
 			l.accepted = acceptedAs(c)
 		}
 	}
-	l.ready.give()
+	l.ready.Give()
 }
 
 // release gives a reference back. The last one takes the call out of memory.
@@ -297,7 +299,7 @@ func (l *activeCall) legal(before, next *call.Call, s *step) error {
 
 // commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.
 func (l *activeCall) commit(s step) error {
-	l.slot.take()
+	l.slot.Take()
 	defer l.unslot()
 	return l.commitSlotted(s)
 }
@@ -373,7 +375,7 @@ func (l *activeCall) commitOnce(s step) error {
 	l.c, l.stored = next, true
 	l.log.Wrote(next.LastSequence)
 	l.log.GiveBack(next.LastSequence) // documents may have dropped events
-	l.e.decisions.recent.put(next)
+	l.e.decisions.recent.Put(next)
 	l.publishLocked(events)
 	return nil
 }
@@ -405,7 +407,7 @@ func (l *activeCall) runLocked(r *store.Run) *store.Run {
 // submit hands a change to the journal and waits.
 func (l *activeCall) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
-	l.e.decisions.recent.drop(l.record())
+	l.e.decisions.recent.Drop(l.record())
 	done := make(chan error, 1)
 	l.e.limits.Storage.AddChange(change)
 	l.e.store.Submit(change, func(err error) { done <- err })
@@ -423,11 +425,37 @@ func (l *activeCall) submit(change *store.Change) error {
 
 // unslot gives the slot back and writes what came together meanwhile.
 func (l *activeCall) unslot() {
-	l.slot.give()
+	l.slot.Give()
 	l.mu.Lock()
 	more := l.c != nil && l.c.Class == call.Sync && l.stored && !l.stalled && l.log.Unwritten()
 	l.mu.Unlock()
 	if more {
 		l.kick()
+	}
+}
+
+// metered returns the meter of a call. The new call of a registered tool has it at hand.
+func (l *activeCall) metered() *meter.Meter {
+	if l.meter != nil {
+		return l.meter
+	}
+	def, ok := l.e.cfg.Tools.Lookup(l.c.Namespace, l.c.Tool)
+	if !ok {
+		return l.e.meters.Of(nil)
+	}
+	return l.e.meters.Of(def.Descriptor)
+}
+
+// meterLocked counts a change of the record that was made.
+func (l *activeCall) meterLocked(before call.Status, c *call.Call) {
+	if before == call.Suspended && c.Status != before {
+		l.e.limits.Questions.Closed(c)
+	}
+	switch {
+	case c.Status == before:
+	case c.Status == call.Suspended:
+		l.metered().Suspended()
+	case c.Status.Terminal():
+		l.metered().End(c)
 	}
 }

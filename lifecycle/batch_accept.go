@@ -154,7 +154,7 @@ func knownCall(err error, id string) error {
 func (e *Engine) reserve(record *call.Batch, run *tool.Run, d limit.Demand) ([]*activeCall, error) {
 	calls, taken := e.reserveFree(record)
 	for ; taken != nil; calls, taken = e.reserveFree(record) {
-		taken.ready.wait() // no place is taken meanwhile: two batches with the same calls would wait for each other
+		taken.ready.Wait() // no place is taken meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
 		if absent {
 			e.forget(taken) // the goroutine that took it only looked for the call, and found none
@@ -250,7 +250,7 @@ func (l *activeCall) created() {
 	l.mu.Lock()
 	l.stored, l.lent = true, true
 	l.mu.Unlock()
-	l.ready.give()
+	l.ready.Give()
 }
 
 // batchRefusal turns what a store found of a batch into what a door may answer.

@@ -94,7 +94,7 @@ func (r *memberRun) walk(to string) (ended bool) {
 
 func (r *memberRun) wait(fn func()) {
 	done := make(chan struct{})
-	r.member.l.e.workers.run(func() {
+	r.member.l.e.workers.Run(func() {
 		defer close(done)
 		fn()
 	})
@@ -123,7 +123,7 @@ func (r *memberRun) Stopped() bool { return r.ctx.Err() != nil }
 func (r *memberRun) Drained() bool { return errors.Is(context.Cause(r.ctx), outcome.Drained) }
 
 func (r *memberRun) Launch() {
-	r.member.l.e.workers.run(func() { r.member.l.run(r.ctx, r.p) })
+	r.member.l.e.workers.Run(func() { r.member.l.run(r.ctx, r.p) })
 }
 
 func (r *memberRun) Settle() { r.wait(func() { r.member.l.run(r.ctx, r.p) }) }

@@ -133,7 +133,7 @@ func (e *Engine) settle() {
 
 // writeBehind writes what was told of a call and calls done. It waits for the slot but not for the journal.
 func (l *activeCall) writeBehind(done func(*activeCall)) {
-	l.slot.take()
+	l.slot.Take()
 	l.mu.Lock()
 	l.dirty = false
 	if !l.log.Unwritten() && l.stored && l.c.Status == call.Suspended {

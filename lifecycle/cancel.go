@@ -128,7 +128,7 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	active := e.activeCallsLocked()
 	e.mu.Unlock()
 	for _, l := range active {
-		if !l.ready.isGiven() {
+		if !l.ready.IsGiven() {
 			continue // the journal has it, or it has not begun
 		}
 		if l.loadErr != nil {
@@ -144,7 +144,7 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
 // through its pipeline run.
 func (l *activeCall) cancelCall(r call.CancelRequest, a *cancelling) error {
-	l.slot.take()
+	l.slot.Take()
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:

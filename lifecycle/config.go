@@ -17,9 +17,11 @@ import (
 	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/drain"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/meter"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
+	"github.com/toold-dev/toold/lifecycle/turns"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
@@ -135,7 +137,7 @@ type Engine struct {
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
 	batches   *batch.Service
-	workers   workers
+	workers   turns.Workers
 	owners    *policy.Owners
 	sweeps    sweeps
 	suspects  suspects
@@ -151,7 +153,7 @@ type Engine struct {
 
 	drain   *drain.Drain
 	stats   counters
-	meters  *meters
+	meters  *meter.Meters
 	watches *watch.Service
 }
 
@@ -194,7 +196,7 @@ func New(cfg Config) (*Engine, error) {
 		path:   newPath(), groupPath: newGroupPath(),
 		activeCalls: map[call.Key]*activeCall{},
 		drain:       drain.New(),
-		meters:      newMeters(),
+		meters:      meter.New(),
 		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
@@ -291,6 +293,9 @@ func (e *Engine) Stats() Stats {
 		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.watches.Count().Load(), Unowned: e.stats.unowned.Load(),
 	}
 }
+
+// ToolStats returns what was counted of each tool.
+func (e *Engine) ToolStats() map[string]meter.Stats { return e.meters.Stats() }
 
 // StorageUsage returns about how many bytes each namespace has; nil when that is not limited.
 func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage() }

@@ -16,7 +16,7 @@ import (
 type decisions struct {
 	e      *Engine
 	check  decision.Checker
-	recent recent
+	recent decision.Recent
 }
 
 // Resume applies a decision and returns a watcher of what follows. The first committed decision wins; the same one again
@@ -44,8 +44,8 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 
 // acquire finds the call that a decision is for.
 func (d *decisions) acquire(ctx context.Context, namespace string, r *call.ResumeRequest) (*activeCall, error) {
-	q := question{namespace, r.SuspensionID}
-	found := d.recent.find(q)
+	q := decision.Question{Namespace: namespace, ID: r.SuspensionID}
+	found := d.recent.Find(q)
 	if found == nil {
 		var err error
 		if found, err = d.e.store.CallBySuspension(ctx, namespace, r.SuspensionID); err != nil {
@@ -57,13 +57,13 @@ func (d *decisions) acquire(ctx context.Context, namespace string, r *call.Resum
 	}
 	l, fill := d.e.reference(found.Key())
 	if fill {
-		if c := d.recent.find(q); c != nil { // still, and until it is filled nobody changes it
+		if c := d.recent.Find(q); c != nil { // still, and until it is filled nobody changes it
 			l.fill(c, nil)
 		} else {
 			l.load(ctx)
 		}
 	}
-	l.ready.wait()
+	l.ready.Wait()
 	if l.loadErr != nil {
 		defer l.release()
 		return nil, storeRefusal(l.loadErr, found.ID)
@@ -81,7 +81,7 @@ func suspensionRefusal(err error, id string) error {
 // decide checks an answer against the state of the call and stores it: one compare-and-set, from SUSPENDED to RESUMING
 // when nobody else has to agree.
 func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*callWatcher, error) {
-	l.slot.take()
+	l.slot.Take()
 	slotted := true
 	defer func() {
 		if slotted {

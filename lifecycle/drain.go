@@ -18,7 +18,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	e.stopAll(outcome.Drained)
 	<-idle // bounded by the grace period of tools
 	e.settle()
-	e.workers.close()
+	e.workers.Close()
 	e.drain.Close()
 }
 

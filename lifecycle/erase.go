@@ -20,7 +20,7 @@ func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, 
 		return false, err
 	}
 	defer l.release()
-	l.slot.take()
+	l.slot.Take()
 	defer l.unslot()
 	c := l.record()
 	if err := purge.RefuseOpen(c); err != nil {

@@ -65,7 +65,7 @@ func (e *Engine) putLate(key call.Key, b []byte) error {
 		return err
 	}
 	defer l.release()
-	l.slot.take()
+	l.slot.Take()
 	defer l.unslot()
 	if l.record().Purge != nil {
 		return nil

@@ -160,7 +160,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 		return false
 	}
 	defer l.release()
-	l.slot.take()
+	l.slot.Take()
 	open := l.record().Open()
 	if open == nil {
 		l.unslot()

@@ -4,36 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/input"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
 
-// inputBuffer is how much the tool may leave unread.
-const inputBuffer = 64 << 10
-
-// A keyboard is the input of one attempt.
-type keyboard struct {
-	controls tool.Controls
-
-	turn sync.Mutex // one input after the other; taken before mu
-
-	mu       sync.Mutex
-	more     sync.Cond // of mu
-	buf      []byte
-	position int64
-	ended    bool // by the caller
-	closed   bool // by the tool, or the attempt is over
-}
-
 // Input implements [tool.Interactor].
 func (r *reporter) Input(c tool.Controls) (io.ReadCloser, error) {
-	k := &keyboard{controls: c, position: c.Position}
-	k.more.L = &k.mu
+	k := input.New(c)
 	if !r.keys.CompareAndSwap(nil, k) {
 		return nil, errors.New("the call takes input already")
 	}
@@ -47,41 +28,12 @@ func (r *reporter) Input(c tool.Controls) (io.ReadCloser, error) {
 	return k, nil
 }
 
-// Read implements [io.Reader].
-func (k *keyboard) Read(p []byte) (int, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for len(k.buf) == 0 && !k.ended && !k.closed {
-		k.more.Wait()
-	}
-	switch {
-	case k.closed:
-		return 0, io.ErrClosedPipe
-	case len(k.buf) == 0:
-		return 0, io.EOF
-	}
-	n := copy(p, k.buf)
-	if k.buf = k.buf[n:]; len(k.buf) == 0 {
-		k.buf = nil
-	}
-	return n, nil
-}
-
-// Close ends the input from the tool's side.
-func (k *keyboard) Close() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.closed, k.buf = true, nil
-	k.more.Broadcast()
-	return nil
-}
-
 // openingTime is how long a tool that has just begun may take to ask for input.
 const openingTime = time.Second
 
 // SendInput types into a running call of the principal's own, and returns how far its input has come.
 func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error) {
-	if err := checkInput(&in); err != nil {
+	if err := input.Check(&in); err != nil {
 		return call.InputState{}, err
 	}
 	l, err := e.acquireVisible(ctx, p, id)
@@ -98,7 +50,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 			return call.InputState{}, call.Refuse(call.FailedPrecondition, "OTHER_ATTEMPT", "attempt %d of call %q runs now, not %d", attempt, id, in.Attempt)
 		}
 		if k != nil {
-			return k.send(in, attempt)
+			return k.Send(in, attempt)
 		}
 		if errors.Is(err, errNotRunning) || time.Since(began) > openingTime {
 			return call.InputState{}, err
@@ -111,22 +63,10 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 	}
 }
 
-func checkInput(in *call.Input) error {
-	switch {
-	case len(in.Data) > inputBuffer:
-		return call.InvalidField("data", "has %d bytes; at most %d are accepted", len(in.Data), inputBuffer)
-	case in.Position != nil && *in.Position < 0:
-		return call.InvalidField("position", "is %d; input counts from 0", *in.Position)
-	case (in.Rows != 0 || in.Columns != 0) && (min(in.Rows, in.Columns) < 1 || max(in.Rows, in.Columns) > 1000):
-		return call.InvalidField("resize", "is %d by %d; want 1 to 1,000 each", in.Rows, in.Columns)
-	}
-	return nil
-}
-
 var errNotRunning = call.Refuse(call.FailedPrecondition, "NOT_RUNNING", "the call does not run, so nothing can be typed into it")
 
 // keyboard returns that of the running attempt, or why there is none.
-func (l *activeCall) keyboard() (*keyboard, int, error) {
+func (l *activeCall) keyboard() (*input.Keyboard, int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.attempt
@@ -141,73 +81,4 @@ func (l *activeCall) keyboard() (*keyboard, int, error) {
 		return nil, 0, call.Refuse(call.FailedPrecondition, "NO_INPUT", "call %q takes no input", l.key.ID)
 	}
 	return k, max(a.p.attempt, 1), nil
-}
-
-// send takes what is new of an input. All of its bytes are taken or none.
-func (k *keyboard) send(in call.Input, attempt int) (call.InputState, error) {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	signal, err := k.take(in)
-	if err != nil {
-		return call.InputState{}, err
-	}
-	if in.Rows > 0 && k.controls.Resize != nil {
-		if err := k.controls.Resize(in.Rows, in.Columns); err != nil {
-			return call.InputState{}, uncontrolled("RESIZE_FAILED", err)
-		}
-	}
-	if signal {
-		if k.controls.Signal == nil {
-			return call.InputState{}, call.Refuse(call.FailedPrecondition, "NO_SIGNALS", "the call takes no signals")
-		}
-		if err := k.controls.Signal(in.Signal); err != nil {
-			return call.InputState{}, uncontrolled("SIGNAL_FAILED", err)
-		}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if signal {
-		k.position++
-	}
-	if in.End && !k.ended {
-		k.ended = true
-		k.more.Broadcast()
-	}
-	return call.InputState{Position: k.position, Attempt: attempt, Unread: len(k.buf)}, nil
-}
-
-func uncontrolled(reason string, err error) error {
-	return call.Refuse(call.FailedPrecondition, reason, "the processes of the call could not be reached: %v", err)
-}
-
-// take appends the bytes of an input that are new and reports whether its signal is.
-func (k *keyboard) take(in call.Input) (signal bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	data := in.Data
-	signal = in.Signal != ""
-	if in.Position != nil {
-		known := k.position - *in.Position
-		if known < 0 {
-			r := call.Refuse(call.OutOfRange, "INPUT_GAP", "position %d is beyond the %d that were taken", *in.Position, k.position)
-			r.Metadata = map[string]string{"position": strconv.FormatInt(k.position, 10)}
-			return false, r
-		}
-		signal = signal && known <= int64(len(data))
-		data = data[min(known, int64(len(data))):]
-	}
-	switch {
-	case len(data) == 0 && !signal:
-		return false, nil
-	case k.closed || k.ended && len(data) > 0:
-		return false, call.Refuse(call.FailedPrecondition, "INPUT_ENDED", "the call takes no more input")
-	case len(k.buf)+len(data) > inputBuffer:
-		r := call.Refuse(call.ResourceExhausted, "INPUT_FULL", "the call has %d bytes to read still; nothing was taken, send it again later", len(k.buf))
-		r.RetryAfter = 200 * time.Millisecond
-		return false, r
-	}
-	k.buf = append(k.buf, data...)
-	k.position += int64(len(data))
-	k.more.Broadcast()
-	return signal, nil
 }

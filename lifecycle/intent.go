@@ -69,7 +69,7 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 
 // refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
 func (l *activeCall) refuse(ctx context.Context, p *pipeline, err error, ran bool) {
-	l.slot.take()
+	l.slot.Take()
 	out := p.outcomeWithout(err)
 	if out == nil {
 		l.lose(storeRefusal(err, l.key.ID)) // with the slot: the next holder must see it

@@ -57,7 +57,7 @@ func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 func (l *activeCall) gone() {
 	l.retain()
 	defer l.release()
-	l.slot.take()
+	l.slot.Take()
 	stored, alone := l.alone()
 	var err error
 	if alone && stored {

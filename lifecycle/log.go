@@ -75,7 +75,7 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 		if isBehind {
 			l.e.behind.write(l)
 		} else {
-			l.slot.take()
+			l.slot.Take()
 			l.flushSlotted()
 			l.unslot()
 		}
@@ -104,7 +104,7 @@ func (l *activeCall) kick() {
 	if idle {
 		return
 	}
-	if !l.slot.try() {
+	if !l.slot.Try() {
 		return
 	}
 	l.retain()

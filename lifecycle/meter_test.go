@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/meter"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -43,7 +43,7 @@ func TestToolStats(t *testing.T) {
 		before, after := w.past[0].ToolStats(), w.e.ToolStats()
 		for id, want := range map[string]map[tool.Code]int64{
 			"fast": {"SUCCEEDED": 3, tool.InvalidArguments: 1}, "slow": {"SUCCEEDED": 1}, "broken": {tool.ExecutionFailed: 1},
-			"asks": {tool.Cancelled: 1}, lifecycle.OtherTool: {tool.NotFound: 5},
+			"asks": {tool.Cancelled: 1}, meter.Other: {tool.NotFound: 5},
 		} {
 			if got := before[id].Ended; !maps.Equal(got, want) {
 				t.Errorf("%s ended %v, want %v", id, got, want)

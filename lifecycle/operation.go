@@ -59,7 +59,7 @@ func (l *activeCall) park(ctx context.Context, p *pipeline, out *outcome.Continu
 	if out.Note != "" {
 		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.Note)}})
 	}
-	l.slot.take()
+	l.slot.Take()
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
 		p.stopOperation(out.Operation) // no record has it: this is its only stop

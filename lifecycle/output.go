@@ -14,6 +14,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/input"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -27,7 +28,7 @@ type reporter struct {
 	// waits for it.
 	order sync.Mutex
 
-	keys atomic.Pointer[keyboard] // nil: the tool takes no input
+	keys atomic.Pointer[input.Keyboard] // nil: the tool takes no input
 }
 
 func (r *reporter) close() {

@@ -20,7 +20,7 @@ func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 // resumePipeline carries a decided call on, without waiting for it.
 func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.follow(request, l.record()))
-	l.e.workers.run(func() { l.carryOn(ctx, d) })
+	l.e.workers.Run(func() { l.carryOn(ctx, d) })
 }
 
 // carryOn applies a stored decision: the decline, the answer as the result, or the path again.

@@ -43,7 +43,7 @@ func (e *Engine) peek(ctx context.Context, key call.Key) (*call.Call, error) {
 	e.mu.Lock()
 	l := e.activeCalls[key]
 	e.mu.Unlock()
-	if l != nil && l.ready.isGiven() && l.loadErr == nil {
+	if l != nil && l.ready.IsGiven() && l.loadErr == nil {
 		return l.record(), nil
 	}
 	return e.store.Call(ctx, key)

@@ -58,7 +58,7 @@ func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Ques
 	}
 	now := time.Now()
 	documents, events := p.documentChanges(out.Commands, nil)
-	l.slot.take()
+	l.slot.Take()
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())

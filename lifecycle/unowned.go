@@ -73,7 +73,7 @@ func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 	}
 	e.mu.Unlock()
 	if l != nil {
-		if !l.ready.isGiven() || l.loadErr != nil {
+		if !l.ready.IsGiven() || l.loadErr != nil {
 			return true
 		}
 		l.mu.Lock()

@@ -1,4 +1,4 @@
-package lifecycle
+package turns
 
 import "sync"
 
@@ -6,15 +6,15 @@ import "sync"
 // tenth of the time of a read-only call.
 const idleWorkers = 128
 
-// workers runs functions in goroutines that are used again.
-type workers struct {
+// Workers runs functions in goroutines that are used again.
+type Workers struct {
 	mu     sync.Mutex
 	idle   []chan func()
 	closed bool
 }
 
-// run calls fn in a goroutine, without waiting.
-func (w *workers) run(fn func()) {
+// Run calls fn in a goroutine, without waiting.
+func (w *Workers) Run(fn func()) {
 	w.mu.Lock()
 	if n := len(w.idle); n > 0 {
 		next := w.idle[n-1]
@@ -27,7 +27,7 @@ func (w *workers) run(fn func()) {
 	go w.work(fn)
 }
 
-func (w *workers) work(fn func()) {
+func (w *Workers) work(fn func()) {
 	var next chan func()
 	for {
 		fn()
@@ -48,8 +48,8 @@ func (w *workers) work(fn func()) {
 	}
 }
 
-// close ends the goroutines that wait; those that work end afterwards.
-func (w *workers) close() {
+// Close ends the goroutines that wait; those that work end afterwards.
+func (w *Workers) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true

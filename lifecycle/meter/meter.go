@@ -1,4 +1,5 @@
-package lifecycle
+// Package meter counts the calls of each tool: how they ended, how long they took, what they asked and what they left behind.
+package meter
 
 import (
 	"maps"
@@ -11,9 +12,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// OtherTool stands in counts for tools that are not registered, and for those beyond a thousand: what callers send must
+// Other is in counts the name of tools that are not registered, and for those beyond a thousand: what callers send must
 // not make new series.
-const OtherTool = "other"
+const Other = "other"
 
 const meteredTools = 1000
 
@@ -25,8 +26,8 @@ func outcomes() [13 + 2]tool.Code {
 	}
 }
 
-// meter counts the calls of one tool.
-type meter struct {
+// A Meter counts the calls of one tool.
+type Meter struct {
 	ended     [13 + 2]atomic.Int64 // by outcomes
 	attempt   *metric.Histogram    // the last attempt, from intent to result
 	call      *metric.Histogram    // from accepted to ended, of calls that asked nobody
@@ -34,71 +35,50 @@ type meter struct {
 	suspended atomic.Int64
 }
 
-func newMeter() *meter { return &meter{attempt: metric.NewTimes(), call: metric.NewTimes()} }
+func newMeter() *Meter { return &Meter{attempt: metric.NewTimes(), call: metric.NewTimes()} }
 
-// meters has the meter of each tool that was called. Looking one up takes no lock.
-type meters struct {
+// Meters has the meter of each tool that was called. Looking one up takes no lock.
+type Meters struct {
 	mu    sync.Mutex
-	known atomic.Pointer[map[string]*meter] // replaced, never changed
-	other *meter
+	known atomic.Pointer[map[string]*Meter] // replaced, never changed
+	other *Meter
 }
 
-func newMeters() *meters {
-	m := &meters{other: newMeter()}
-	m.known.Store(&map[string]*meter{})
+// New returns meters that have counted nothing.
+func New() *Meters {
+	m := &Meters{other: newMeter()}
+	m.known.Store(&map[string]*Meter{})
 	return m
 }
 
-// of returns the meter of a tool; nil is one that is not registered.
-func (m *meters) of(def *Definition) *meter {
-	if def == nil {
+// Of returns the meter of a tool; nil is one that is not registered.
+func (m *Meters) Of(d *tool.Descriptor) *Meter {
+	if d == nil {
 		return m.other
 	}
-	if found := (*m.known.Load())[def.Descriptor.ID]; found != nil {
+	if found := (*m.known.Load())[d.ID]; found != nil {
 		return found
 	}
-	if strings.HasPrefix(def.Descriptor.ID, tool.FrontendPrefix) { // callers would make series
+	if strings.HasPrefix(d.ID, tool.FrontendPrefix) { // callers would make series
 		return m.other
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := *m.known.Load()
-	if found := known[def.Descriptor.ID]; found != nil {
+	if found := known[d.ID]; found != nil {
 		return found
 	}
 	if len(known) >= meteredTools {
 		return m.other
 	}
 	next := maps.Clone(known)
-	next[def.Descriptor.ID] = newMeter()
+	next[d.ID] = newMeter()
 	m.known.Store(&next)
-	return next[def.Descriptor.ID]
+	return next[d.ID]
 }
 
-// metered returns the meter of a call. The new call of a registered tool has it at hand.
-func (l *activeCall) metered() *meter {
-	if l.meter != nil {
-		return l.meter
-	}
-	def, _ := l.e.cfg.Tools.Lookup(l.c.Namespace, l.c.Tool)
-	return l.e.meters.of(def)
-}
-
-// meterLocked counts a change of the record that was made.
-func (l *activeCall) meterLocked(before call.Status, c *call.Call) {
-	if before == call.Suspended && c.Status != before {
-		l.e.limits.Questions.Closed(c)
-	}
-	switch {
-	case c.Status == before:
-	case c.Status == call.Suspended:
-		l.metered().suspended.Add(1)
-	case c.Status.Terminal():
-		l.metered().end(c)
-	}
-}
-
-func (m *meter) end(c *call.Call) {
+// End counts a call that ended.
+func (m *Meter) End(c *call.Call) {
 	m.ended[outcomeOf(c)].Add(1)
 	if n := len(c.Attempts); n > 0 {
 		if a := &c.Attempts[n-1]; !a.Ended.IsZero() {
@@ -128,25 +108,28 @@ func outcomeOf(c *call.Call) int {
 	return len(all) - 1
 }
 
-// ToolStats is what was counted of one tool since the start.
-type ToolStats struct {
+// Stats is what was counted of one tool since the start.
+type Stats struct {
 	Ended          map[tool.Code]int64 // by SUCCEEDED, FAILED or the error's code; only those that came up
 	Suspended      int64               // questions that were asked
 	KillUnverified int64               // calls that left processes whose end nobody saw
 	Attempt, Call  metric.Snapshot     // in nanoseconds
 }
 
-// ToolStats returns what was counted, by the ids of tools and [OtherTool].
-func (e *Engine) ToolStats() map[string]ToolStats {
-	stats := map[string]ToolStats{OtherTool: e.meters.other.stats()}
-	for id, m := range *e.meters.known.Load() {
-		stats[id] = m.stats()
+// Suspended counts a question.
+func (m *Meter) Suspended() { m.suspended.Add(1) }
+
+// Stats returns what was counted, by the ids of tools and [Other].
+func (m *Meters) Stats() map[string]Stats {
+	stats := map[string]Stats{Other: m.other.stats()}
+	for id, of := range *m.known.Load() {
+		stats[id] = of.stats()
 	}
 	return stats
 }
 
-func (m *meter) stats() ToolStats {
-	s := ToolStats{
+func (m *Meter) stats() Stats {
+	s := Stats{
 		Ended: map[tool.Code]int64{}, Suspended: m.suspended.Load(), KillUnverified: m.unkilled.Load(),
 		Attempt: m.attempt.Snapshot(), Call: m.call.Snapshot(),
 	}
