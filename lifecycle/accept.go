@@ -166,7 +166,7 @@ func (e *Engine) begin(request context.Context, l *activeCall, p tool.Principal,
 	w.gap = gap
 	ctx := l.started(base)
 	l.ready.Give()
-	pipe.ahead = c.Class == call.Behind && pipe.hooks.quick && !describes(pipe.def)
+	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !describes(pipe.def)
 	returned := false
 	defer func() {
 		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
@@ -192,7 +193,7 @@ func (p *pipeline) before(ctx context.Context) outcome.Conclusion {
 		}
 		p.l.e.stats.hookFailures.Add(1)
 		p.l.e.log.Warn("before hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
-		if out := broken(entry.Name, err); out != nil {
+		if out := hooks.Broken(entry.Name, err); out != nil {
 			return out
 		}
 		if entry.Required {

@@ -10,6 +10,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -35,7 +36,7 @@ func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Rec
 		if err != nil {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
-			if entry.Required || broken(entry.Name, err) != nil {
+			if entry.Required || hooks.Broken(entry.Name, err) != nil {
 				out.Result = calllog.Withhold(out.Result, entry.Name)
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
@@ -33,7 +34,7 @@ func newPurger(e *Engine) *purge.Purger {
 			return nil
 		},
 		Keepers: func() []hook.CallKeeper {
-			return append(implementers[hook.CallKeeper](&e.hooks.Load().Set), ofType[hook.CallKeeper](e.cfg.Keepers)...)
+			return append(hooks.Implementers[hook.CallKeeper](&e.hooks.Load().Set), hooks.OfType[hook.CallKeeper](e.cfg.Keepers)...)
 		},
 	})
 }

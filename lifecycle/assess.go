@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -85,15 +86,15 @@ func (p *pipeline) describe(ctx context.Context) tool.Description {
 			d = tool.Description{Degraded: true, Preview: []tool.Content{{Type: tool.ContentText, Text: p.basis.Arguments.Text()}}}
 		}
 	}
-	readableDescription(&d)
+	calllog.ReadableDescription(&d)
 	if d.Kind == "" {
 		d.Kind = kindOf(p.def.Descriptor.Effects)
 	}
 	if d.Title == "" {
 		d.Title = p.def.Descriptor.Name()
 	}
-	if p.hooks.scrubs {
-		d = p.scrubDescription(d)
+	if p.hooks.Scrubs {
+		d = p.scrubber().Description(d)
 	}
 	return d
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/drain"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/meter"
 	"github.com/toold-dev/toold/lifecycle/outbox"
@@ -126,7 +127,7 @@ type Engine struct {
 	output calllog.OutputConfig // its spool is that of store, which makes one each time that it is asked
 	log    *zap.Logger
 	epoch  int64
-	hooks  atomic.Pointer[hookSet] // of new pipelines
+	hooks  atomic.Pointer[hooks.Set] // of new pipelines
 	held   *custody.Custody
 	hold   hold
 
@@ -181,7 +182,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil || cfg.Tools == nil || cfg.Answers == nil {
 		return nil, errors.New("lifecycle: store, tools and answers are required")
 	}
-	hooks, err := newHookSet(cfg.Hooks)
+	set, err := hooks.New(cfg.Hooks)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func New(cfg Config) (*Engine, error) {
 		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
-	e.hooks.Store(hooks)
+	e.hooks.Store(set)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
 	e.hold.begin(cfg.Store)
 	e.owners = policy.NewOwners(cfg.Store, cfg.Policies, e.claimed)

@@ -42,7 +42,10 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		}
 	}
 	if ended, ok := end.(*outcome.Terminal); ok {
-		out.Error = pipe.scrubError(ended.Result.Error)
+		out.Error = ended.Result.Error
+		if pipe.hooks.Scrubs {
+			out.Error = pipe.scrubber().Error(out.Error)
+		}
 		return out, nil
 	}
 	a := pipe.askGates(ctx)

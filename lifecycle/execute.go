@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/gating"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -40,13 +41,13 @@ func (p *pipeline) keepLate(a answer) {
 	if a.err != nil {
 		late.Error = a.err.Error()
 	}
-	if !p.scrub(func(s hook.Scrubber) {
+	if !p.scrubber().Scrub(func(s hook.Scrubber) {
 		late.Error = s.Text(late.Error)
 		if late.Result != nil {
 			late.Result = s.Result(late.Result)
 		}
 	}) {
-		late.Result, late.Error = nil, notShown
+		late.Result, late.Error = nil, hooks.NotShown
 	}
 	b, err := json.Marshal(late)
 	if err == nil {

@@ -62,7 +62,7 @@ func (l *activeCall) storeEnd(p *pipeline, s step, out *outcome.Terminal) error 
 func (l *activeCall) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Event) step {
 	c := l.peek()
 	result := copyResult(out.Result)
-	readableResult(result)
+	calllog.ReadableResult(result)
 	result.ToolName = c.Tool
 	result.Process = p.process
 	now := time.Now()
@@ -80,7 +80,7 @@ func (l *activeCall) finalStep(p *pipeline, out *outcome.Terminal, before ...cal
 	if len(p.suppressed) > 0 {
 		events = append(p.suppressed, events...)
 	}
-	if err := errors.Join(p.shorten(result), l.output.NoteCut(result)); err != nil {
+	if err := errors.Join(p.shortener().Shorten(result), l.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
 	}
@@ -143,4 +143,13 @@ func closeRound(c *call.Call, expired bool) {
 	}
 	c.Rounds = slices.Clone(c.Rounds)
 	c.Rounds[n-1].Closed, c.Rounds[n-1].Expired = true, expired
+}
+
+// shortener keeps the result within the budget of the tool.
+func (p *pipeline) shortener() *calllog.Shortener {
+	s := calllog.Shortener{Output: &p.l.output, CallID: p.l.key.ID, Thread: p.l.thread(), Budget: p.l.e.cfg.OutputBudget, Compact: p.l.e.cfg.Compact}
+	if p.def != nil {
+		s.Budget = or(p.def.Descriptor.OutputBudget, s.Budget)
+	}
+	return &s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/gating"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
@@ -88,8 +89,8 @@ func (p *pipeline) askGates(ctx context.Context) asked {
 		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil}
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", p.forOperators(err.Error())
-		} else if p.hooks.scrubs {
-			record.Reason = p.scrubText(record.Reason)
+		} else if p.hooks.Scrubs {
+			record.Reason = p.scrubber().Text(record.Reason)
 		}
 		if counts, overruled := out.Add(entry.Name, v, record); overruled != "" {
 			p.l.e.stats.conflicts.Add(1)
@@ -104,7 +105,7 @@ func (p *pipeline) failedGate(entry *hook.Entry[hook.Gate], err error, out *aske
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 	onFailure := entry.OnFailure
-	if broken(entry.Name, err) != nil {
+	if hooks.Broken(entry.Name, err) != nil {
 		onFailure = hook.FailBlock
 	}
 	switch onFailure {

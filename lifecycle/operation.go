@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
@@ -32,7 +33,7 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 	_, polls := p.def.Tool.(tool.Poller)
 	broken := ""
 	switch {
-	case o.ID == "" || len(o.ID) > maxOperation || readable(o.ID) != o.ID:
+	case o.ID == "" || len(o.ID) > maxOperation || calllog.Readable(o.ID) != o.ID:
 		broken = "its operation needs a name of at most 1,024 bytes"
 	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > gating.MaxExpiry:
 		broken = "its operation has times that cannot be"
@@ -57,7 +58,7 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 func (l *activeCall) park(ctx context.Context, p *pipeline, out *outcome.Continued) {
 	documents, events := p.documentChanges(out.Commands, nil)
 	if out.Note != "" {
-		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.Note)}})
+		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: calllog.Readable(out.Note)}})
 	}
 	l.slot.Take()
 	if cause := p.mustEnd(ctx); cause != nil {
@@ -260,7 +261,7 @@ func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*
 			break // to park asks for the next turn
 		}
 		if out.Note != "" {
-			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.Note)}})
+			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: calllog.Readable(out.Note)}})
 		}
 		return o, true
 	case outcome.Lost:

@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/gating"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
@@ -20,7 +21,7 @@ import (
 // A pipeline is one run of a call along the path: from its start, or from a decision, to a conclusion.
 type pipeline struct {
 	l      *activeCall
-	hooks  *hookSet
+	hooks  *hooks.Set
 	def    *Definition
 	stages []stage            // that are before it
 	early  outcome.Conclusion // from a goroutine that is not its own

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -47,7 +48,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.owners.Note(&ended)
 	e.cfg.Policies.DropRun(p.Namespace, id)
-	for _, k := range append(implementers[hook.RunKeeper](&e.hooks.Load().Set), ofType[hook.RunKeeper](e.cfg.Keepers)...) {
+	for _, k := range append(hooks.Implementers[hook.RunKeeper](&e.hooks.Load().Set), hooks.OfType[hook.RunKeeper](e.cfg.Keepers)...) {
 		k.EndRun(p.Namespace, id)
 	}
 	return ids, nil

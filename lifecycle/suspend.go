@@ -43,8 +43,8 @@ func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Ques
 		return
 	}
 	refused := p.unattended(s, executed)
-	if refused == nil {
-		refused = askedTooOften(l.peek(), out.Origin, executed)
+	if why := gating.AskedTooOften(l.peek(), out.Origin); refused == nil && why != "" {
+		refused = outcome.TooManyRounds(why, executed)
 	}
 	if refused == nil {
 		if full := l.e.limits.Questions.Reserve(l.peek(), out.Origin); full != "" {
@@ -130,7 +130,7 @@ func (l *activeCall) unasked(ctx context.Context, p *pipeline, origin string, er
 // suspension builds the stored question.
 func (p *pipeline) suspension(out *outcome.Question) (*call.Suspension, error) {
 	t, c := *out.Ticket, p.l.record()
-	p.scrubTicket(&t)
+	p.scrubber().Ticket(&t)
 	if len(t.ResponseSchema) > 0 {
 		if err := p.l.e.cfg.Answers.Compile(t.ResponseSchema); err != nil {
 			return nil, fmt.Errorf("response schema: %w", err)
@@ -146,7 +146,7 @@ func (p *pipeline) suspension(out *outcome.Question) (*call.Suspension, error) {
 		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
 	}
-	s.Policy = readable(out.Policy[:min(len(out.Policy), maxPolicy)])
+	s.Policy = calllog.Readable(out.Policy[:min(len(out.Policy), maxPolicy)])
 	s.Digest = p.basis.Digest(c, s)
 	return s, nil
 }

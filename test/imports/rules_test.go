@@ -46,6 +46,7 @@ func rows() []row {
 		{folder: "lifecycle/watch", ours: []string{"call", "lifecycle/calllog", "lifecycle/drain", "lifecycle/view", "store", "tool"}},
 		{folder: "lifecycle/drain", ours: []string{}},
 		{folder: "lifecycle/gating", ours: []string{"call", "hook", "tool"}},
+		{folder: "lifecycle/hooks", ours: []string{"call", "hook", "lifecycle/outcome", "tool"}},
 		{folder: "lifecycle/input", ours: []string{"call", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "store", "tool"}},
 		{folder: "lifecycle/meter", ours: []string{"call", "metric", "tool"}},

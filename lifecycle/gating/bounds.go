@@ -1,51 +1,49 @@
-package lifecycle
+package gating
 
 import (
 	"fmt"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
 // A call's record is written anew with each of its steps, and read whole: what it may hold is bounded. None of these is reached by
 // work that is meant; a setting would only tell an operator to raise it.
 const (
-	// maxCheckpoint is four times what a subagent's conversation may hold, which is the largest that we know of; in bytes.
+	// maxCheckpoint is four times the largest conversation of an agent that a tool keeps; in bytes.
 	maxCheckpoint = 16 << 20
 	// mostRounds is how often a call may wait: each day for more than a year.
 	mostRounds = 500
-	// mostRoundBytes bounds the questions and answers of all rounds, which repeat the arguments that they are about: 32 of a subagent
-	// whose task has 250 KB.
+	// mostRoundBytes bounds the questions and answers of all rounds, which repeat the arguments that they are about: 32
+	// questions about arguments of 250 KB.
 	mostRoundBytes = 16 << 20
 )
 
-func checkCheckpoint(b []byte) error {
+// CheckCheckpoint refuses a checkpoint that is too large to be kept.
+func CheckCheckpoint(b []byte) error {
 	if len(b) <= maxCheckpoint {
 		return nil
 	}
 	return &tool.Error{Code: tool.ResourceExhausted, Reason: tool.CheckpointSize, Message: fmt.Sprintf("the checkpoint has %d bytes; at most %d are kept", len(b), maxCheckpoint)}
 }
 
-// askedTooOften returns the outcome of a call that has asked as much as a record may hold; nil when it may ask. A question about an attempt
-// in doubt is always asked: its tool did not choose to.
-func askedTooOften(c *call.Call, origin string, executed call.Executed) *outcome.Terminal {
+// AskedTooOften says why a call may not ask: it has asked as much as a record may hold. Empty when it may. A question about an
+// attempt in doubt is always asked: its tool did not choose to.
+func AskedTooOften(c *call.Call, origin string) (why string) {
 	if origin == call.OriginDoubt {
-		return nil
+		return ""
 	}
 	n := 0
 	for i := range c.Rounds {
 		n += roundWeight(&c.Rounds[i])
 	}
-	why := fmt.Sprintf("%d times, as often as it may", mostRounds)
 	switch {
 	case len(c.Rounds) >= mostRounds:
+		return fmt.Sprintf("%d times, as often as it may", mostRounds)
 	case n > mostRoundBytes:
-		why = fmt.Sprintf("%d times, and its questions and answers have %d bytes; at most %d are kept", len(c.Rounds), n, mostRoundBytes)
-	default:
-		return nil
+		return fmt.Sprintf("%d times, and its questions and answers have %d bytes; at most %d are kept", len(c.Rounds), n, mostRoundBytes)
 	}
-	return outcome.TooManyRounds(why, executed)
+	return ""
 }
 
 // voteWeight is about what a vote takes: ids, times and who gave it.

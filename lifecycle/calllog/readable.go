@@ -1,0 +1,56 @@
+package calllog
+
+import (
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// Readable returns a text without bytes that are not UTF-8: the wire refuses them, and one such string from a tool would
+// break every reader of its call.
+func Readable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// ReadableResult makes all texts of a result readable. The result is the engine's own copy.
+func ReadableResult(r *tool.Result) {
+	r.Data, r.Message, r.Display = Readable(r.Data), Readable(r.Message), tool.Display(Readable(string(r.Display)))
+	for i := range r.Content {
+		readableContent(&r.Content[i])
+	}
+	for i := range r.Artifacts {
+		r.Artifacts[i].Name, r.Artifacts[i].MIMEType = Readable(r.Artifacts[i].Name), Readable(r.Artifacts[i].MIMEType)
+	}
+	if len(r.Metadata) > 0 {
+		clean := make(map[string]string, len(r.Metadata))
+		for k, v := range r.Metadata {
+			clean[Readable(k)] = Readable(v)
+		}
+		r.Metadata = clean
+	}
+	if e := r.Error; e != nil {
+		e.Code, e.Reason = tool.Code(Readable(string(e.Code))), Readable(e.Reason)
+		e.Message, e.DeveloperMessage = Readable(e.Message), Readable(e.DeveloperMessage)
+		for i := range e.Violations {
+			e.Violations[i] = tool.Violation{Field: Readable(e.Violations[i].Field), Description: Readable(e.Violations[i].Description)}
+		}
+	}
+}
+
+func readableContent(c *tool.Content) {
+	c.Type = tool.ContentType(Readable(string(c.Type)))
+	c.Text, c.MIMEType, c.URI = Readable(c.Text), Readable(c.MIMEType), Readable(c.URI)
+	c.Artifact, c.Name = Readable(c.Artifact), Readable(c.Name)
+}
+
+// ReadableDescription makes all texts of a description readable.
+func ReadableDescription(d *tool.Description) {
+	d.Kind, d.Title, d.Basis = tool.Kind(Readable(string(d.Kind))), Readable(d.Title), Readable(d.Basis)
+	for i := range d.Locations {
+		d.Locations[i].Path = Readable(d.Locations[i].Path)
+	}
+	for i := range d.Preview {
+		readableContent(&d.Preview[i])
+	}
+	for i := range d.Notes {
+		d.Notes[i] = Readable(d.Notes[i])
+	}
+}

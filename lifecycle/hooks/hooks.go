@@ -1,0 +1,101 @@
+// Package hooks has the hooks of an engine: which sets are refused, and how filters look at what is stored beside events.
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Set is the hooks that a pipeline run takes from its beginning to its end. It is never changed, only replaced.
+type Set struct {
+	hook.Set
+	Quick  bool // none before the tool may take its time
+	Scrubs bool // a filter looks at more than events
+}
+
+// New returns the set, or why it is refused.
+func New(s hook.Set) (*Set, error) {
+	if err := check(&s); err != nil {
+		return nil, err
+	}
+	return &Set{
+		Set:   s,
+		Quick: computeOnly(s.Rewrite) && computeOnly(s.Gate) && computeOnly(s.Admit) && computeOnly(s.Before),
+		Scrubs: slices.ContainsFunc(s.Filter, func(e hook.Entry[hook.Filter]) bool {
+			_, scrubs := e.Hook.(hook.Scrubber)
+			return scrubs
+		}),
+	}, nil
+}
+
+func computeOnly[T any](entries []hook.Entry[T]) bool {
+	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
+}
+
+// Broken returns the end of a call when a hook answered what its kind may not: that is no failure that a configuration
+// may allow. nil when err is another error.
+func Broken(name string, err error) *outcome.Terminal {
+	if !errors.As(err, new(*hook.ProtocolError)) {
+		return nil
+	}
+	return outcome.Blocked(fmt.Sprintf("the hook %q broke the protocol", name))
+}
+
+// check refuses sets in which an answer could be taken for another hook's, or a hook could hold up the end of a call.
+func check(s *hook.Set) error {
+	names := map[string]bool{call.OriginTool: true, call.OriginDoubt: true}
+	for _, g := range s.Gate {
+		if g.Name == "" || names[g.Name] {
+			return fmt.Errorf("gate name %q: names are needed, differ, and none is %q or %q", g.Name, call.OriginTool, call.OriginDoubt)
+		}
+		names[g.Name] = true
+	}
+	for _, a := range s.After {
+		if a.Deadline == hook.NoDeadline {
+			return fmt.Errorf("after hook %q: it needs a deadline; the end of a call must not depend on it", a.Name)
+		}
+	}
+	handlers := map[string]bool{}
+	for _, h := range s.Handler {
+		if h.Name == "" || handlers[h.Name] || h.Deadline == hook.NoDeadline {
+			return fmt.Errorf("handler %q: names are needed and differ, and each needs a deadline", h.Name)
+		}
+		handlers[h.Name] = true
+	}
+	for _, n := range s.Notifier {
+		if tool.ValidName(n.Name) != nil {
+			return fmt.Errorf("notifier %q: it needs a name of letters and digits", n.Name)
+		}
+	}
+	return nil
+}
+
+// Implementers returns the hooks of all kinds that are a T.
+func Implementers[T any](s *hook.Set) []T {
+	return slices.Concat(hooksOf[T](s.Rewrite), hooksOf[T](s.Gate), hooksOf[T](s.Admit), hooksOf[T](s.Before), hooksOf[T](s.After), hooksOf[T](s.Filter), hooksOf[T](s.Handler), hooksOf[T](s.Notifier))
+}
+
+// OfType returns those of the configured keepers that are a T.
+func OfType[T any](kept []any) (found []T) {
+	for _, k := range kept {
+		if k, ok := k.(T); ok {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+func hooksOf[T, H any](entries []hook.Entry[H]) (found []T) {
+	for i := range entries {
+		if k, ok := any(entries[i].Hook).(T); ok {
+			found = append(found, k)
+		}
+	}
+	return found
+}
