@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Token is a static credential. Only its hash is known to the daemon.
+// A Token is a static credential. The daemon knows its hash alone.
 type Token struct {
 	Hash      string // lower-case hex SHA-256 of the token
 	Principal tool.Principal
@@ -33,7 +33,7 @@ type Peer struct {
 // refused even when its hash is configured.
 const minTokenLength = 22
 
-// An Auth authenticates clients. It never changes; many goroutines may use it.
+// An Auth authenticates clients. It is immutable; many goroutines may use it.
 type Auth struct {
 	tokens map[uint64][]*token // by the first bytes of the hash
 	peers  map[uint32]*Identity
@@ -44,7 +44,7 @@ type token struct {
 	id   Identity
 }
 
-// An Identity is a principal with what its credential allows.
+// An Identity is an authenticated principal with the roles of its credential.
 type Identity struct {
 	tool.Principal
 	Expires time.Time // of the credential; zero is never
@@ -69,7 +69,7 @@ func NewAuth(tokens []Token, peers []Peer) (*Auth, error) {
 			return nil, fmt.Errorf("peer with uid %d: %w", peers[i].UID, err)
 		}
 		if a.peers[peers[i].UID] != nil {
-			return nil, fmt.Errorf("peer with uid %d is there twice", peers[i].UID)
+			return nil, fmt.Errorf("peer with uid %d is configured twice", peers[i].UID)
 		}
 		a.peers[peers[i].UID] = &id
 	}
@@ -95,7 +95,7 @@ func (a *Auth) addToken(t *Token) error {
 	return nil
 }
 
-// reservedSubject is the subject of what the daemon does by itself, in records.
+// reservedSubject is the subject of the daemon itself in records.
 const reservedSubject = "toold"
 
 func newIdentity(p tool.Principal, method string) (Identity, error) {
@@ -108,18 +108,18 @@ func newIdentity(p tool.Principal, method string) (Identity, error) {
 	case p.Namespace == "" || p.Subject == "":
 		return Identity{}, errors.New("namespace and subject are required")
 	case p.Subject == reservedSubject:
-		return Identity{}, fmt.Errorf("the subject %q is the daemon itself", reservedSubject)
+		return Identity{}, fmt.Errorf("the subject %q is reserved for the daemon", reservedSubject)
 	}
 	p.Roles, p.Method = set.Names(), method
 	return Identity{Principal: p, granted: set}, nil
 }
 
-// Oversees reports whether the identity may see what belongs to a namespace; "" is what all namespaces share.
+// Oversees reports whether the identity may administer a namespace; "" is what all namespaces share.
 func (id *Identity) Oversees(namespace string) bool {
 	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }
 
-// find looks by the first bytes of a hash and compares the rest in constant time.
+// find selects by the first bytes of a hash and compares the whole hash in constant time.
 func (a *Auth) find(hash [sha256.Size]byte) *token {
 	for _, c := range a.tokens[binary.BigEndian.Uint64(hash[:])] {
 		if subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
@@ -129,8 +129,8 @@ func (a *Auth) find(hash [sha256.Size]byte) *token {
 	return nil
 }
 
-// Identify returns the identity of a request: that of its authorization headers, else that of the local user at the other end of a
-// unix socket. uid counts when local is set.
+// Identify returns the identity of a request: that of its authorization header, else that of the local user of a unix socket. uid is
+// that user if local is set.
 func (a *Auth) Identify(authorization []string, uid uint32, local bool) (*Identity, error) {
 	switch {
 	case len(authorization) == 1:
@@ -155,7 +155,7 @@ func (a *Auth) verify(header string) (*Identity, error) {
 	}
 	c := a.find(sha256.Sum256([]byte(text)))
 	if c == nil {
-		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the token is not known here")
+		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the daemon does not know the token")
 	}
 	if !c.id.Expires.IsZero() && !time.Now().Before(c.id.Expires) {
 		return nil, Expired(c.id.Expires)
@@ -168,8 +168,7 @@ func Expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(at))
 }
 
-// CanApprove reports whether so many different people with one of these roles exist in the namespace who are none of
-// these subjects.
+// CanApprove reports whether the namespace has count different people with one of these roles, not counting the subjects in not.
 func (a *Auth) CanApprove(namespace string, names []string, count int, not ...string) bool {
 	left := max(count, 1)
 	seen := slices.Clone(not)

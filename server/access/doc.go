@@ -1,5 +1,5 @@
 // Package access authenticates clients and decides which methods they may call, once for all endpoints.
 //
 // An [Auth] turns a credential, or the local user of a unix socket, into an [Identity]: a principal with the roles that its credential
-// grants. [Table] names every method with its [Rule]; a method that is not in the table is served to nobody.
+// grants. [Table] names every method with its [Rule]; no client may call a method that is not in the table.
 package access

@@ -57,17 +57,17 @@ func (r Roles) Names() []string {
 	return names
 }
 
-// A Rule says who may call a method, and how a server treats it.
+// A Rule says which roles may call a method, and how a server treats it.
 type Rule struct {
 	Roles  Roles // any of them is enough
 	Public bool  // needs no credential
-	// Limit bounds a call whose client sets no nearer deadline; 0 leaves it to the handler, which waits for events.
+	// Limit bounds a request whose client sets no earlier deadline; 0: the handler waits for events as long as its client.
 	Limit time.Duration
-	// Unending streams have no end of their own: a server that stops ends them.
+	// Unending streams end with their client or with the server.
 	Unending bool
-	// IgnoresContext is set for handlers that wait for the client after their context ended: a server leaves them then.
+	// IgnoresContext is set for handlers that still wait for the client when their context has ended: the server does not wait for them.
 	IgnoresContext bool
-	// Audited methods are reported to an audit. They answer once.
+	// Audited methods are reported to an audit. They are unary.
 	Audited bool
 }
 
@@ -79,10 +79,10 @@ func (r *Rule) Permit(id *Identity, method string) error {
 	return nil
 }
 
-// quick bounds methods that answer from memory or the journal.
+// quick bounds methods that read memory or the journal.
 const quick = 30 * time.Second
 
-// long bounds methods that look at many calls.
+// long bounds methods that go through many calls.
 const long = time.Hour
 
 // Table returns the rule of every method. A server serves no method that is not in the table.
@@ -96,7 +96,7 @@ func Table() map[string]Rule {
 		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see},
-		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // and of each item what its method needs
+		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // each item needs the roles of its method
 		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Limit: quick},
 		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {Roles: end},
@@ -139,7 +139,7 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
 
-		// Probes have no credentials, and the answer is a word.
+		// Probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
 		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Limit: quick},
 		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Unending: true},

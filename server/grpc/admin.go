@@ -66,14 +66,14 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		resp.Hooks = translate.Each(i.Hooks, fromHookState)
 		for _, h := range resp.Hooks {
 			if !p.Has(access.Administrator) {
-				h.Place, h.LastError = "", "" // addresses, paths and what programs printed are the daemon's
+				h.Place, h.LastError = "", "" // addresses, paths and output of programs are for admins
 			}
 		}
 	}
 	return resp, nil
 }
 
-// memoryLimit is the runtime's, in bytes; 0 when there is none.
+// memoryLimit returns the memory limit of the runtime in bytes; 0 when there is none.
 func memoryLimit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		return limit
@@ -99,7 +99,7 @@ func (s *admin) Reload(ctx context.Context, _ *tooldv1.ReloadRequest) (*tooldv1.
 	}, nil
 }
 
-// Drain begins to stop.
+// Drain starts to stop the daemon.
 func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.DrainResponse, error) {
 	var period *time.Duration
 	if req.Period != nil {
@@ -115,7 +115,7 @@ func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.Dr
 
 var levels = []string{"debug", "info", "warn", "error"} // in the order of LogLevel, from 1
 
-// SetLogLevel changes what is logged.
+// SetLogLevel changes the level of the log.
 func (s *admin) SetLogLevel(_ context.Context, req *tooldv1.SetLogLevelRequest) (*tooldv1.SetLogLevelResponse, error) {
 	i := int(req.GetLevel()) - 1
 	if i < 0 || i >= len(levels) {

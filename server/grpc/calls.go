@@ -83,8 +83,8 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	return &tooldv1.CallToolResponse{Call: translate.WholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
-// settle waits for the end of a call, at most for d, and in any case until it is accepted: before that there is nothing
-// that the client could come back to.
+// settle waits for the end of a call, at most for d, but always until the call is accepted, because before that the client has nothing
+// to come back to.
 func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	watching, cancel := untilDeadline(ctx)
@@ -106,7 +106,7 @@ func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, e
 	return c, err
 }
 
-// toWait checks how long to wait; absent is what the method says.
+// toWait checks how long to wait; absent is the default of the method.
 func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error) {
 	if d == nil {
 		return absent, nil
@@ -157,16 +157,16 @@ func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStr
 	})
 }
 
-// enterWatch begins a watch and counts it; leave counts it out again.
+// enterWatch starts a watch and counts it; leave ends the count.
 func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w call.Stream, leave func(), err error) {
-	if leave, err = s.watchers.enter(access.From(ctx)); err != nil {
+	if leave, err = s.watchers.acquire(access.From(ctx)); err != nil {
 		return nil, nil, err
 	}
 	if w, err = s.watch(ctx, req); err != nil {
 		leave()
 		return nil, nil, err
 	}
-	return &caughtUp{Stream: w, told: req.GetFollow()}, leave, nil
+	return &caughtUp{Stream: w, announced: req.GetFollow()}, leave, nil
 }
 
 func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call.Stream, error) {
@@ -212,22 +212,22 @@ func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call
 	return nil, call.InvalidField("selector", "name a call, a batch, a run, a thread or the namespace")
 }
 
-// caughtUp makes a watch without follow end with the control that says so, also where the call has ended.
+// caughtUp adds the frame CaughtUp to the end of a watch without follow, even if the call has ended.
 type caughtUp struct {
 	call.Stream
-	told bool
+	announced bool
 }
 
 // Next implements [call.Stream].
 func (w *caughtUp) Next(ctx context.Context) (call.Frame, error) {
 	f, err := w.Stream.Next(ctx)
 	if err == nil {
-		w.told = w.told || f.CaughtUp || f.Closing
+		w.announced = w.announced || f.CaughtUp || f.Closing
 		return f, nil
 	}
-	if w.told || !errors.Is(err, io.EOF) {
+	if w.announced || !errors.Is(err, io.EOF) {
 		return f, err
 	}
-	w.told = true
+	w.announced = true
 	return call.Frame{CaughtUp: true, Cursor: w.Cursor()}, nil
 }

@@ -26,7 +26,7 @@ type documents struct {
 	documents Documents
 }
 
-// scopeRequest is what all requests about documents name.
+// scopeRequest is common to all requests for documents.
 type scopeRequest interface {
 	GetScope() tooldv1.DocumentScope
 	GetScopeId() string
@@ -193,7 +193,7 @@ func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLetter
 	return resp, nil
 }
 
-// RetryDeadLetter has an action tried again.
+// RetryDeadLetter queues an action again.
 func (s *admin) RetryDeadLetter(ctx context.Context, req *tooldv1.RetryDeadLetterRequest) (*tooldv1.RetryDeadLetterResponse, error) {
 	if err := translate.Required("action_id", req.GetActionId()); err != nil {
 		return nil, err

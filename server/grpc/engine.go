@@ -45,7 +45,7 @@ type Calls interface {
 	SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error)
 }
 
-// Streams follows calls that are known.
+// Streams follows existing calls.
 type Streams interface {
 	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error)
 	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
@@ -68,7 +68,7 @@ type Runs interface {
 	Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error)
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
-	// SetMode sets the permission mode of a run or a thread and returns the mode before.
+	// SetMode sets the permission mode of a run or a thread and returns the previous one.
 	SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error)
 }
 
@@ -76,68 +76,67 @@ type Runs interface {
 type Rules interface {
 	// Rules returns the rules in force that the principal may see, oldest first. Callers must not change them.
 	Rules(p tool.Principal) []*call.Rule
-	// RevokeRule ends a rule; it returns when no gate finds the rule any more.
+	// RevokeRule ends a rule; it returns when no gate uses the rule any more.
 	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
 }
 
 // Stored is for operators: it releases and purges stored calls.
 type Stored interface {
-	// Release continues held calls of the principal's namespace, or cancels them; it returns how many, and how many are still
-	// held.
+	// Release continues held calls of the principal's namespace, or cancels them. It returns their number, and how many are still held.
 	Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error)
 	// Held returns how many calls of a namespace wait for Release.
 	Held(ctx context.Context, namespace string) (int, error)
-	// Purge erases the content of calls of the principal's namespace that have ended; it returns how many had content, and how
-	// many had none any more.
+	// Purge erases the content of ended calls of the principal's namespace. It returns how many had content, and how many were purged
+	// before.
 	Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error)
 }
 
 // DeadLetters are actions that failed for good.
 type DeadLetters interface {
-	// DeadLetters returns the dead letters behind a position, oldest first.
+	// DeadLetters returns the dead letters after a position, oldest first.
 	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]call.DeadLetter, error)
 	RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error)
 }
 
-// Tools are what can be called.
+// Tools finds tools.
 type Tools interface {
 	// List returns the tools that a principal sees, sorted by id.
 	List(p tool.Principal) []*tool.Definition
 	// Lookup finds a tool that a principal sees by id or alias.
 	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
-	// Watch returns a function that waits until what the principal sees may have changed since the call before, the
-	// first time since Watch. It ends with ctx's error.
+	// Watch returns a function that waits until what the principal sees may have changed since the previous call of it, or since Watch.
+	// It returns the error of ctx when that ends.
 	Watch(p tool.Principal) func(context.Context) error
 }
 
-// An Admin is what operators do with the daemon.
+// An Admin administers the daemon.
 type Admin interface {
-	// Info describes the daemon as it is now; the server adds what it knows itself.
+	// Info describes the daemon; the server adds its own limits.
 	Info(ctx context.Context) Info
 	// Reload reads rules and configuration again.
 	Reload(ctx context.Context) (Reloaded, error)
-	// Drain begins to stop. A nil period is the configured one. A second one only reports.
+	// Drain starts to stop the daemon. A nil period is the configured one. A second call only reports.
 	Drain(period *time.Duration) (deadline time.Time, running int)
-	// Quarantined lists tools whose definitions are not those that are trusted, by id, for all namespaces.
+	// Quarantined lists the quarantined tools of all namespaces, by id.
 	Quarantined() []tool.QuarantinedTool
 	// AcceptTool trusts a definition that Quarantined listed.
 	AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error)
-	// Sources lists where tools come from, by name, for all namespaces.
+	// Sources lists the sources of tools of all namespaces, by name.
 	Sources() []tool.SourceStatus
-	// Secrets lists what references stand for, by name, for all namespaces, and has each read before when check is set.
+	// Secrets lists the secrets of all namespaces by name. With check it reads each of them first.
 	Secrets(ctx context.Context, check bool) []secret.State
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error)
-	// Audit returns at most limit audit records of a namespace behind a position, and since when nothing was trimmed.
+	// Audit returns at most limit audit records of a namespace after a position, and the time since which none were trimmed.
 	Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error)
-	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
+	// SetLogLevel returns the previous level. Levels are debug, info, warn and error.
 	SetLogLevel(level string) (previous string)
 }
 
-// Reloaded says what a reload did.
+// Reloaded is the result of a reload.
 type Reloaded struct {
-	Changed      []string // parts that have something new
-	NeedsRestart []string // settings that hold only after a restart
+	Changed      []string // parts that changed
+	NeedsRestart []string // settings that take effect after a restart
 }
 
 // Info describes a daemon.
@@ -150,12 +149,12 @@ type Info struct {
 	Addresses       []Address
 	Limits          Limits
 	Features        []string
-	Hooks           []HookState // outside the daemon
+	Hooks           []HookState // external hooks
 	Isolation       []IsolationFact
 	Draining        bool
 }
 
-// A HookState is how a hook outside the daemon fares.
+// A HookState is the health of an external hook.
 type HookState struct {
 	Name, Place string
 	Kinds       []string
@@ -168,23 +167,23 @@ type Address struct {
 	TLS              bool
 }
 
-// Limits are what a daemon refuses or cuts; sizes are in bytes.
+// Limits of a daemon; sizes are in bytes.
 type Limits struct {
 	Arguments, Result, Ticket int64
 	RunningCalls, QueuedCalls int
 	Suspension, Retention     time.Duration
 
-	RunningNamespace, RunningPrincipal         int // 0: as many as there are places
+	RunningNamespace, RunningPrincipal         int // 0: no limit below RunningCalls
 	RunningTools                               []call.ToolLimit
 	QueuedNamespace, QueuedPrincipal           int
-	SuspensionsNamespace, SuspensionsPrincipal int // 0: any number
+	SuspensionsNamespace, SuspensionsPrincipal int // 0: no limit
 	CircuitFailures                            int // 0: never
 	CircuitOpen                                time.Duration
-	StoredNamespace                            int64 // bytes; 0: any number
-	OutputThread, OutputNamespace              int64 // bytes; 0: any number
+	StoredNamespace                            int64 // bytes; 0: no limit
+	OutputThread, OutputNamespace              int64 // bytes; 0: no limit
 }
 
-// An IsolationFact is one thing that holds, or does not hold, around processes.
+// An IsolationFact says whether one promise of isolation holds for processes.
 type IsolationFact struct {
 	Name              string
 	Held              bool

@@ -13,13 +13,13 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// maxExport bounds a page in bytes, so that it fits what clients take in one message.
+// maxExport bounds a page in bytes, so that clients accept it as one message.
 const maxExport = 1 << 20
 
 // formats are those of ExportFormat, from 1.
 var formats = []export.Format{export.OpenAI, export.OpenAIStrict, export.Anthropic, export.Gemini, export.MCP}
 
-// ExportTools returns a page of the tools that the principal sees, in the words of a provider.
+// ExportTools returns a page of the tools that the principal sees, in the format of a provider.
 func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest) (*tooldv1.ExportToolsResponse, error) {
 	p := access.From(ctx)
 	f, err := toToolFilter(req)
@@ -56,7 +56,7 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 	return e.page(from, int(req.GetPageSize()), b), nil
 }
 
-// exported is a list of tools in the words of a provider, with what the API adds to it.
+// exported is a list of tools in the format of a provider, with what the API adds to it.
 type exported struct {
 	*export.List
 	format   export.Format

@@ -12,29 +12,29 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// Guests are connections of which no request has brought a credential that holds. What they may do is bounded here, because
-// grpc-go bounds streams for each connection and asks for credentials in a stream.
+// A guest is a connection without a request that had a valid credential. Its streams are bounded here, because grpc-go bounds the
+// streams of a connection before it knows whether a client is authenticated.
 const (
-	// GuestConnections is how many there are at once. One more ends the oldest: a client with a credential is a guest for
+	// GuestConnections is how many guests there are at once. One more ends the oldest: a client with a credential is a guest for
 	// milliseconds.
 	GuestConnections = 128
-	// GuestStreams is how many streams a guest may begin. More are not read until one has brought a credential.
+	// GuestStreams is how many streams a guest may begin. The server reads no more until one had a valid credential.
 	GuestStreams = 16
-	// ResetsEach is how many streams a client may reset in a second on one connection, and resetsAtOnce how many at once
-	// before. More are read later: the connection waits.
+	// ResetsEach is how many streams a client may reset on one connection each second, and resetsAtOnce the burst. The server reads
+	// further resets later.
 	ResetsEach   = 500
 	resetsAtOnce = 1000
 )
 
-// A lobby has the guests, the oldest first.
-type lobby struct {
+// A guestList holds the guests, the oldest first.
+type guestList struct {
 	time time.Duration // that a connection may be a guest
 
 	mu     sync.Mutex
 	guests list.List
 }
 
-func (l *lobby) add(g *guarded) {
+func (l *guestList) add(g *guarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g.at = l.guests.PushBack(g)
@@ -45,7 +45,7 @@ func (l *lobby) add(g *guarded) {
 	}
 }
 
-func (l *lobby) remove(g *guarded) {
+func (l *guestList) remove(g *guarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if g.at != nil {
@@ -54,36 +54,36 @@ func (l *lobby) remove(g *guarded) {
 	}
 }
 
-// A guarded connection reads frames no faster than it may. It sees the headers of frames and nothing else.
+// A guarded connection limits the rate at which the server reads frames. It looks at the headers of frames alone.
 type guarded struct {
-	net.Conn          // what the handshake made of raw
-	raw      net.Conn // is closed to end it
-	lobby    *lobby
-	at       *list.Element // in the lobby; guarded by lobby.mu
+	net.Conn           // the result of the handshake over raw
+	raw       net.Conn // closed to end the connection
+	guestList *guestList
+	at        *list.Element // in the guestList; guarded by guestList.mu
 
 	timer   *time.Timer
-	known   atomic.Bool   // no guest any more
+	known   atomic.Bool   // it is not a guest any more
 	passed  chan struct{} // closed then
 	gone    chan struct{} // closed when it ends
 	end     sync.Once
 	refused atomic.Int32
 
-	// The rest is for the one goroutine that reads.
-	held    []byte // was read, and is not handed on
+	// Only the goroutine that reads uses these.
+	held    []byte // read, and not returned yet
 	skip    int    // bytes until the next frame
 	head    [8]byte
 	have    int // bytes of head
 	streams int
-	resets  float64 // that may come now
+	resets  float64 // that the client may send now
 	counted time.Time
 }
 
-// prefaceLength is the length of what a client of HTTP/2 sends before its first frame.
+// prefaceLength is the length in bytes of the preface that an HTTP/2 client sends before its first frame.
 const prefaceLength = 24
 
-func (l *lobby) guard(raw net.Conn) *guarded {
+func (l *guestList) guard(raw net.Conn) *guarded {
 	g := &guarded{
-		Conn: raw, raw: raw, lobby: l, passed: make(chan struct{}), gone: make(chan struct{}), skip: prefaceLength,
+		Conn: raw, raw: raw, guestList: l, passed: make(chan struct{}), gone: make(chan struct{}), skip: prefaceLength,
 		resets: resetsAtOnce, counted: time.Now(),
 	}
 	g.timer = time.AfterFunc(l.time, func() {
@@ -95,11 +95,11 @@ func (l *lobby) guard(raw net.Conn) *guarded {
 	return g
 }
 
-// cut ends the connection without a word: what waits for its peer does not hold anybody up.
+// cut closes the connection at once, without waiting for the peer.
 func (g *guarded) cut() {
 	g.end.Do(func() {
 		close(g.gone)
-		_ = g.raw.Close() // nobody could do anything about it
+		_ = g.raw.Close() // an error changes nothing
 	})
 }
 
@@ -108,11 +108,11 @@ func (g *guarded) Close() error {
 	err := g.Conn.Close()
 	g.timer.Stop()
 	g.cut()
-	g.lobby.remove(g)
+	g.guestList.remove(g)
 	return err
 }
 
-// RemoteAddr implements [net.Conn]. The address leads back to the guard.
+// RemoteAddr implements [net.Conn]. The address refers to the guard, so that admitGuest finds it.
 func (g *guarded) RemoteAddr() net.Addr { return guardedAddr{g.Conn.RemoteAddr(), g} }
 
 type guardedAddr struct {
@@ -145,7 +145,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 }
 
-// scan returns how many bytes may be handed on now: all before a frame that has to wait.
+// scan returns how many bytes may be returned now: all before a frame that has to wait.
 func (g *guarded) scan(b []byte) (n int) {
 	for n < len(b) {
 		switch {
@@ -195,7 +195,7 @@ func (g *guarded) mayBegin(frame byte) bool {
 	return true
 }
 
-// wait returns when the frame at hand may be looked at again.
+// wait blocks until the frame that has to wait may be tried again.
 func (g *guarded) wait() error {
 	passed, later := g.passed, (<-chan time.Time)(nil)
 	if g.head[3] == frameReset {
@@ -210,10 +210,9 @@ func (g *guarded) wait() error {
 	return nil
 }
 
-// meet looks at the credential of a guest's request as soon as its headers are read: one that holds makes the connection a guest
-// no more. It is too early for the messages, which may stand behind streams that wait for this. A guest whose every stream
-// brought none is ended.
-func (s *Server) meet(ctx context.Context, _ *tap.Info) (context.Context, error) {
+// admitGuest checks the credential of a guest's request as soon as its headers are read, because its messages may be behind streams
+// that wait for the check. A valid credential ends the limits of a guest. A guest that used all its streams without one is cut.
+func (s *Server) admitGuest(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
 		return ctx, nil
@@ -226,7 +225,7 @@ func (s *Server) meet(ctx context.Context, _ *tap.Info) (context.Context, error)
 	if _, err := identify(ctx, s.cfg.Auth); err == nil {
 		g.admit()
 	} else if g.refused.Add(1) == GuestStreams {
-		time.AfterFunc(time.Second, func() { // the last answer is on its way
+		time.AfterFunc(time.Second, func() { // so that the client gets the last response
 			if !g.known.Load() {
 				g.cut()
 			}
@@ -235,11 +234,11 @@ func (s *Server) meet(ctx context.Context, _ *tap.Info) (context.Context, error)
 	return ctx, nil
 }
 
-// admit makes the connection a guest no more.
+// admit ends the limits of a guest.
 func (g *guarded) admit() {
 	if g.known.CompareAndSwap(false, true) {
 		g.timer.Stop()
 		close(g.passed)
-		g.lobby.remove(g)
+		g.guestList.remove(g)
 	}
 }

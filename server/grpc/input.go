@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// SendInput types into a running call.
+// SendInput sends input to a running call.
 func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*tooldv1.SendInputResponse, error) {
 	if err := translate.Required("call_id", req.GetCallId()); err != nil {
 		return nil, err

@@ -16,8 +16,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// ListenTCP listens on host:port. Beyond the loopback interface it refuses without TLS; a token is needed on TCP in any
-// case.
+// ListenTCP listens on host:port. Without TLS it refuses addresses other than loopback. Clients over TCP always need a token.
 func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -27,12 +26,12 @@ func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, 
 		return nil, fmt.Errorf("listen on %q: beyond loopback TLS is required; give a certificate and a key, or listen on 127.0.0.1", address)
 	}
 	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", at.String()) // what was looked at, not the name
+	return lc.Listen(ctx, "tcp", at.String()) // the address that was checked, not the name
 }
 
-// ListenUnix listens on a socket that only the daemon's user can open. A socket that nobody answers at is replaced.
+// ListenUnix listens on a socket that only the daemon's user can open. It replaces a socket on which no process listens.
 func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
-	if err := clear(ctx, path); err != nil {
+	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
 	var lc net.ListenConfig
@@ -40,7 +39,7 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Until here the mode is the umask's; who comes in meanwhile is still asked by the kernel who it is.
+	// Before this the mode depends on the umask; the kernel still names the user of each connection.
 	if err := os.Chmod(path, 0o600); err != nil {
 		lis.Close()
 		return nil, err
@@ -48,7 +47,7 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return lis, nil
 }
 
-func clear(ctx context.Context, path string) error {
+func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -57,13 +56,13 @@ func clear(ctx context.Context, path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return errors.New("there is something else than a socket")
+		return errors.New("the file is not a socket")
 	}
 	d := net.Dialer{Timeout: time.Second}
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		conn.Close()
-		return errors.New("somebody answers there already")
+		return errors.New("another process listens there")
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
@@ -80,29 +79,30 @@ type peerInfo struct {
 // AuthType implements [credentials.AuthInfo].
 func (peerInfo) AuthType() string { return "peer" }
 
-// door makes the transport's part of authentication: the kernel's word on unix sockets, TLS or nothing elsewhere.
-type door struct {
+// transport does the part of authentication that belongs to the connection: the kernel names the user of a unix socket, and TCP has TLS
+// or nothing.
+type transport struct {
 	credentials.TransportCredentials // of TCP
 	auth                             *access.Auth
-	lobby                            *lobby
+	guestList                        *guestList
 }
 
-func newDoor(auth *access.Auth, tls credentials.TransportCredentials, guestTime time.Duration) *door {
+func newTransport(auth *access.Auth, tls credentials.TransportCredentials, guestTime time.Duration) *transport {
 	if tls == nil {
 		tls = insecure.NewCredentials()
 	}
-	return &door{tls, auth, &lobby{time: guestTime}}
+	return &transport{tls, auth, &guestList{time: guestTime}}
 }
 
-// ServerHandshake implements [credentials.TransportCredentials]. A user that is not let in is told so by each request: a
-// closed connection would say nothing.
-func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+// ServerHandshake implements [credentials.TransportCredentials]. It accepts users without access, so that the response to each request
+// says why: a closed connection would say nothing.
+func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
-		g := d.lobby.guard(conn)
-		secured, info, err := d.TransportCredentials.ServerHandshake(conn)
+		g := t.guestList.guard(conn)
+		secured, info, err := t.TransportCredentials.ServerHandshake(conn)
 		if err != nil {
-			_ = g.Close() // the handshake says what is wrong
+			_ = g.Close() // the error of the handshake matters
 			return nil, nil, err
 		}
 		g.Conn = secured
@@ -113,8 +113,8 @@ func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, e
 		conn.Close()
 		return nil, nil, err
 	}
-	if !d.auth.KnowsPeer(uid) {
-		conn = d.lobby.guard(conn)
+	if !t.auth.KnowsPeer(uid) {
+		conn = t.guestList.guard(conn)
 	}
 	return conn, peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
@@ -123,8 +123,8 @@ func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, e
 }
 
 // Clone implements [credentials.TransportCredentials].
-func (d *door) Clone() credentials.TransportCredentials {
-	return &door{d.TransportCredentials.Clone(), d.auth, d.lobby}
+func (t *transport) Clone() credentials.TransportCredentials {
+	return &transport{t.TransportCredentials.Clone(), t.auth, t.guestList}
 }
 
 func peerUID(conn *net.UnixConn) (uint32, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// mask keeps some fields of a Call: the empty mask of a name keeps all below it. nil keeps everything.
+// A mask keeps some fields of a Call: an empty mask under a name keeps everything below that name. nil keeps everything.
 type mask map[protoreflect.Name]mask
 
 // newMask checks the paths of a read mask.
@@ -44,7 +44,7 @@ func (m mask) add(path []string) {
 	}
 }
 
-// apply clears what the mask does not keep.
+// apply clears the fields that the mask does not keep.
 func (m mask) apply(c *tooldv1.Call) *tooldv1.Call {
 	if m != nil {
 		m.prune(c.ProtoReflect())
@@ -65,7 +65,7 @@ func (m mask) prune(msg protoreflect.Message) {
 	})
 }
 
-// record translates what a mask keeps of a record.
+// record translates the fields of a record that a mask keeps.
 func (m mask) record(c *call.Call) *tooldv1.Call {
 	if m == nil {
 		return translate.WholeCall(c)

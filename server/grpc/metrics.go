@@ -8,14 +8,14 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// method is an entry of the table of access with the interceptors of its requests and their counts.
+// A method is an entry of the table of access, with the interceptors and the counts of its requests.
 type method struct {
 	access.Rule
 	meter
 	interceptors []interceptor
 }
 
-// meter counts the requests of one method.
+// A meter counts the requests of one method.
 type meter struct {
 	running atomic.Int64
 	ended   [codes.Unauthenticated + 1]atomic.Int64
@@ -29,13 +29,13 @@ func (m *meter) end(c codes.Code) {
 	m.ended[c].Add(1)
 }
 
-// MethodStats is what was counted of one method since the start.
+// MethodStats has the counts of one method since the start.
 type MethodStats struct {
 	Running int64
-	Ended   map[codes.Code]int64 // only codes that came up
+	Ended   map[codes.Code]int64 // only codes that occurred
 }
 
-// Stats returns what was counted, by the full name of the method.
+// Stats returns the counts by the full name of the method.
 func (s *Server) Stats() map[string]MethodStats {
 	stats := make(map[string]MethodStats, len(s.methods))
 	for name, m := range s.methods {

@@ -17,19 +17,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Operation is a request of which an audit keeps a record: one that changes what the daemon does or keeps beside calls, and
-// DescribeCall.
+// An Operation is a request that an audit records: one that changes the daemon or its records other than by a call, and DescribeCall.
 type Operation struct {
 	Method string // such as SetPermissionMode
 	By     tool.Principal
-	// Of are the ids, names and settings that it is about, by the names of the API. What people typed, arguments and values are
-	// not among them; of arguments there is the SHA-256.
+	// Of has the ids, names and settings of the request, by their names in the API. It has no text that people typed, no arguments and
+	// no values; of arguments it has the SHA-256.
 	Of map[string]string
-	// Refused is the reason of a refusal. Every operation is told before it is done, without one, and again when it fails.
+	// Refused is the reason of a refusal. An operation is reported before it runs, without a reason, and again when it fails.
 	Refused string
 }
 
-// operation tells of one that is about to be done, or that failed with err.
+// operation reports a request that is about to run, or that failed with err.
 func (s *Server) operation(ctx context.Context, method string, id *access.Identity, req any, err error) {
 	op := Operation{Method: path.Base(method), By: id.Principal, Of: aboutOf(req)}
 	if err != nil {
@@ -41,22 +40,22 @@ func (s *Server) operation(ctx context.Context, method string, id *access.Identi
 	s.cfg.Operation(ctx, op)
 }
 
-// about is what an operation is about, by names.
+// about has the names and values of an operation.
 type about map[string]string
 
-// longest is how many bytes of a name are told: who sends the request makes most of them.
-const longest = 256
+// maxName bounds the bytes of a value, because the client chooses most of them.
+const maxName = 256
 
 func (a about) set(name, value string) about {
 	if value != "" {
-		a[name] = strings.ToValidUTF8(value[:min(len(value), longest)], "")
+		a[name] = strings.ToValidUTF8(value[:min(len(value), maxName)], "")
 	}
 	return a
 }
 
 func (a about) run(run, thread string) about { return a.set("run_id", run).set("thread_id", thread) }
 
-// calls names the first of them, and how many there are.
+// calls adds the first id, and the number of ids.
 func (a about) calls(ids []string) about {
 	if len(ids) == 0 {
 		return a

@@ -11,10 +11,10 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A page token is a position with a hash of what it belongs to: the principal and the filter. It is no secret, since the
-// filter and the principal of the request that brings it hold in any case; the hash finds those that were mixed up.
+// A page token is a position with a hash of the principal and the filter of its list. It is no secret, because each request applies its
+// own principal and filter; the hash detects a token of another list.
 
-// binding is that hash.
+// A binding is that hash.
 type binding [16]byte
 
 // bind hashes parts, each with its length so that none runs into the next.
@@ -69,7 +69,7 @@ func openToken(token string, b binding) (int64, error) {
 	return position, nil
 }
 
-// open returns the bytes that seal was given.
+// open returns the bytes that seal encoded.
 func open(token string, b binding) ([]byte, error) {
 	if token == "" {
 		return nil, nil

@@ -19,7 +19,7 @@ const (
 	maxPage     = 500
 )
 
-// pageSize checks how many a page may have.
+// pageSize checks the size of a page.
 func pageSize(wish int32) (int, error) {
 	switch {
 	case wish < 0:
@@ -67,7 +67,7 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	return q, err
 }
 
-// inSpec gives the fields that the engine found wrong in a spec their place in the request.
+// inSpec prefixes the fields that the engine found wrong in a spec with their path in the request.
 func inSpec(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) && !strings.HasPrefix(refusal.Violations[0].Field, "run.frontend_tools") {
@@ -80,7 +80,7 @@ func inSpec(err error) error {
 	return &placed
 }
 
-// inBatchSpec gives the fields that the engine found wrong in a batch their place in the request.
+// inBatchSpec prefixes the fields that the engine found wrong in a batch with their path in the request.
 func inBatchSpec(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || refusal.Violations[0].Field == "cursor" {

@@ -85,7 +85,7 @@ func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest
 	return &tooldv1.CancelCallsResponse{CallIds: ids}, nil
 }
 
-// DescribeCall says what would happen.
+// DescribeCall returns what a call would do.
 func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallRequest) (*tooldv1.DescribeCallResponse, error) {
 	p := access.From(ctx)
 	spec, err := toSpec(p, req.GetSpec())
@@ -95,7 +95,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	v, err := s.engine.Describe(ctx, p.Principal, spec)
 	if err != nil {
 		var refusal *call.Refusal
-		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end so
+		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end with this
 			return &tooldv1.DescribeCallResponse{Error: translate.FromToolError(&tool.Error{Code: tool.NotFound, Message: refusal.Message, Aborted: true})}, nil
 		}
 		return nil, inSpec(err)
@@ -117,7 +117,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	return resp, nil
 }
 
-// GetRun says where a run stands.
+// GetRun returns the state of a run.
 func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv1.GetRunResponse, error) {
 	if err := translate.Required("run_id", req.GetRunId()); err != nil {
 		return nil, err

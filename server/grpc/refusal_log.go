@@ -40,12 +40,12 @@ func (s *Server) logRefusal(ctx context.Context, r *request) error {
 	return err
 }
 
-// sparse allows at most ten lines a second, so that a client that is refused without end does not fill the disk.
-type sparse struct {
+// A logBudget allows at most ten lines a second, so that a client that is refused without end does not fill the disk.
+type logBudget struct {
 	second, lines, dropped atomic.Int64
 }
 
-func (s *sparse) allow(now time.Time) bool {
+func (s *logBudget) allow(now time.Time) bool {
 	if second := now.Unix(); s.second.Swap(second) != second {
 		s.lines.Store(0)
 	}

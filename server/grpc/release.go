@@ -40,7 +40,7 @@ func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv
 	return &tooldv1.BackupResponse{Calls: b.Calls, Files: int64(b.Files), Bytes: b.Bytes}, nil
 }
 
-// ReleaseCalls carries on calls of a store that was copied or restored, or ends them.
+// ReleaseCalls continues calls of a store that was copied or restored, or ends them.
 func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsRequest) (*tooldv1.ReleaseCallsResponse, error) {
 	if err := translate.Short("reason", req.GetReason(), translate.MaxReason); err != nil {
 		return nil, err

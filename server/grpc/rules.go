@@ -64,7 +64,7 @@ func (s *calls) RevokeRule(ctx context.Context, req *tooldv1.RevokeRuleRequest) 
 	return &tooldv1.RevokeRuleResponse{Rule: translate.FromRule(r)}, nil
 }
 
-// SetPermissionMode chooses the mode of a run or thread.
+// SetPermissionMode sets the permission mode of a run or thread.
 func (s *calls) SetPermissionMode(ctx context.Context, req *tooldv1.SetPermissionModeRequest) (*tooldv1.SetPermissionModeResponse, error) {
 	if req.GetRunId() == "" && req.GetThreadId() == "" {
 		return nil, call.InvalidField("selector", "name a run or a thread")

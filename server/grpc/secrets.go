@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// ListSecrets returns what references stand for. An operator gets those that its namespace is entitled to, without where they
-// are kept.
+// ListSecrets returns the secrets behind references, without their values. An operator gets those that its namespace is entitled to,
+// without their places.
 func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest) (*tooldv1.ListSecretsResponse, error) {
 	id := access.From(ctx)
 	if !id.Has(access.Administrator) {

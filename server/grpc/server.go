@@ -26,30 +26,30 @@ import (
 // MaxMessage is the largest message, in bytes, that a client may send.
 const MaxMessage = 4 << 20
 
-// A Config is what a server is made of.
+// A Config has the parts and limits of a server.
 type Config struct {
 	Engine      Engine       // required
 	DeadLetters DeadLetters  // required
 	Tools       Tools        // required
 	Admin       Admin        // required
 	Auth        *access.Auth // required
-	// Workers take programs that dial in to run tools; nil takes none.
+	// Workers accepts programs that connect to run tools; nil accepts none.
 	Workers Workers
-	TLS     *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
+	TLS     *tls.Config // of TCP; nil is plain text. The server refuses versions before 1.2.
 	Log     *zap.Logger // nil drops
-	// Operation is told of what is asked for beside calls; nil: nobody is.
+	// Operation gets each request that an audit records, except calls; nil records none.
 	Operation func(context.Context, Operation)
 
-	// StreamWorkers is how many requests are served by goroutines that stay: about as many as run at once. 0 means 64.
+	// StreamWorkers is how many goroutines the server reuses for requests: about as many as run at once. 0 means 64.
 	StreamWorkers int
-	// GuestTime is how long a connection may go without a credential that holds; 0 means 10 s.
+	// GuestTime is how long a connection may exist without a valid credential; 0 means 10 s.
 	GuestTime time.Duration
 	// MaxStreams bounds the requests of one connection that are open at once; 0 means 2,048.
 	MaxStreams int
-	// Watchers bounds the streams that watch, or that have much to send, at once; 0 means 4,096. WatchersEach bounds those
-	// of one principal; 0 means 1,024.
+	// Watchers bounds the open streams that watch or that send much; 0 means 4,096. WatchersEach bounds those of one principal; 0
+	// means 1,024.
 	Watchers, WatchersEach int
-	// Stall is for how long a client may take nothing from its stream; 0 means 30 s.
+	// Stall is how long a client may read nothing from its stream before the server ends it; 0 means 30 s.
 	Stall time.Duration
 	// MaxHeader bounds the headers of a request, in bytes; 0 means 16 KiB.
 	MaxHeader int
@@ -65,17 +65,17 @@ type Server struct {
 	unknown method        // for methods that the table does not name
 	items   []interceptor // of the items of sessions
 
-	refusals sparse
+	refusals logBudget
 
-	stopping context.Context // ends when unending streams must
+	stopping context.Context // ends when the server ends unending streams
 	stop     context.CancelFunc
 
 	check sync.Once
-	bad   error // why nothing is served
+	bad   error // of check
 }
 
-// New returns a server that is not ready yet: see [Server.SetReady]. The caller ends it with [Server.Shutdown], also when it
-// never served.
+// New returns a server that is not ready yet: see [Server.SetReady]. The caller ends it with [Server.Shutdown], even if it never
+// served.
 func New(cfg Config) (*Server, error) {
 	if cfg.Engine == nil || cfg.DeadLetters == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
 		return nil, errors.New("grpcserver: engine, dead letters, tools, admin and auth are required")
@@ -141,10 +141,10 @@ func (s *Server) options() []grpc.ServerOption {
 		secure = credentials.NewTLS(c)
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(newDoor(s.cfg.Auth, secure, s.cfg.GuestTime)),
+		grpc.Creds(newTransport(s.cfg.Auth, secure, s.cfg.GuestTime)),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
-		grpc.InTapHandle(s.meet),
+		grpc.InTapHandle(s.admitGuest),
 		grpc.NumStreamWorkers(uint32(s.cfg.StreamWorkers)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
@@ -156,13 +156,13 @@ func (s *Server) options() []grpc.ServerOption {
 	}
 }
 
-// RegisterService adds a service, before the first Serve. Each of its methods needs an entry in the table of access.
+// RegisterService adds a service, before the first Serve. Each of its methods needs an entry in the table of package access.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.grpc.RegisterService(desc, impl)
 }
 
-// Serve takes connections until Shutdown. It fails at once when a registered method is not in the table of access. The
-// listener is closed in any case.
+// Serve accepts connections until Shutdown. It fails at once when a registered method is not in the table of package access. It always
+// closes the listener.
 func (s *Server) Serve(lis net.Listener) error {
 	s.check.Do(func() { s.bad = checkTable(access.Table(), s.grpc.GetServiceInfo()) })
 	if s.bad != nil {
@@ -175,11 +175,11 @@ func (s *Server) Serve(lis net.Listener) error {
 	return nil
 }
 
-// services are the names that the health service knows; "" is the daemon as a whole.
+// services are the names in the health service; "" is the whole daemon.
 var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName,
 	tooldv1.DocumentService_ServiceDesc.ServiceName, tooldv1.WorkerService_ServiceDesc.ServiceName}
 
-// SetReady tells who asks for the daemon's health whether to send requests.
+// SetReady sets the daemon's health, which tells clients whether to send requests.
 func (s *Server) SetReady(ready bool) {
 	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -190,8 +190,8 @@ func (s *Server) SetReady(ready bool) {
 	}
 }
 
-// Shutdown stops taking connections, ends streams that have no end of their own, lets the requests that are open come to
-// theirs until ctx is done, and cuts what is left. The engine's own streams end when the engine is drained.
+// Shutdown accepts no more connections, ends unending streams, waits for open requests until ctx is done, and then closes all
+// connections. The streams of calls end when the engine is drained.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.SetReady(false)
 	s.stop()
@@ -213,7 +213,7 @@ func checkTable(t map[string]access.Rule, services map[string]grpc.ServiceInfo) 
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return fmt.Errorf("methods that the table of access does not name: %s", strings.Join(missing, ", "))
+		return fmt.Errorf("methods without an entry in the table of access: %s", strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -18,43 +18,43 @@ import (
 
 // A session is many requests over one stream.
 //
-// At most one answer of each item waits for the client: an item takes its next frame from the log of its call when the one
-// before was sent, so that a client that reads slowly costs one frame for each item, and no other item anything but its
-// turn. Who waits too long for a turn ends as lagged.
+// At most one answer of each item waits for the client: an item takes its next frame from the log of its call after the previous one was
+// sent. A slow client therefore costs one frame for each item, and an item delays others only by its turn. An item that waits too long for
+// its turn ends as lagged.
 type session struct {
 	*calls
 	id       *access.Identity
 	stream   grpc.BidiStreamingServer[tooldv1.SessionRequest, tooldv1.SessionResponse]
 	ctx      context.Context // of the stream
-	watching context.Context // ends a little earlier when the client has a deadline
+	watching context.Context // ends shortly before the deadline of the client
 
 	began time.Time     // on the monotonic clock
 	ready chan struct{} // full when something was queued
-	sent  atomic.Int64  // the age when the send under way began, negative, else when the last one ended
+	sent  atomic.Int64  // the age of the session when the current send began, negative; else when the last one ended
 
-	work chan *item // to a goroutine that has served an item and waits for another
+	work chan *item // to a goroutine that waits for an item
 	idle atomic.Int32
 	over chan struct{} // no item is left
 
 	mu      sync.Mutex
 	open    map[string]*item
 	queue   []answer // not sent yet
-	ending  int      // last answers that were not sent yet
-	stopped bool     // no more items begin
+	ending  int      // final answers of items that were not sent yet
+	stopped bool     // no more items start
 	items   sync.WaitGroup
 }
 
 const (
 	// maxItems bounds the open items of a session.
 	maxItems = 1024
-	// idleItems is how many goroutines of a session wait for another item: their stacks have grown.
+	// idleItems is how many goroutines of a session wait for another item, because their stacks have grown already.
 	idleItems = 64
 )
 
 var (
-	errLeft   = context.Canceled // by the client, which asked for it
+	errLeft   = context.Canceled // on request of the client
 	errLagged = &call.Refusal{
-		Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", Message: "nothing was taken from the session for too long; watch its calls again", RetryAfter: time.Second,
+		Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", Message: "the client read nothing from the session for too long; watch its calls again", RetryAfter: time.Second,
 	}
 )
 
@@ -76,15 +76,15 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 		ended <- err
 	}()
 	go c.deliver()
-	return c.attend(ended)
+	return c.supervise(ended)
 }
 
 // age is how long the session has been open, which a change of the machine's clock does not alter.
 func (c *session) age() time.Duration { return max(time.Since(c.began), 1) }
 
-// attend waits for the end, and cuts off a client that takes nothing or whose credential has expired: what waits for such a
-// client to send or to take something ends with the stream alone.
-func (c *session) attend(ended <-chan error) error {
+// supervise waits for the end of the session, for the end of the credential, or until the client read nothing for too long. Its return
+// ends the stream, and with it the goroutines that wait for the client.
+func (c *session) supervise(ended <-chan error) error {
 	tick := time.NewTicker(c.watchers.stall / 4)
 	defer tick.Stop()
 	stopping := c.server.stopping.Done()
@@ -95,7 +95,7 @@ func (c *session) attend(ended <-chan error) error {
 		case <-c.ctx.Done():
 			c.stopAll(context.Cause(c.ctx))
 			return context.Cause(c.ctx)
-		case <-stopping: // the engine is drained, so that each item ends by itself
+		case <-stopping: // the engine drains, so that each item ends by itself
 			c.stopAll(errStopping)
 			c.items.Wait()
 			return errStopping
@@ -110,7 +110,7 @@ func (c *session) attend(ended <-chan error) error {
 	}
 }
 
-// receive begins items until the client has no more.
+// receive starts items until the client has no more.
 func (c *session) receive() error {
 	for {
 		req, err := c.stream.Recv()
@@ -132,11 +132,11 @@ func (c *session) receive() error {
 	}
 }
 
-// begin starts an item, or leaves one. An error is the end of the session.
+// begin starts an item, or ends one that the client leaves. An error ends the session.
 func (c *session) begin(req *tooldv1.SessionItem) error {
 	id := req.GetCorrelationId()
 	if id == "" || len(id) > 64 {
-		return call.InvalidField("correlation_id", "has %d bytes; an item needs a name of 1 to 64", len(id))
+		return call.InvalidField("correlation_id", "has %d bytes; an item needs an id of 1 to 64", len(id))
 	}
 	c.mu.Lock()
 	earlier := c.open[id]
@@ -149,12 +149,12 @@ func (c *session) begin(req *tooldv1.SessionItem) error {
 	}
 	if earlier != nil {
 		c.mu.Unlock()
-		return call.InvalidField("correlation_id", "%q is of an item that is open", id)
+		return call.InvalidField("correlation_id", "%q belongs to an open item", id)
 	}
 	it := &item{id: id, req: req}
 	if refusal := c.admitLocked(it); refusal != nil {
 		c.mu.Unlock()
-		return c.tell(c.ctx, it, &tooldv1.SessionAnswer{End: true, Error: statusOf(refused(refusal))}, 0)
+		return c.sendAnswer(c.ctx, it, &tooldv1.SessionAnswer{End: true, Error: statusOf(statusOfRefusal(refusal))}, 0)
 	}
 	c.mu.Unlock()
 	select {
@@ -165,14 +165,14 @@ func (c *session) begin(req *tooldv1.SessionItem) error {
 	return nil
 }
 
-// admitLocked makes an item one of those that are open.
+// admitLocked opens an item, or refuses it.
 func (c *session) admitLocked(it *item) *call.Refusal {
 	switch {
 	case c.stopped:
 		return errStopping
 	case len(c.open)+c.ending >= maxItems:
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_ITEMS",
-			Message: fmt.Sprintf("%d items of this session are open, as many as it takes; wait for some to end", maxItems)}
+			Message: fmt.Sprintf("%d items of this session are open, which is the limit; wait for some to end", maxItems)}
 	}
 	it.ctx, it.stop = context.WithCancelCause(c.watching)
 	c.open[it.id] = it
@@ -197,7 +197,7 @@ func (c *session) serveItems(it *item) {
 	}
 }
 
-// stopAll ends every item and lets no more begin.
+// stopAll ends every item; no more start.
 func (c *session) stopAll(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +207,7 @@ func (c *session) stopAll(cause error) {
 	}
 }
 
-// endLate ends the items whose frame has waited for half of the time after which a session is cut off.
+// endLate ends the items whose frame waited for half of the time after which the session ends.
 func (c *session) endLate(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,20 +15,20 @@ import (
 // An answer waits to be sent.
 type answer struct {
 	it   *item
-	says *tooldv1.SessionAnswer
+	body *tooldv1.SessionAnswer
 	size int  // about, on the wire
-	last bool // of its item: nobody waits for it
+	last bool // the final one of its item: no goroutine waits for it
 }
 
-// tell queues an answer and waits until it was sent. It gives up when ctx ends before the turn of the item comes.
-func (c *session) tell(ctx context.Context, it *item, says *tooldv1.SessionAnswer, size int) error {
-	says.CorrelationId = it.id
+// sendAnswer queues an answer and waits until it was sent. It stops waiting when ctx ends before the turn of the item.
+func (c *session) sendAnswer(ctx context.Context, it *item, body *tooldv1.SessionAnswer, size int) error {
+	body.CorrelationId = it.id
 	if it.sent == nil {
 		it.sent = make(chan error, 1)
 	}
 	it.waits.Store(int64(c.age()))
 	c.mu.Lock()
-	c.pushLocked(answer{it: it, says: says, size: size})
+	c.pushLocked(answer{it: it, body: body, size: size})
 	c.mu.Unlock()
 	select {
 	case err := <-it.sent:
@@ -41,16 +41,16 @@ func (c *session) tell(ctx context.Context, it *item, says *tooldv1.SessionAnswe
 	return <-it.sent
 }
 
-// tellEnd queues the last answer of an item and frees its name. The item counts until its client can have heard of it.
-func (c *session) tellEnd(it *item, says *tooldv1.SessionAnswer, size int) {
+// sendLast queues the final answer of an item and frees its id. The item counts as open until the answer was sent.
+func (c *session) sendLast(it *item, body *tooldv1.SessionAnswer, size int) {
 	it.ended = true
-	says.CorrelationId, says.End = it.id, true
+	body.CorrelationId, body.End = it.id, true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, it.id)
 	c.ending++
 	c.items.Add(1)
-	c.pushLocked(answer{it: it, says: says, size: size, last: true})
+	c.pushLocked(answer{it: it, body: body, size: size, last: true})
 }
 
 func (c *session) pushLocked(a answer) {
@@ -62,7 +62,7 @@ func (c *session) pushLocked(a answer) {
 	}
 }
 
-// withdraw takes what an item has to tell off the queue. It reports whether it was still there.
+// withdraw removes the answers of an item from the queue. It reports whether there were any.
 func (c *session) withdraw(it *item) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,15 +81,15 @@ func (c *session) deliver() {
 		case <-c.over:
 			return
 		}
-		runtime.Gosched() // what is about to be answered goes into the same message
+		runtime.Gosched() // answers that are nearly ready go into the same message
 		for message = c.next(message); len(message) > 0; message = c.next(message) {
 			c.send(message)
 		}
 	}
 }
 
-// next cuts the next message off the queue. What may have to wait for the client, because the transport does not take as
-// much, goes alone.
+// next takes the answers of the next message off the queue. A large answer, for which the transport may wait for the client, is a
+// message of its own.
 func (c *session) next(message []answer) []answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,14 +108,14 @@ func (c *session) next(message []answer) []answer {
 func (c *session) send(message []answer) {
 	resp := &tooldv1.SessionResponse{Answers: make([]*tooldv1.SessionAnswer, len(message))}
 	for i := range message {
-		resp.Answers[i] = message[i].says
+		resp.Answers[i] = message[i].body
 	}
 	c.sent.Store(-int64(c.age()))
 	err := c.stream.Send(resp)
 	c.sent.Store(int64(c.age()))
 	ended := 0
 	for i := range message {
-		if message[i].last { // a client that went away hears nothing
+		if message[i].last { // no goroutine waits for the result
 			ended++
 			if message[i].it.leave != nil {
 				message[i].it.leave()
@@ -131,13 +131,13 @@ func (c *session) send(message []answer) {
 	c.items.Add(-ended)
 }
 
-// beat passes a heartbeat on when nothing else was sent for a while: one is enough for all items.
-func (c *session) beat(f *tooldv1.Frame) error {
+// heartbeat sends a heartbeat when nothing was sent for a second: one is enough for all items.
+func (c *session) heartbeat(f *tooldv1.Frame) error {
 	last := c.sent.Load()
 	if last < 0 || int64(c.age())-last < int64(time.Second) {
 		return nil
 	}
-	return c.tell(c.ctx, &item{}, &tooldv1.SessionAnswer{Frame: f}, 0)
+	return c.sendAnswer(c.ctx, &item{}, &tooldv1.SessionAnswer{Frame: f}, 0)
 }
 
 func statusOf(err error) *spb.Status { return status.Convert(err).Proto() }

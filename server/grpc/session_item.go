@@ -21,13 +21,13 @@ type item struct {
 	req   *tooldv1.SessionItem
 	ctx   context.Context
 	stop  context.CancelCauseFunc
-	waits atomic.Int64 // the age of the session since which an answer waits for its turn; 0: none does
-	sent  chan error   // told when that was sent
-	ended bool         // the last answer is queued
-	leave func()       // counts it out of the watchers when that was sent; nil: it is not counted
+	waits atomic.Int64 // the age of the session at which an answer began to wait for its turn; 0: none waits
+	sent  chan error   // gets the result of the send
+	ended bool         // the final answer is queued
+	leave func()       // ends its count as a watcher after that was sent; nil: it is not counted
 }
 
-// serve runs an item from its beginning to its end, as the method that it names.
+// serve runs an item as the method that it names.
 func (c *session) serve(it *item) {
 	defer c.items.Done()
 	defer it.stop(nil)
@@ -35,7 +35,7 @@ func (c *session) serve(it *item) {
 	c.end(it, c.server.item(it.ctx, c.id, name, func(context.Context) error { return run(it) }))
 }
 
-// method returns the full name of what an item asks for and how it is served.
+// method returns the full name of the method of an item, and its handler.
 func (c *session) method(req *tooldv1.SessionItem) (string, func(*item) error) {
 	switch req.GetItem().(type) {
 	case *tooldv1.SessionItem_Execute:
@@ -94,71 +94,70 @@ func (c *session) cancel(it *item) error {
 		return err
 	}
 	n := proto.Size(resp)
-	if err := c.room(it, n); err != nil {
+	if err := c.countWatcher(it, n); err != nil {
 		return err
 	}
-	c.tellEnd(it, &tooldv1.SessionAnswer{Cancelled: resp}, n)
+	c.sendLast(it, &tooldv1.SessionAnswer{Cancelled: resp}, n)
 	return nil
 }
 
-// follow sends what a watcher sees until its end and closes it. Of a watcher that follows one call the terminal event is
-// the last.
+// follow sends the frames of a watcher until its end and closes it. The terminal event is the last one of a watcher that follows one
+// call.
 func (c *session) follow(it *item, w call.Stream, one bool) error {
 	defer w.Close()
 	total, cursor := 0, w.Cursor()
 	for {
 		f, err := w.Next(it.ctx)
 		if err != nil {
-			return c.noMore(it, cursor, err)
+			return c.endFollow(it, cursor, err)
 		}
 		out := frameFor(&f)
 		if f.Heartbeat {
-			if err := c.beat(out.Frame); err != nil {
+			if err := c.heartbeat(out.Frame); err != nil {
 				return err
 			}
 			continue
 		}
 		if f.Snapshot != nil {
-			cursor = "" // only a fresh look brings it again
+			cursor = "" // only a new watch returns the snapshot again
 		}
 		n := size(&f, out)
 		total += n
-		if err := c.room(it, total); err != nil {
-			return (&pump{cursor: cursor}).at(err)
+		if err := c.countWatcher(it, total); err != nil {
+			return (&pump{cursor: cursor}).withCursor(err)
 		}
 		if f.Closing || one && ends(f.Events) {
-			c.tellEnd(it, &tooldv1.SessionAnswer{Frame: out.Frame}, n)
+			c.sendLast(it, &tooldv1.SessionAnswer{Frame: out.Frame}, n)
 			return nil
 		}
-		if err := c.tell(it.ctx, it, &tooldv1.SessionAnswer{Frame: out.Frame}, n); err != nil {
-			return c.noMore(it, cursor, err)
+		if err := c.sendAnswer(it.ctx, it, &tooldv1.SessionAnswer{Frame: out.Frame}, n); err != nil {
+			return c.endFollow(it, cursor, err)
 		}
 		cursor = f.Cursor
 	}
 }
 
-// room counts an item that has so many bytes to tell among the watchers once these can be more than the transport takes.
-func (c *session) room(it *item, bytes int) (err error) {
+// countWatcher counts an item among the watchers once it has sent more bytes than the transport is sure to accept.
+func (c *session) countWatcher(it *item, bytes int) (err error) {
 	if bytes > unread && it.leave == nil {
-		it.leave, err = c.watchers.enter(c.id)
+		it.leave, err = c.watchers.acquire(c.id)
 	}
 	return err
 }
 
-// ends reports whether the last of these events is the last of its call.
+// ends reports whether the last event is the terminal event of its call.
 func ends(events []call.Event) bool {
 	return len(events) > 0 && events[len(events)-1].Type == call.EventFinished
 }
 
-// noMore says how an item ends whose watcher, or whose client, takes no more. The cursor is that of the newest frame that
-// was sent.
-func (c *session) noMore(it *item, cursor string, err error) error {
+// endFollow ends an item whose watcher returned an error. The cursor is that of the newest frame that was sent.
+func (c *session) endFollow(it *item, cursor string, err error) error {
 	var last *tooldv1.Frame
 	switch cause := context.Cause(it.ctx); {
 	case errors.Is(err, io.EOF):
 		return nil
 	case c.ctx.Err() != nil:
-		return context.Cause(c.ctx) // the client went, or its credential expired
+		return context.Cause(c.ctx) // the client left, or its credential expired
 	case errors.Is(cause, errDeadlineNear):
 		last = translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, cursor)
 	case errors.Is(cause, errStopping):
@@ -168,18 +167,18 @@ func (c *session) noMore(it *item, cursor string, err error) error {
 	default:
 		return err
 	}
-	c.tellEnd(it, &tooldv1.SessionAnswer{Frame: last}, 0)
+	c.sendLast(it, &tooldv1.SessionAnswer{Frame: last}, 0)
 	return nil
 }
 
-// end tells the client how an item ended, unless that is queued.
+// end sends the client the status of an item, unless a final answer is queued already.
 func (c *session) end(it *item, err error) {
 	if it.ended {
 		return
 	}
-	says := &tooldv1.SessionAnswer{}
+	body := &tooldv1.SessionAnswer{}
 	if status.Code(err) != codes.OK {
-		says.Error = statusOf(err)
+		body.Error = statusOf(err)
 	}
-	c.tellEnd(it, says, proto.Size(says))
+	c.sendLast(it, body, proto.Size(body))
 }

@@ -26,13 +26,13 @@ func frameFor(f *call.Frame) outgoing {
 	return outgoing{Frame: translate.FromFrame(f)}
 }
 
-// A sharedFrame is what several watchers get.
+// A sharedFrame goes to several watchers.
 type sharedFrame struct {
 	frame *tooldv1.Frame
 	watch atomic.Pointer[grpc.PreparedMsg] // the frame as WatchCalls sends it, uncompressed
 }
 
-// sharedForm returns what the first of the watchers has made of a frame.
+// sharedForm returns the translation of a frame that its first watcher made.
 func sharedForm(f *call.Frame) *sharedFrame {
 	if made, ok := f.Shared.Made().(*sharedFrame); ok {
 		return made
@@ -44,13 +44,13 @@ func makeShared(f call.Frame) *sharedFrame {
 	return f.Shared.Form(func() any { return &sharedFrame{frame: translate.FromFrame(&f)} }).(*sharedFrame)
 }
 
-// uncompressed reports whether what is sent to a client is not compressed for it: what was made for one may be sent to the other.
+// uncompressed reports whether messages to a client are not compressed, so that several clients can get the same bytes.
 func uncompressed(ctx context.Context) bool {
 	s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
 	return ok && s.SendCompress() == ""
 }
 
-// sendWatch sends the frame to one of those who watch and whose messages are not compressed. The first of them encodes it.
+// sendWatch sends the frame to a watcher whose messages are not compressed. The first watcher encodes it.
 func (s *sharedFrame) sendWatch(stream grpc.ServerStream) error {
 	m := s.watch.Load()
 	if m == nil {

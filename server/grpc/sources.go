@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// ListSources returns where the tools of the principal's namespace come from; an admin gets all sources.
+// ListSources returns the sources of the tools of the principal's namespace; an admin gets all sources.
 func (s *admin) ListSources(ctx context.Context, _ *tooldv1.ListSourcesRequest) (*tooldv1.ListSourcesResponse, error) {
 	id := access.From(ctx)
 	all := slices.DeleteFunc(s.admin.Sources(), func(o tool.SourceStatus) bool { return !id.Oversees(o.Namespace) })

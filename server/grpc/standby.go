@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// A Standby answers in the place of a server whose daemon waits for a store that another one has: its health is
-// NOT_SERVING, and all else is UNAVAILABLE. It borrows the listeners.
+// A Standby serves while the daemon waits for a store that another daemon owns: its health is NOT_SERVING, and every other method
+// returns UNAVAILABLE. It borrows the listeners.
 type Standby struct {
 	tls *tls.Config
 
@@ -31,7 +31,7 @@ type Standby struct {
 // NewStandby returns a standby; secure is the TLS of TCP, nil is plain.
 func NewStandby(secure *tls.Config) *Standby { return &Standby{tls: secure} }
 
-// Serve answers on a listener until Stop.
+// Serve serves on a listener until Stop.
 func (s *Standby) Serve(lis net.Listener) {
 	creds := insecure.NewCredentials()
 	if s.tls != nil && lis.Addr().Network() == "tcp" {
@@ -41,15 +41,15 @@ func (s *Standby) Serve(lis net.Listener) {
 	for _, name := range services {
 		states.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	}
-	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(standsBy), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
+	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(refuseStandby), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
 	grpc_health_v1.RegisterHealthServer(srv, states)
 	s.mu.Lock()
 	s.servers = append(s.servers, srv)
 	s.mu.Unlock()
-	s.serving.Go(func() { _ = srv.Serve(&lent{Listener: lis}) }) // who stands by has no other way to fail
+	s.serving.Go(func() { _ = srv.Serve(&borrowed{Listener: lis}) }) // an error changes nothing: the server takes the listener over
 }
 
-// Stop cuts who is connected and gives the listeners back.
+// Stop closes all connections and returns the listeners.
 func (s *Standby) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,26 +60,26 @@ func (s *Standby) Stop() {
 	s.servers = nil
 }
 
-func standsBy(any, grpc.ServerStream) error {
-	st, err := status.New(codes.Unavailable, "this daemon stands by: another one has the store").WithDetails(
-		&errdetails.ErrorInfo{Reason: "STANDBY", Domain: domain}, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+func refuseStandby(any, grpc.ServerStream) error {
+	st, err := status.New(codes.Unavailable, "this daemon is on standby: another daemon owns the store").WithDetails(
+		&errdetails.ErrorInfo{Reason: "STANDBY", Domain: domain}, &errdetails.RetryInfo{RetryDelay: durationpb.New(defaultRetry)})
 	if err != nil {
 		return err
 	}
 	return st.Err()
 }
 
-// A lent listener is not closed by who has it.
-type lent struct {
+// A borrowed listener stays open when its user closes it.
+type borrowed struct {
 	net.Listener
 	once sync.Once
 }
 
-// deadlined is what listeners of the net package have.
+// deadlined is implemented by the listeners of the net package.
 type deadlined interface{ SetDeadline(time.Time) error }
 
-// Accept takes the next connection. Once the listener is given back there is none.
-func (l *lent) Accept() (net.Conn, error) {
+// Accept implements [net.Listener].
+func (l *borrowed) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if d, ok := l.Listener.(deadlined); ok && err != nil {
 		err = errors.Join(net.ErrClosed, d.SetDeadline(time.Time{}))
@@ -87,8 +87,8 @@ func (l *lent) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// Close ends Accept.
-func (l *lent) Close() (err error) {
+// Close implements [net.Listener]: it ends Accept and leaves the listener open.
+func (l *borrowed) Close() (err error) {
 	l.once.Do(func() {
 		if d, ok := l.Listener.(deadlined); ok {
 			err = d.SetDeadline(time.Unix(1, 0))

@@ -21,10 +21,10 @@ import (
 // domain marks the reasons of this API in google.rpc.ErrorInfo.
 const domain = "toold"
 
-// retryAfter is told with refusals for want of room that name no time themselves.
-const retryAfter = time.Second
+// defaultRetry is in refusals for lack of capacity that name no delay.
+const defaultRetry = time.Second
 
-// code returns the gRPC code of a refusal. A kind that is not named here is a bug and is told as one.
+// code returns the gRPC code of a refusal. A kind that is not named here is a bug and becomes INTERNAL.
 func code(k call.RefusalKind) codes.Code {
 	switch k {
 	case call.InvalidArgument:
@@ -51,9 +51,8 @@ func code(k call.RefusalKind) codes.Code {
 	return codes.Internal
 }
 
-// toStatus is the only place where an error becomes a status. A refusal is told as it is; the end of the client's own
-// context by its name; what the transport says is passed on; everything else is INTERNAL with an id, and its detail goes
-// to the log.
+// toStatus is the only place where an error becomes a status. A refusal has a status of its kind, and the end of the client's context
+// CANCELED or DEADLINE_EXCEEDED. A status of the transport stays. Everything else is INTERNAL with an id; its detail goes to the log.
 func (s *Server) toStatus(method string, err error) error {
 	if err == nil {
 		return nil
@@ -61,11 +60,11 @@ func (s *Server) toStatus(method string, err error) error {
 	var refusal *call.Refusal
 	switch {
 	case errors.As(err, &refusal) && code(refusal.Kind) != codes.Internal:
-		return refused(refusal)
+		return statusOfRefusal(refusal)
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "the client went away")
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, "no answer within the deadline; ask again with the same ids")
+		return status.Error(codes.DeadlineExceeded, "no response within the deadline; repeat the request with the same ids")
 	}
 	if st, ok := status.FromError(err); ok { // of the transport: a handler makes none
 		return st.Err()
@@ -76,8 +75,8 @@ func (s *Server) toStatus(method string, err error) error {
 		&errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain, Metadata: map[string]string{"error_id": id}})
 }
 
-// refused tells a refusal with its reason, the fields that are wrong, and when to come back.
-func refused(r *call.Refusal) error {
+// statusOfRefusal returns the status of a refusal, with its reason, the wrong fields and the delay before a retry.
+func statusOfRefusal(r *call.Refusal) error {
 	c := code(r.Kind)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: domain, Metadata: r.Metadata}}
 	if len(r.Violations) > 0 {
@@ -85,7 +84,7 @@ func refused(r *call.Refusal) error {
 		for _, v := range r.Violations {
 			one := &errdetails.BadRequest_FieldViolation{Field: clip(v.Field, shortText), Description: clip(v.Description, shortText)}
 			if proto.Size(bad)+proto.Size(one) > maxStatus {
-				break // enough to begin with
+				break // the client can correct these first
 			}
 			bad.FieldViolations = append(bad.FieldViolations, one)
 		}
@@ -94,21 +93,21 @@ func refused(r *call.Refusal) error {
 	if c == codes.ResourceExhausted || c == codes.Unavailable {
 		after := r.RetryAfter
 		if after <= 0 {
-			after = retryAfter
+			after = defaultRetry
 		}
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
 	return detailed(status.New(c, clip(r.Message, maxStatus)), details...)
 }
 
-// maxStatus bounds the message of a status, and its field violations together, in bytes: a status travels in trailers, of which
-// many clients take 8 KiB, and what is refused may be as long as a request.
+// maxStatus bounds the message of a status, and all its field violations, in bytes. A status is in the trailers, of which many clients
+// accept 8 KiB, and the text that it quotes may be as long as a request.
 const maxStatus = 2 << 10
 
 // shortText bounds a part of a message, in bytes.
 const shortText = 1 << 10
 
-// clip shortens a text at a character.
+// clip shortens a text to n bytes, between characters.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -119,7 +118,7 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// detailed returns the status with its details, or bare when they cannot be packed.
+// detailed returns the status with its details, or without them when they cannot be encoded.
 func detailed(st *status.Status, details ...protoadapt.MessageV1) error {
 	if full, err := st.WithDetails(details...); err == nil {
 		return full.Err()

@@ -12,10 +12,10 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// errDeadlineNear ends the watching a little before the client's deadline, so that the client still hears where it stood.
+// errDeadlineNear ends a watch shortly before the client's deadline, so that the client still gets its cursor.
 var errDeadlineNear = fmt.Errorf("the deadline is near: %w", context.DeadlineExceeded)
 
-// untilDeadline returns a context that ends shortly before ctx has to: a tenth of the time that is left, at most 250 ms.
+// untilDeadline returns a context that ends shortly before the deadline of ctx: a tenth of the remaining time before it, at most 250 ms.
 func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -25,8 +25,7 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
-// flat knows when its context is done without asking those that it is made of one after the other: who waits for events does
-// so for each.
+// flat keeps the Done channel of its context. A watcher asks for it with each event, and nested contexts pass the question on one by one.
 type flat struct {
 	context.Context
 	done <-chan struct{}
@@ -35,7 +34,7 @@ type flat struct {
 // Done implements [context.Context].
 func (f *flat) Done() <-chan struct{} { return f.done }
 
-// ended says how a stream ends whose watcher has no more frames.
+// ended returns the error with which a stream ends whose watcher has no more frames.
 func ended(watching, ctx context.Context, w call.Stream, err error, send func(outgoing) error) error {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -43,7 +42,7 @@ func ended(watching, ctx context.Context, w call.Stream, err error, send func(ou
 	case ctx.Err() == nil && watching.Err() != nil:
 		return send(outgoing{Frame: translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor())})
 	case ctx.Err() != nil:
-		return context.Cause(ctx) // the client went, or its credential expired
+		return context.Cause(ctx) // the client left, or its credential expired
 	}
 	return err
 }

@@ -25,8 +25,8 @@ type tools struct {
 
 const maxToolPage = 1000
 
-// revision names what a principal sees, by content: a change of a tool that is hidden from it changes nothing, and the
-// same tools have the same revision after a restart.
+// revision identifies a list of tools by its content: a change of a tool that is hidden from the principal changes nothing, and the same
+// tools have the same revision after a restart.
 func revision(all []*tool.Definition) string {
 	h := sha256.New()
 	for _, d := range all {
@@ -70,7 +70,7 @@ func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*
 	return resp, nil
 }
 
-// listRequest is what requests for lists of tools share.
+// listRequest is common to the requests for lists of tools.
 type listRequest interface {
 	GetOffered() *tooldv1.OfferedTools
 	GetSource() string
@@ -136,7 +136,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchToolsResponse]) error {
 	ctx := stream.Context()
 	p := access.From(ctx).Principal
-	changed := s.tools.Watch(p) // before the first look, so that nothing falls between
+	changed := s.tools.Watch(p) // before the first list, so that no change is lost
 	seen := s.tools.List(p)
 	first := &tooldv1.WatchToolsResponse{Revision: revision(seen)}
 	if first.Revision != req.GetRevision() {
@@ -159,7 +159,7 @@ func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStr
 	}
 }
 
-// changes is what became of before, sorted by id. Both are sorted.
+// changes returns the differences between two sorted lists, sorted by id.
 func changes(before, after []*tool.Definition) []*tooldv1.ToolChange {
 	var out []*tooldv1.ToolChange
 	digests := make(map[string]string, len(before))

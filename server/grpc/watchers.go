@@ -13,10 +13,10 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// watchers bounds the streams whose clients may leave what they are sent unread: each holds about a megabyte then.
+// watchers bounds the streams whose clients may not read what the server sent: each takes about 1 MB then.
 type watchers struct {
-	each, all int           // at most so many of one principal, and of everybody
-	stall     time.Duration // a client that takes nothing for so long is cut off
+	each, all int           // limits for one principal, and for all
+	stall     time.Duration // a stream from which the client read nothing for this long ends
 
 	mu    sync.Mutex
 	of    map[subject]int
@@ -25,8 +25,8 @@ type watchers struct {
 
 type subject struct{ namespace, name string }
 
-// enter counts a stream in, and returns what counts it out again.
-func (ws *watchers) enter(p *access.Identity) (leave func(), err error) {
+// acquire counts a stream, and returns the function that ends that.
+func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	who := subject{p.Namespace, p.Subject}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -46,12 +46,12 @@ func (ws *watchers) enter(p *access.Identity) (leave func(), err error) {
 	}, nil
 }
 
-// unread is how many bytes the transport takes without waiting for the client, with much to spare.
+// unread is a number of bytes that the transport accepts without waiting for the client; it is well below the real one.
 const unread = 32 << 10
 
-// pump sends what a watcher sees until its end, closes the watcher, and calls leave unless that is nil. As long as nothing
-// can be unread for want of a client that reads, which is the whole of a common call, no more is done; then the sending
-// moves to a goroutine of its own, so that a client that takes nothing can be left.
+// pump sends the frames of a watcher until its end, closes the watcher, and calls leave unless that is nil. While the transport accepts
+// everything, which is the whole of a common call, it sends in this goroutine. After that a new goroutine sends, so that the stream can end
+// when the client reads nothing.
 func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
 	handed := false
@@ -72,13 +72,13 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 		}
 		out := frameFor(&f)
 		if f.Snapshot != nil {
-			cursor = "" // only a fresh look brings it again
+			cursor = "" // only a new watch returns the snapshot again
 		}
 		if sent += size(&f, out); sent > unread {
 			p := &pump{ctx: ctx, watching: watching, w: w, send: send, cursor: cursor}
 			if leave == nil {
-				if leave, err = s.watchers.enter(access.From(ctx)); err != nil {
-					return p.at(err)
+				if leave, err = s.watchers.acquire(access.From(ctx)); err != nil {
+					return p.withCursor(err)
 				}
 			}
 			handed = true
@@ -104,37 +104,37 @@ type pump struct {
 	since  time.Time // when the frame that is being sent began to wait; zero: none is
 }
 
-// run sends a frame and all that come after it, and cuts off a client that takes nothing.
+// run sends a frame and all later ones, and ends the stream when the client reads nothing.
 func (p *pump) run(first outgoing, stall time.Duration, end func()) error {
 	done := make(chan error, 1)
 	go func() { // ends with the stream at the latest
 		defer end()
-		done <- p.goOn(first)
+		done <- p.sendAll(first)
 	}()
-	return p.attend(done, stall)
+	return p.supervise(done, stall)
 }
 
-// goOn sends a frame and all that come after it.
-func (p *pump) goOn(f outgoing) (err error) {
+// sendAll sends a frame and all later ones.
+func (p *pump) sendAll(f outgoing) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r) // the chain around the handler does not see it here
+			err = fmt.Errorf("panic: %v", r) // the interceptors do not see it in this goroutine
 		}
 	}()
 	for {
-		if err := p.timed(f); err != nil {
+		if err := p.sendTimed(f); err != nil {
 			return err
 		}
 		next, err := p.w.Next(p.watching)
 		if err != nil {
-			return ended(p.watching, p.ctx, p.w, err, p.timed)
+			return ended(p.watching, p.ctx, p.w, err, p.sendTimed)
 		}
 		f = frameFor(&next)
 	}
 }
 
-// timed sends a frame and shows since when it waits.
-func (p *pump) timed(f outgoing) error {
+// sendTimed sends a frame and records since when it waits.
+func (p *pump) sendTimed(f outgoing) error {
 	p.mu.Lock()
 	p.since = time.Now()
 	p.mu.Unlock()
@@ -148,8 +148,9 @@ func (p *pump) timed(f outgoing) error {
 	return err
 }
 
-// attend waits for the end, and cuts off a client that takes nothing: returning ends the stream, and with it the send.
-func (p *pump) attend(done <-chan error, stall time.Duration) error {
+// supervise waits for the end of the sends, or until the client read nothing for too long. Its return ends the stream, and with it a
+// send that waits.
+func (p *pump) supervise(done <-chan error, stall time.Duration) error {
 	tick := time.NewTicker(stall / 4)
 	defer tick.Stop()
 	for {
@@ -161,15 +162,15 @@ func (p *pump) attend(done <-chan error, stall time.Duration) error {
 			stalled := !p.since.IsZero() && now.Sub(p.since) >= stall
 			p.mu.Unlock()
 			if stalled {
-				return p.at(&call.Refusal{Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", RetryAfter: time.Second,
-					Message: fmt.Sprintf("nothing was taken from this stream for %v; watch again from the cursor", stall)})
+				return p.withCursor(&call.Refusal{Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", RetryAfter: time.Second,
+					Message: fmt.Sprintf("the client read nothing from this stream for %v; watch again from the cursor", stall)})
 			}
 		}
 	}
 }
 
-// at adds where the watcher stands to a refusal.
-func (p *pump) at(err error) error {
+// withCursor adds the cursor of the watcher to a refusal.
+func (p *pump) withCursor(err error) error {
 	var r *call.Refusal
 	if errors.As(err, &r) {
 		p.mu.Lock()
@@ -179,7 +180,7 @@ func (p *pump) at(err error) error {
 	return err
 }
 
-// size is about what a frame takes on the wire.
+// size estimates how many bytes a frame takes on the wire.
 func size(f *call.Frame, out outgoing) int {
 	if f.Snapshot != nil || f.BatchFinished != nil {
 		return proto.Size(out.Frame)

@@ -23,29 +23,29 @@ type Workers interface {
 	Connect(p tool.Principal, o link.Offer, line link.Line) (s WorkerSession, response link.Accepted, ready func(), err error)
 }
 
-// A WorkerSession is a connected worker. An error says that the lease is not its own.
+// A WorkerSession is a connected worker. An error says that it does not hold the lease.
 type WorkerSession interface {
-	// Hear takes what the worker said: it is not silent meanwhile.
+	// Hear handles a message of the worker, which does not count as silent meanwhile.
 	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
-	// ReadInput has the worker given what is typed into its call, from a position on, up to so many bytes; done says that it takes no more.
+	// ReadInput asks for the input of a call from a position, at most so many bytes; done says that the worker reads no more.
 	ReadInput(lease string, position int64, most int, done bool) error
 	// Answer answers a question.
 	Answer(id string, a link.Answer)
-	// Finish ends the work of a lease. [link.Line.Ack] follows, when the journal has the outcome.
+	// Finish ends the work of a lease. [link.Line.Ack] follows after the journal has the outcome.
 	Finish(lease string, r *tool.Result, err error) error
-	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
-	// a question about it.
+	// Complete ends an operation of the worker's pool and returns when that is stored. It may wait for the worker's answer to a
+	// question about the operation.
 	Complete(id, operation string, r *tool.Result, err error) error
 	Drain()
-	// Close ends the session; left says that the worker went on its own.
+	// Close ends the session; left says that the worker ended it.
 	Close(left bool)
 }
 
-// workerService terminates the connections of workers.
+// workerService is the WorkerService.
 type workerService struct {
 	tooldv1.UnimplementedWorkerServiceServer
-	workers Workers // nil: none are taken
+	workers Workers // nil: it accepts none
 }
 
 // A workerConn is one connection.
@@ -54,7 +54,7 @@ type workerConn struct {
 	stream  grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	session WorkerSession
 
-	completing chan struct{} // has room for those that are stored at the same time
+	completing chan struct{} // bounds the operations that end at the same time
 }
 
 // maxCompleting is how many operations of one worker end at the same time.
@@ -66,19 +66,19 @@ const registerWithin = 30 * time.Second
 // Connect implements the method.
 func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
 	if s.workers == nil {
-		return call.Refuse(call.FailedPrecondition, "NO_WORKERS", "this daemon takes no workers")
+		return call.Refuse(call.FailedPrecondition, "NO_WORKERS", "this daemon accepts no workers")
 	}
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
 	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream, completing: make(chan struct{}, maxCompleting)}
-	shy := time.AfterFunc(registerWithin, func() {
+	silent := time.AfterFunc(registerWithin, func() {
 		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", registerWithin))
 	})
-	defer shy.Stop()
+	defer silent.Stop()
 	received := make(chan error, 1)
 	go func() { // ends with the stream at the latest
 		err := c.register(s.workers, access.From(ctx).Principal)
-		shy.Stop()
+		silent.Stop()
 		if err == nil {
 			err = c.serve()
 		}
@@ -92,7 +92,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	}
 }
 
-// register takes the first message and has its answer sent as the first.
+// register handles the first message and queues its response as the first one.
 func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	req, err := c.stream.Recv()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -118,7 +118,7 @@ func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	return nil
 }
 
-// serve takes what the worker says until it is gone.
+// serve handles the messages of the worker until it leaves.
 func (c *workerConn) serve() error {
 	for {
 		req, err := c.stream.Recv()
@@ -151,7 +151,7 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 		c.session.Drain()
 	case *tooldv1.ConnectRequest_Complete:
 		c.completing <- struct{}{}
-		go func() { // ends with the turn of the call
+		go func() { // ends when the operation is stored
 			defer func() { <-c.completing }()
 			c.complete(m.Complete)
 		}()
@@ -165,7 +165,8 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	return nil
 }
 
-// report passes on what a running tool tells. A report that is refused is the tool's to miss: only checkpoints are answered.
+// report passes the report of a running tool to its call. Only checkpoints and artifacts get a response; other refused reports are
+// dropped.
 func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	if m := r.GetReadInput(); m != nil {
 		if c.session.ReadInput(r.GetLeaseId(), m.GetPosition(), int(m.GetMaxBytes()), m.GetClose()) != nil {
@@ -208,7 +209,7 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	}
 }
 
-// complete ends an operation and says so.
+// complete ends an operation and sends the result of that.
 func (c *workerConn) complete(m *tooldv1.WorkerComplete) {
 	result, failed := translate.ToWorkerResult(&tooldv1.WorkerDone{Result: m.GetResult()})
 	if result == nil && failed == nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// Bounds of what is wrong with the arguments of a call.
+// Bounds of the errors of arguments that a worker reports.
 const (
 	maxComplaint  = 8 << 10
 	maxViolations = 256
 )
 
-// toWorkerAnswer reads what a worker says of a call that does not run yet. What cannot be taken as it is counts as an error.
+// toWorkerAnswer reads the answer of a worker to a question. An answer that cannot be read counts as an error.
 func toWorkerAnswer(a *tooldv1.WorkerAnswer) link.Answer {
 	var out link.Answer
 	if e := a.GetError(); e != nil {
@@ -30,7 +30,7 @@ func toWorkerAnswer(a *tooldv1.WorkerAnswer) link.Answer {
 	return out
 }
 
-// toComplaint reads what is wrong with arguments. The model reads no more of it than it can use.
+// toComplaint reads the errors of arguments, shortened to what a model can use.
 func toComplaint(e *tooldv1.ToolError) error {
 	out := translate.ToWorkerError(e, tool.InvalidArguments)
 	out.Message, out.Reason, out.DeveloperMessage = clip(out.Message, maxComplaint), clip(out.Reason, shortText), clip(out.DeveloperMessage, maxComplaint)

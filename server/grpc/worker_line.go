@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// maxUnread bounds what waits for a worker that reads nothing: many times what a worker can have to do at once.
+// maxUnread bounds the messages that wait for a worker that reads nothing: many times what a worker can do at once.
 const maxUnread = 8192
 
-// maxBulk bounds, in bytes, what of questions and of input waits for it: neither is bounded by the work that a worker takes.
+// maxBulk bounds, in bytes, the questions and the input that wait for a worker, because the limit of its work does not bound them.
 const maxBulk = 32 << 20
 
-// bulk is what of a message counts for that.
+// bulk returns how many bytes of a message count for maxBulk.
 func bulk(m *tooldv1.ConnectResponse) (n int) {
 	n = len(m.GetInput().GetData()) + len(m.GetQuestion().GetCall().GetArguments())
 	for _, d := range m.GetQuestion().GetCall().GetDocuments() {
@@ -29,7 +29,7 @@ func bulk(m *tooldv1.ConnectResponse) (n int) {
 	return n
 }
 
-// A workerLine is what waits to be sent to a worker.
+// A workerLine queues messages to a worker.
 type workerLine struct {
 	ctx context.Context // of the connection
 	end context.CancelCauseFunc
@@ -54,7 +54,7 @@ func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
 	}
 	l.mu.Unlock()
 	if full {
-		l.end(call.Refuse(call.ResourceExhausted, "WORKER_LAGGED", "the worker takes nothing of what it is told"))
+		l.end(call.Refuse(call.ResourceExhausted, "WORKER_LAGGED", "the worker reads none of the messages to it"))
 		return
 	}
 	select {
@@ -74,7 +74,7 @@ func (l *workerLine) first(m *tooldv1.ConnectResponse) {
 	}
 }
 
-// deliver sends what waits until the stream ends.
+// deliver sends the queue until the stream ends.
 func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) {
 	for {
 		select {
@@ -88,7 +88,7 @@ func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequ
 		l.mu.Unlock()
 		for _, m := range all {
 			if stream.Send(m) != nil {
-				return // whoever receives hears why
+				return // the goroutine that receives gets the error
 			}
 			if size := bulk(m); size > 0 {
 				l.mu.Lock()
@@ -124,7 +124,7 @@ func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
 }
 
-// Question implements [link.Line]. One for which there is no room is not asked, as if the worker did not answer.
+// Question implements [link.Line]. It drops a question that does not fit, as if the worker did not answer.
 func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
 		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// toOffer reads what a worker says of itself, and which of its tools cannot be read.
+// toOffer reads how a worker registers, and returns the tools that cannot be read.
 func toOffer(r *tooldv1.WorkerRegister) (*link.Offer, []link.Refusal, error) {
 	o := &link.Offer{
 		Pool: r.GetPool(), Name: r.GetName(), Version: r.GetVersion(), Labels: r.GetLabels(), Limit: int(r.GetMaxCalls()), Held: r.GetHeld(),
