@@ -12,10 +12,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxInline is the most bytes of output that a result may hold.
+// MaxInline is the maximum size of the output in a result, in bytes.
 const MaxInline = 256 << 10
 
-// The hard ceilings of what a descriptor may ask for and say, in bytes.
+// The hard limits of a descriptor, in bytes.
 const (
 	maxArguments   = 1 << 20
 	maxName        = 128
@@ -98,7 +98,7 @@ func checkDescriptor(d *tool.Descriptor) error {
 	)
 }
 
-// unreserved refuses names that callers may declare for their frontends.
+// unreserved refuses names that are reserved for the frontend tools of runs.
 func unreserved(d *tool.Descriptor) error {
 	for _, name := range namesOf(d) {
 		if strings.HasPrefix(name, tool.FrontendPrefix) {
@@ -137,7 +137,7 @@ func checkEffects(field string, e tool.Effects) error {
 	return nil
 }
 
-// checkMildest refuses a bound that is stricter than what holds without looking at arguments: one of the two is wrong.
+// checkMildest refuses a bound that is stricter than the effects of the tool: one of the two must be wrong.
 func checkMildest(d *tool.Descriptor) error {
 	if d.Mildest == nil {
 		return nil
@@ -151,7 +151,7 @@ func checkMildest(d *tool.Descriptor) error {
 	return nil
 }
 
-// checkTexts bounds what models and people read, and keeps a name from looking like another one.
+// checkTexts bounds the texts that models and people read, and refuses invisible characters that make names look alike.
 func checkTexts(d *tool.Descriptor) error {
 	for _, text := range []struct {
 		field, value string
@@ -170,7 +170,7 @@ func checkTexts(d *tool.Descriptor) error {
 		case len(text.value) > text.most:
 			return fmt.Errorf("%s has %d bytes, the limit is %d", text.field, len(text.value), text.most)
 		case text.line && strings.IndexFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0:
-			return fmt.Errorf("%s holds a character that cannot be seen", text.field)
+			return fmt.Errorf("%s has an invisible character", text.field)
 		}
 	}
 	if len(d.Annotations) > maxLabels || len(d.Metadata) > maxLabels || len(d.RequiredSecrets) > maxLabels {
@@ -186,7 +186,7 @@ func oneOfNames[T ~string](field string, value T, allowed ...T) error {
 	return fmt.Errorf("%s is %q; want one of %q", field, value, allowed)
 }
 
-// within refuses negative numbers and, unless most is negative, those above it.
+// within refuses negative numbers and, unless most is negative, numbers above it.
 func within[T int | int64](field string, value, most T) error {
 	switch {
 	case value < 0:
@@ -197,7 +197,7 @@ func within[T int | int64](field string, value, most T) error {
 	return nil
 }
 
-// names returns every name by which a tool is called.
+// namesOf returns the id and the aliases of a tool.
 func namesOf(d *tool.Descriptor) []string {
 	return append([]string{d.ID}, d.Aliases...)
 }

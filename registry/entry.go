@@ -5,26 +5,26 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Entry is a registered tool. It never changes: a tool that its source replaces gets a new one.
+// An Entry is a registered tool. It is immutable: when the source replaces the tool, there is a new entry.
 type Entry struct {
 	Tool tool.Tool
 	// Definition has the descriptor of the tool with its source, with the defaults of its effects written out and with a schema for
 	// its parameters in any case.
 	tool.Definition
 	Source    string
-	namespace string // that alone has the tool; "": every one
+	namespace string // whose callers alone have the tool; "": all
 
 	parameters *Schema
-	result     *Schema // nil when data may be anything
+	result     *Schema // nil: any data is valid
 
-	own       tool.Descriptor // as the source has it, without overrides
+	own       tool.Descriptor // of the source, without overrides
 	ownDigest string
-	claim     string // the digest of what is held against what is trusted
-	trusted   *Pin   // in quarantine: what is trusted in its place
+	claim     string // the digest that is compared with the trusted one
+	trusted   *Pin   // in quarantine: the definition that is trusted instead
 }
 
-// ValidateArguments holds arguments against the tool's parameters. The error is a [*tool.Error] of the kind
-// InvalidArguments that names each field. What the tool's own Validate says is the caller's to ask.
+// ValidateArguments checks arguments against the tool's parameters. The error is a [*tool.Error] with the code InvalidArguments that names
+// each field. The caller calls the tool's own Validate.
 func (e *Entry) ValidateArguments(args tool.Arguments) error {
 	value := args.Value()
 	if value == nil {
@@ -40,8 +40,8 @@ func (e *Entry) ValidateArguments(args tool.Arguments) error {
 	}
 }
 
-// ValidateResult holds the data of a SUCCESS result against the tool's result schema; without one everything passes,
-// and no data counts as null. The error is a [*tool.Error] of the kind ExecutionFailed, reason RESULT_SCHEMA.
+// ValidateResult checks the data of a SUCCESS result against the tool's result schema, if it has one. Empty data counts as null. The error
+// is a [*tool.Error] with the code ExecutionFailed and the reason RESULT_SCHEMA.
 func (e *Entry) ValidateResult(data string) error {
 	if e.result == nil {
 		return nil

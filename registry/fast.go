@@ -9,12 +9,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// A fastSchema knows of most valid values that they are valid, some twenty times sooner than the library and without
-// memory. It is made from what the library compiled, for schemas of the common keywords only. It never says what is
-// wrong: what it does not know to be valid goes to the library, which decides and whose words are told. So there is one
-// mistake that it could make, to let through what the library refuses; the tests hold it to the library in this.
+// A fastSchema recognises most valid values about twenty times faster than the library, and without allocations. It is built from the
+// compiled schema of the library, for schemas with common keywords only. It never explains: a value that it does not recognise goes to the
+// library, which decides and names the violations. The only mistake it could make is to accept a value that the library refuses; tests
+// compare the two.
 //
-// It never changes once it is made.
+// It is immutable.
 type fastSchema struct {
 	never  bool // the schema false
 	types  kinds
@@ -36,7 +36,7 @@ type fastSchema struct {
 	atLeast, above, atMost, below *decimal
 
 	all []*fastSchema // apply to the same value: allOf and the target of $ref
-	any []*fastSchema // one of them must
+	any []*fastSchema // at least one must apply
 }
 
 // kinds is a set of the types that a schema allows; zero is all of them.
@@ -54,14 +54,14 @@ const (
 
 func (k kinds) allow(kind kinds) bool { return k == 0 || k&kind != 0 }
 
-// fastValues are the values of an enum or const that are no objects or arrays.
+// fastValues are the values of an enum or const, without objects and arrays.
 type fastValues struct {
 	null, yes, no bool
 	texts         map[string]struct{}
 	numbers       map[decimal]struct{}
 }
 
-// compileFast returns nil for a schema that it does not know in all its parts.
+// compileFast returns nil for a schema with a part that it does not support.
 func compileFast(s *jsonschema.Schema, assertFormats bool) *fastSchema {
 	anything := &fastSchema{maxProperties: math.MaxInt, maxItems: math.MaxInt, maxLength: math.MaxInt}
 	anything.additional, anything.items = anything, anything
@@ -80,7 +80,7 @@ type fastCompiler struct {
 	made     map[*jsonschema.Schema]*fastSchema // several references may lead to one
 	anything *fastSchema
 	formats  map[string]func(any) bool // that are asserted
-	unknown  bool                      // a part is not known
+	unknown  bool                      // a part is not supported
 }
 
 func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
@@ -106,7 +106,7 @@ func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
 	return f
 }
 
-// knowsAll reports whether a schema has none of the keywords that are left to the library.
+// knowsAll reports whether a schema has none of the keywords that only the library supports.
 func knowsAll(s *jsonschema.Schema) bool {
 	object := s.PropertyNames == nil && !s.RegexProperties && len(s.PatternProperties) == 0 && len(s.Dependencies) == 0 &&
 		len(s.DependentRequired) == 0 && len(s.DependentSchemas) == 0 && s.UnevaluatedProperties == nil
@@ -202,7 +202,7 @@ func (c *fastCompiler) inPlace(f *fastSchema, s *jsonschema.Schema) {
 	}
 }
 
-// most turns what the library says of a limit into a number; -1 is none.
+// most returns a limit of the library as a number; -1 is no limit.
 func most(limit int) int {
 	if limit == -1 {
 		return math.MaxInt

@@ -7,19 +7,18 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// What one fast check may cost, some ten milliseconds, before the value is left to the library and its meter. A visit is
-// ten times cheaper than one of the library's.
+// The limits of one fast check, about 10 ms. Beyond them the library checks the value with its meter. A visit takes a tenth of one of the
+// library.
 const (
 	fastVisits      = checkPrice / visitPrice
 	fastPatterns    = maxPatternEffort / 8
-	fastFormatBytes = 256 // some formats of the library take the square of the length
+	fastFormatBytes = 256 // some formats of the library take time with the square of the length
 )
 
-// fastBudget is what is left of them.
+// A fastBudget is the rest of these limits.
 type fastBudget struct{ visits, patterns int64 }
 
-// surely reports whether v is known to meet the schema and to be a value that [Schema.Validate] takes. False means
-// nothing.
+// surely reports whether v certainly meets the schema and the limits of [Schema.Validate]. False means that the library decides.
 func (f *fastSchema) surely(v any) bool {
 	if f == nil {
 		return false
@@ -46,7 +45,7 @@ func (f *fastSchema) valid(v any, depth int, left *fastBudget) bool {
 	return len(f.any) == 0
 }
 
-// validHere leaves out the schemas that apply in place.
+// validHere checks v without the subschemas that apply to the same value.
 func (f *fastSchema) validHere(v any, depth int, left *fastBudget) bool {
 	switch value := v.(type) {
 	case string:
@@ -65,7 +64,7 @@ func (f *fastSchema) validHere(v any, depth int, left *fastBudget) bool {
 	return false
 }
 
-// among reports whether a value is in enum and in const, where there are such.
+// among reports whether a value is in enum and const, if the schema has them.
 func (f *fastSchema) among(has func(*fastValues) bool) bool {
 	for _, values := range f.values {
 		if !has(values) {
@@ -80,7 +79,7 @@ func (f *fastSchema) validString(v string, left *fastBudget) bool {
 	if !f.types.allow(kindString) || len(v) < f.minLength {
 		return false
 	}
-	if f.minLength > 1 || len(v) > f.maxLength { // a character has a byte at least
+	if f.minLength > 1 || len(v) > f.maxLength { // a character has at least one byte
 		if n := utf8.RuneCountInString(v); n < f.minLength || n > f.maxLength {
 			return false
 		}

@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// A decimal is magnitude / 10^scale with a sign. No two decimals are the same number: the fraction does not end in 0, and
-// zero has no sign.
+// A decimal is magnitude / 10^scale with a sign. Each number has one form: the fraction does not end in 0, and zero has no sign.
 type decimal struct {
 	negative  bool
 	magnitude uint64
 	scale     uint8 // at most maxScale
 }
 
-// maxScale keeps a magnitude that is multiplied by ten for each digit of the scale within 128 bits.
+// maxScale keeps magnitude × 10^scale within 128 bits.
 const maxScale = 18
 
-// parseDecimal reads the token of a JSON number that has no exponent, 18 digits and some more. Of others it knows nothing.
+// parseDecimal reads a JSON number without an exponent and with at most about 18 digits. It returns false for others.
 func parseDecimal(token string) (d decimal, ok bool) {
 	digits := strings.TrimPrefix(token, "-")
 	if digits == "" || len(digits) > 1 && digits[0] == '0' && digits[1] != '.' {
@@ -49,7 +48,7 @@ func parseDecimal(token string) (d decimal, ok bool) {
 	return d, true
 }
 
-// decimalOf returns false for a number that is no decimal of this size.
+// decimalOf returns false for a number that does not fit a decimal.
 func decimalOf(r *big.Rat) (decimal, bool) {
 	text := r.FloatString(maxScale)
 	text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
@@ -83,7 +82,7 @@ func (d decimal) compare(other decimal) int {
 	return order
 }
 
-// raised returns the magnitude in 128 bits, multiplied so that it can be held against one of the other scale.
+// raised returns the magnitude in 128 bits, multiplied so that it can be compared with one of the other scale.
 func (d decimal) raised(other uint8) (high, low uint64) {
 	factor := uint64(1)
 	for range int(other) - int(d.scale) {

@@ -13,25 +13,23 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Config says how a registry starts.
+// A Config has the settings of a registry.
 type Config struct {
 	// CachedSchemas is how many schemas [Registry.CompileSchema] keeps. Zero means 128.
 	CachedSchemas int
-	// AssertFormats makes formats part of what is valid in schemas of 2020-12, too, the draft of schemas that name none.
-	// Without it they only describe there, as that draft says.
+	// AssertFormats makes Validate check formats in schemas of the draft 2020-12, too, which is the default draft. Without it formats only
+	// describe there, as that draft says.
 	AssertFormats bool
-	// Pins keep the definitions that are trusted: that of a tool which is seen for the first time, until an operator
-	// accepts another one. nil trusts all.
+	// Pins store the trusted definitions: the first one of each tool, until an operator accepts another one. nil trusts all.
 	Pins Pins
-	// Trusted are sources that come with the daemon and change with it.
+	// Trusted are the sources that are part of the daemon.
 	Trusted []string
-	// NamespaceOf returns the namespace whose callers alone have the tools of a source; false when every namespace has them. nil
-	// is false for all.
+	// NamespaceOf returns the namespace whose callers alone have the tools of a source; false when all have them. nil is false for all
+	// sources.
 	NamespaceOf func(source string) (string, bool)
 }
 
-// A Registry holds the tools of all sources. Its methods may be called from many goroutines; looking up never waits for
-// a registration.
+// A Registry holds the tools of all sources. Its methods may be called from many goroutines; a lookup never waits for a registration.
 type Registry struct {
 	cfg     Config
 	schemas *schemaCache
@@ -48,7 +46,7 @@ type snapshot struct {
 	replaced chan struct{}     // closed when there is a newer one
 }
 
-// find returns the tool that a namespace has under an id or alias; nil when it has none.
+// find returns the tool with an id or alias in a namespace, or nil.
 func (s *snapshot) find(namespace, name string) *Entry {
 	if e := s.names[""].exact[name]; e != nil || namespace == "" {
 		return e
@@ -59,12 +57,12 @@ func (s *snapshot) find(namespace, name string) *Entry {
 	return nil
 }
 
-// shows reports whether a namespace has a tool: one whose name every namespace's tool has taken is not there.
+// shows reports whether a namespace has a tool. It does not have one whose name a tool of all namespaces took.
 func (s *snapshot) shows(e *Entry, namespace string) bool {
 	return (e.namespace == "" || e.namespace == namespace) && s.names[e.namespace].exact[e.own.ID] == e
 }
 
-// names are the ids and aliases of one namespace. People and models take Bash for bash, so no two may differ in case alone.
+// names are the ids and aliases of one namespace. No two may differ in case alone, because people and models confuse Bash and bash.
 type names struct {
 	exact  map[string]*Entry
 	folded map[string]*Entry // by their lower case
@@ -78,7 +76,7 @@ func (n *names) add(e *Entry) {
 	}
 }
 
-// taken returns an error for each name of a tool that another has.
+// taken returns an error for each name of a tool that another tool has.
 func (n *names) taken(e *Entry) (errs []error) {
 	for _, name := range namesOf(&e.Descriptor) {
 		if other := n.folded[strings.ToLower(name)]; other != nil {
@@ -101,8 +99,8 @@ func New(cfg Config) *Registry {
 // A DuplicateError means that an id or alias is taken.
 type DuplicateError struct {
 	Name    string
-	Sources [2]string // that has it, that wants it
-	Case    bool      // the name that is taken differs in case
+	Sources [2]string // the one that has the name, the one that was refused
+	Case    bool      // the two names differ in case
 }
 
 func (e *DuplicateError) Error() string {
@@ -110,13 +108,13 @@ func (e *DuplicateError) Error() string {
 		return fmt.Sprintf("tool name %q of source %q differs in case alone from one of source %q", e.Name, e.Sources[1], e.Sources[0])
 	}
 	if e.Sources[0] == e.Sources[1] {
-		return fmt.Sprintf("tool name %q is there twice in source %q", e.Name, e.Sources[0])
+		return fmt.Sprintf("tool name %q occurs twice in source %q", e.Name, e.Sources[0])
 	}
 	return fmt.Sprintf("tool name %q of source %q is taken by source %q", e.Name, e.Sources[1], e.Sources[0])
 }
 
-// Register adds tools to a source, all or none. The error names every tool that is refused and why; for a name that is
-// taken it holds a [*DuplicateError].
+// Register adds tools to a source, all or none. The error names every refused tool with its reason; for a name that is taken it wraps a
+// [*DuplicateError].
 func (r *Registry) Register(source string, tools ...tool.Tool) error {
 	added, err := r.newEntries(source, tools)
 	if err != nil {
@@ -127,7 +125,7 @@ func (r *Registry) Register(source string, tools ...tool.Tool) error {
 	return r.applyLocked(append(slices.Clone(r.current.Load().entries), added...), added)
 }
 
-// Declared returns a tool that is in no list and that no other call finds: who declared it keeps it.
+// Declared returns an entry for a tool that is not registered: no list and no lookup finds it.
 func (r *Registry) Declared(source string, t tool.Tool) (*Entry, error) {
 	return newEntry(source, t, r.schemas.compile)
 }
@@ -145,7 +143,7 @@ func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	return r.applyLocked(append(others, added...), added)
 }
 
-// newEntries compiles outside the lock: a source with many tools does not stop the others.
+// newEntries compiles outside the lock, so that a source with many tools does not delay others.
 func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 	if source == "" {
 		return nil, errors.New("register: a source needs a name")
@@ -175,9 +173,10 @@ func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error
 	return entries, errors.Join(refused...)
 }
 
-// applyLocked makes entries the registry's, unless two of them share a name. Those that are added are judged and described.
+// applyLocked replaces the entries of the registry, unless two of them share a name. It compares added ones with their pins and sets their
+// descriptions.
 func (r *Registry) applyLocked(entries, added []*Entry) error {
-	byNamespace, err := r.nameLocked(entries) // those that are added stand last
+	byNamespace, err := r.nameLocked(entries) // added ones are last
 	if err != nil {
 		return err
 	}
@@ -191,8 +190,8 @@ func (r *Registry) applyLocked(entries, added []*Entry) error {
 	return nil
 }
 
-// nameLocked gives entries their names. A tool of one namespace keeps no name from the tools that every namespace has: one that
-// was there before gives way, and has its names again when they are free. A new one is an error.
+// nameLocked assigns names to entries. A tool of all namespaces takes its names from a tool of one namespace, which gets them back when
+// they are free. A new tool of one namespace whose name is taken is an error.
 func (r *Registry) nameLocked(entries []*Entry) (map[string]*names, error) {
 	shared := newNames()
 	byNamespace := map[string]*names{"": shared}
@@ -223,7 +222,7 @@ func (r *Registry) nameLocked(entries []*Entry) (map[string]*names, error) {
 	return byNamespace, errors.Join(taken...)
 }
 
-// hasLocked reports whether a source has a tool already.
+// hasLocked reports whether a source already has a tool.
 func (r *Registry) hasLocked(source, id string) bool {
 	return slices.ContainsFunc(r.current.Load().entries, func(e *Entry) bool { return e.Source == source && e.own.ID == id })
 }
@@ -243,12 +242,12 @@ func (r *Registry) Refresh() {
 	r.storeLocked(old.entries, old.names)
 }
 
-// Lookup returns the tool that every namespace has under this id or alias. For a caller use [Registry.View].
+// Lookup returns the tool of all namespaces with this id or alias. For a caller use [Registry.View].
 func (r *Registry) Lookup(name string) (*Entry, bool) {
 	return r.View(Offer{}).Lookup(name)
 }
 
-// Shadowed reports whether a tool of a source has lost its names to one that every namespace has.
+// Shadowed reports whether a tool of all namespaces took the names of a tool of this source.
 func (r *Registry) Shadowed(source, id string) bool {
 	at := r.current.Load()
 	return slices.ContainsFunc(at.entries, func(e *Entry) bool {

@@ -19,7 +19,7 @@ const MaxSchemaBytes = 256 << 10
 
 // A SchemaError says why a schema is refused and where.
 type SchemaError struct {
-	Pointer string // to the place in the schema, such as #/properties/path; "" when it is the text as a whole
+	Pointer string // into the schema, such as #/properties/path; "" for the whole text
 	Reason  string
 }
 
@@ -32,7 +32,7 @@ func (e *SchemaError) Error() string {
 
 // A Schema is a compiled JSON Schema. It may be used from many goroutines.
 type Schema struct {
-	document any  // as parsed and prepared; texts of violations are made from it
+	document any  // parsed and prepared; the texts of violations come from it
 	asserted bool // its formats
 	effort   effort
 	compiled *jsonschema.Schema
@@ -54,18 +54,18 @@ func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 	if s.compiled, err = compile(document, s.asserted, nil); err != nil {
 		return nil, err
 	}
-	if !effort.recursive { // a fast check does not know how often a value may lead back into its schema
+	if !effort.recursive { // a fast check cannot bound how often a value leads back into its schema
 		s.fast = compileFast(s.compiled, s.asserted)
 	}
 	return s, nil
 }
 
-// resourceURL is what a schema is called inside the compiler; nothing is ever read from it.
+// resourceURL is the name of a schema in the compiler; nothing is ever read from it.
 const resourceURL = "https://schema.invalid/s"
 
 var errLoad = errors.New("a schema is one document: nothing else is read")
 
-// compile gives an inspected document to the compiler. With a meter every step of a validation is charged to it.
+// compile compiles an inspected document. With a meter, every step of a validation counts.
 func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -91,7 +91,7 @@ func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.S
 	return compiled, nil
 }
 
-// compileError says what the specification of schemas has against a schema, in the words of [Schema.Validate].
+// compileError explains why a document is not a valid schema, in the form of [Schema.Validate].
 func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
@@ -108,9 +108,8 @@ func compileError(err error) error {
 	return &SchemaError{Reason: strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), resourceURL, "")}
 }
 
-// Validate returns what is wrong with v, sorted by field, at most 16; nil when v meets the schema. v is made of
-// map[string]any, []any, string, json.Number, bool and nil, as [call.ParseJSON] returns it. A value that would take too
-// long to check is a violation.
+// Validate returns at most 16 violations of the schema, sorted by field; nil when v is valid. v consists of map[string]any, []any, string,
+// json.Number, bool and nil, as [call.ParseJSON] returns it. A value that would take too long to check is a violation.
 func (s *Schema) Validate(v any) []tool.Violation {
 	if s.fast.surely(v) {
 		return nil
@@ -118,7 +117,7 @@ func (s *Schema) Validate(v any) []tool.Violation {
 	return s.validate(v)
 }
 
-// validate leaves the decision and the words to the library.
+// validate is Validate with the library alone.
 func (s *Schema) validate(v any) []tool.Violation {
 	size, reason := measure(v)
 	if reason != "" {
@@ -131,10 +130,10 @@ func (s *Schema) validate(v any) []tool.Violation {
 	return s.explain(run(compiled, v), v)
 }
 
-// errTooComplex means that a check was given up.
+// errTooComplex means that a check reached its limit.
 var errTooComplex = errors.New("is too complex to check against the schema; send a smaller value")
 
-// run validates and turns every panic into an error: the values and the schema are foreign, and so is the library.
+// run validates and recovers every panic, because the value, the schema and the library are not ours.
 func run(compiled *jsonschema.Schema, v any) (err error) {
 	defer func() {
 		switch r := recover().(type) {

@@ -10,7 +10,7 @@ import (
 // maxCachedBytes bounds the texts behind the cached schemas; a compiled schema is some ten times its text.
 const maxCachedBytes = 2 << 20
 
-// A schemaCache keeps the schemas that were used last, by the hash of their text.
+// A schemaCache keeps the most recently used schemas by the hash of their text.
 type schemaCache struct {
 	most          int
 	assertFormats bool
@@ -31,10 +31,10 @@ func newSchemaCache(most int, assertFormats bool) *schemaCache {
 	return &schemaCache{most: most, assertFormats: assertFormats, order: list.New(), byKey: map[[sha256.Size]byte]*list.Element{}}
 }
 
-// compile returns the schema of this text. Two callers with a new text may both compile it; what is refused is not kept.
+// compile returns the schema of a text. Two callers with a new text may both compile it. Refused schemas are not cached.
 func (c *schemaCache) compile(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > MaxSchemaBytes {
-		return c.fresh(raw) // which says so, without hashing
+		return c.fresh(raw) // which refuses it, without hashing
 	}
 	key := sha256.Sum256(raw)
 	if s := c.get(key); s != nil {
@@ -48,7 +48,7 @@ func (c *schemaCache) compile(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// fresh compiles a schema that is not kept.
+// fresh compiles a schema without caching it.
 func (c *schemaCache) fresh(raw json.RawMessage) (*Schema, error) {
 	return compileSchema(raw, c.assertFormats)
 }

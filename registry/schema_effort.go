@@ -71,11 +71,11 @@ func unescapePointer(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// estimate adds up a schema from its nodes, and refuses one that never ends or costs too much.
+// estimate adds up the cost of a schema, and refuses one whose check never ends or takes too long.
 func estimate(root *node, nodes map[string]*node) (effort, error) {
 	e := estimator{effort: map[*node]*effort{}, height: map[*node]int{}}
 	var total effort
-	for pointer, n := range nodes { // also those that only a dynamic reference reaches
+	for pointer, n := range nodes { // including those that only a dynamic reference reaches
 		height, ok := e.heightOf(n)
 		if !ok {
 			return effort{}, &SchemaError{pointer, "refers to itself without going into a member: checking would never end"}
@@ -96,11 +96,11 @@ func estimate(root *node, nodes map[string]*node) (effort, error) {
 }
 
 type estimator struct {
-	effort map[*node]*effort // nil while a node is being added up
+	effort map[*node]*effort // nil while the sum of a node is not finished
 	height map[*node]int     // 0 likewise
 }
 
-// heightOf returns how many subschemas apply to one value inside each other, or false when that has no end.
+// heightOf returns how deep subschemas nest that apply to one value, or false when that is infinite.
 func (e *estimator) heightOf(n *node) (int, bool) {
 	if height, seen := e.height[n]; seen {
 		return height, height > 0
@@ -118,7 +118,7 @@ func (e *estimator) heightOf(n *node) (int, bool) {
 	return height, true
 }
 
-// of adds up the visits below n. A node that is met again inside itself makes the sum recursive and adds nothing.
+// of adds up the visits below n. A node inside itself makes the sum recursive and adds nothing.
 func (e *estimator) of(n *node) effort {
 	if known, seen := e.effort[n]; seen {
 		if known == nil {

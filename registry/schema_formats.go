@@ -9,7 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// formats are those of the library, with our own where it refuses valid values or takes too long. Nobody may change it.
+// formats are those of the library, with replacements where it refuses valid values or takes too long. Callers must not change the map.
 var formats = sync.OnceValue(func() map[string]func(any) bool {
 	all := maps.Clone(jsonschema.Formats)
 	all["regex"] = isRegexp
@@ -23,7 +23,7 @@ var formats = sync.OnceValue(func() map[string]func(any) bool {
 	return all
 })
 
-// short returns a format that no long text has.
+// short returns a format that refuses long texts.
 func short(format func(any) bool) func(any) bool {
 	return func(v any) bool {
 		text, ok := v.(string)
@@ -31,8 +31,8 @@ func short(format func(any) bool) func(any) bool {
 	}
 }
 
-// isRegexp checks the format regex without compiling: that would take memory at the will of the client. The format means
-// the expressions of ECMA-262, which are more than those that a schema's pattern may use here.
+// isRegexp checks the format regex without compiling, because the client could choose how much memory that takes. The format means
+// expressions of ECMA-262, which are more than a schema's pattern may use here.
 func isRegexp(v any) bool {
 	text, ok := v.(string)
 	return !ok || len(text) <= maxPatternBytes && isECMARegexp(text)

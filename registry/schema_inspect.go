@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// What a schema may be made of. The numbers leave room for the biggest tool schemas in use (a few hundred subschemas)
-// and keep compiling under a second.
+// The limits of a schema. They accept the largest tool schemas in use (a few hundred subschemas) and keep compilation under one second.
 const (
 	maxSubschemas   = 2000
 	maxBranches     = 256  // of one anyOf, allOf or oneOf
@@ -22,8 +21,8 @@ const (
 	maxCount        = 1 << 53
 )
 
-// patternKeyword takes the place of pattern in a prepared document, so that our extension matches it and not the
-// library: ours knows what a match may cost.
+// patternKeyword replaces pattern in a prepared document, so that our extension matches it in place of the library: ours bounds the cost
+// of a match.
 const patternKeyword = "x-toold-pattern"
 
 // An applicator is a keyword whose value holds subschemas.
@@ -43,7 +42,7 @@ const (
 	namedOrNames       // dependencies: the members may be arrays of names
 )
 
-// applicators are those of all drafts together: what a draft does not know is bounded all the same.
+// applicators are those of all drafts: keywords that a draft does not have are bounded too.
 var applicators = map[string]applicator{
 	"not":                   {single, true, false},
 	"if":                    {single, true, false},
@@ -69,13 +68,13 @@ var applicators = map[string]applicator{
 	"definitions":           {named, false, true},
 }
 
-// A node is a subschema with what it leads to.
+// A node is a subschema with its edges.
 type node struct {
 	inPlace  []*node
 	members  []*node
 	weight   int64 // of one visit; 1 for a plain subschema
 	patterns int64 // instructions of its patterns
-	dynamic  bool  // what it refers to is only known while a value is checked
+	dynamic  bool  // its reference is resolved only while a value is checked
 }
 
 type reference struct {
@@ -92,8 +91,8 @@ type inspector struct {
 	refs    []reference
 }
 
-// inspect walks a schema, refuses what the daemon does not want to compile, and returns what checking costs and its draft. It
-// prepares the document: pattern is renamed, and the root's identity is dropped, because all references are local.
+// inspect walks a schema, refuses one that must not be compiled, and returns the cost of its checks and its draft. It prepares the
+// document: it renames pattern, and removes the identity of the root, because all references are local.
 func inspect(document any) (effort, int, error) {
 	in := &inspector{draft: 2020, root: document, nodes: map[string]*node{}, anchors: map[string]string{}}
 	if m, ok := document.(map[string]any); ok {
@@ -109,7 +108,7 @@ func inspect(document any) (effort, int, error) {
 	if err != nil {
 		return effort{}, 0, err
 	}
-	for len(in.refs) > 0 { // a target outside the known places brings new references
+	for len(in.refs) > 0 { // a target that was not visited may have references
 		ref := in.refs[0]
 		in.refs = in.refs[1:]
 		target, err := in.resolve(ref)
@@ -172,7 +171,7 @@ func (in *inspector) visit(schema any, pointer string) (*node, error) {
 	}
 }
 
-// subschemas visits what an applicator holds. A value of the wrong shape is left to the compiler, which refuses it.
+// subschemas visits the subschemas of an applicator. The compiler refuses a value of the wrong shape.
 func (in *inspector) subschemas(n *node, a applicator, value any, pointer string) error {
 	found := map[string]any{}
 	switch value := value.(type) {
@@ -212,7 +211,7 @@ func (in *inspector) subschemas(n *node, a applicator, value any, pointer string
 	return nil
 }
 
-// keywords checks those that hold no subschemas.
+// keywords checks the keywords without subschemas.
 func (in *inspector) keywords(n *node, schema map[string]any, pointer string) error {
 	if err := in.identity(schema, pointer); err != nil {
 		return err
@@ -241,7 +240,7 @@ func (in *inspector) keywords(n *node, schema map[string]any, pointer string) er
 	return in.patterns(n, schema, pointer)
 }
 
-// emptyEnum has the library refuse every value where enum is empty: it takes that for no enum.
+// emptyEnum makes the library refuse every value when enum is empty, which it would ignore.
 func emptyEnum(schema map[string]any) {
 	if values, ok := schema["enum"].([]any); !ok || len(values) > 0 {
 		return
@@ -251,7 +250,7 @@ func emptyEnum(schema map[string]any) {
 	}
 }
 
-// identity refuses subschemas with an identity of their own and keywords that the library reads where it should not.
+// identity refuses subschemas with an identity and keywords that the library reads where it should not.
 func (in *inspector) identity(schema map[string]any, pointer string) error {
 	_, id := schema["$id"]
 	if in.draft == 4 {
@@ -308,8 +307,7 @@ func (in *inspector) patterns(n *node, schema map[string]any, pointer string) er
 	return nil
 }
 
-// patternSteps returns how many instructions a regular expression has, as it is written for Go: a match takes at most that
-// many steps for each byte.
+// patternSteps returns the number of instructions of a regular expression in Go: a match takes at most that many steps for each byte.
 func patternSteps(text, goText string) (int64, error) {
 	if len(text) > maxPatternBytes {
 		return 0, fmt.Errorf("the pattern has %d bytes, the limit is %d", len(text), maxPatternBytes)

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What one check may cost. The prices are in nanoseconds and were measured; they need not be exact.
+// The limits of one check. Prices are in nanoseconds and were measured; they need not be exact.
 const (
 	checkPrice       = 100_000_000
 	visitPrice       = 500
@@ -22,24 +22,23 @@ const (
 	maxNumberLength  = 64
 )
 
-// affordable reports whether checking a value of this size stays within the price whatever the value is.
+// affordable reports whether a check stays within the limits for every value of this size.
 func (e effort) affordable(s size) bool {
 	return !e.recursive && e.visits*s.nodes <= checkPrice/price(e.depth) && e.patterns*s.bytes <= maxPatternEffort
 }
 
-// price returns what one visit may cost at this depth: a violation names its place by a text that grows with the depth,
-// put together anew at each step.
+// price returns the maximum price of one visit at this depth: the library builds the path of a violation anew at each level.
 func price(depth int) int64 { return visitPrice + int64(depth)*int64(depth) }
 
-// A size is what there is of a value.
+// A size counts the parts of a value.
 type size struct {
 	nodes int64
 	bytes int64 // of strings and names
 	depth int
 }
 
-// measure adds up a value. Reason says what makes it unfit for checking: the library computes with numbers exactly, and
-// one of a few characters can take all memory.
+// measure returns the size of a value, or the reason why it must not be checked: the library computes exactly, and a number of a few
+// characters can take all memory.
 func measure(v any) (s size, reason string) {
 	s.add(v, 1, &reason)
 	return s, reason
@@ -74,7 +73,7 @@ func (s *size) add(v any, depth int, reason *string) {
 	}
 }
 
-// safeNumber holds a token to the limits of [call.ParseJSON]; most have passed them already, so the common case is fast.
+// safeNumber checks a number against the limits of [call.ParseJSON]. Most values passed them already, so the common case is fast.
 func safeNumber(token string) bool {
 	if token == "" || len(token) > maxNumberLength {
 		return false
@@ -87,7 +86,7 @@ func safeNumber(token string) bool {
 	return err == nil && ok
 }
 
-// weigh returns how much dearer a visit of this subschema is than a plain one.
+// weigh returns the price of a visit of this subschema, relative to a plain one.
 func weigh(schema map[string]any) int64 {
 	weight := int64(1)
 	for keyword, value := range schema {
@@ -114,15 +113,15 @@ func length(v any) int64 {
 	return 0
 }
 
-// A metered schema is compiled a second time, when a value first needs it: its checks pay for each step and are given up
-// when the price is reached. One check runs at a time, so a costly value delays values of the same schema only.
+// A metered schema is compiled again when a value first needs it: its checks count each step and stop at the limit. One check runs at a
+// time, so an expensive value delays only values of the same schema.
 type metered struct {
 	mu       sync.Mutex
 	compiled *jsonschema.Schema
 	meter    meter
 }
 
-// validateMetered checks a value that might be too much.
+// validateMetered checks a value whose check may reach the limit.
 func (s *Schema) validateMetered(v any, size size) []tool.Violation {
 	m := &s.metered
 	m.mu.Lock()
@@ -142,7 +141,7 @@ func (s *Schema) validateMetered(v any, size size) []tool.Violation {
 	return s.explain(run(m.compiled, v), v)
 }
 
-// A meter is what a check has left to spend.
+// A meter has the remaining budget of a check.
 type meter struct{ left, visit int64 }
 
 func (m *meter) charge(nanoseconds int64) {
@@ -151,7 +150,7 @@ func (m *meter) charge(nanoseconds int64) {
 	}
 }
 
-// extension is what we add to the library: patterns, and the meter.
+// An extension adds our patterns and the meter to the library.
 type extension struct{ meter *meter }
 
 // Compile implements [jsonschema.ExtCompiler].
@@ -172,7 +171,7 @@ func (x extension) Compile(_ jsonschema.CompilerContext, schema map[string]any) 
 	return &c, nil
 }
 
-// A check is the extension in one subschema. The library asks it after the subschema's members.
+// A check is the extension in one subschema. The library calls it after the subschema's members.
 type check struct {
 	meter   *meter
 	weight  int64
@@ -183,7 +182,7 @@ type check struct {
 // Validate implements [jsonschema.ExtSchema].
 func (c *check) Validate(ctx jsonschema.ValidationContext, v any) error {
 	if c.meter != nil {
-		// Members that do not even have the right type are not asked; they are paid for here.
+		// The library does not visit members of the wrong type; they count here.
 		c.meter.charge((c.weight + length(v)) * c.meter.visit)
 	}
 	text, ok := v.(string)

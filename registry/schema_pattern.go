@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// What \s means in ECMA-262, as members of a class: Go's \s knows ASCII alone.
+// The characters of \s in ECMA-262, as members of a class: Go's \s has ASCII alone.
 const (
 	spaces    = `\t\n\v\f\r\x{feff}\p{Z}`
 	notSpaces = `\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}` +
 		`\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
 )
 
-// goPattern writes a regular expression of ECMA-262 for Go where Go would read it otherwise: \s, \S and \cX. What Go does
-// not know stays, and is refused when it is compiled.
+// goPattern translates a regular expression of ECMA-262 to Go where the two differ: \s, \S and \cX. Syntax that Go does not have stays, and
+// compilation refuses it.
 func goPattern(text string) string {
 	if !strings.Contains(text, `\`) || strings.Contains(text, `\Q`) {
 		return text
@@ -30,7 +30,7 @@ func goPattern(text string) string {
 			continue
 		case c == '[' && !class:
 			class = true
-			for i+1 < len(text) && strings.IndexByte("^]", text[i+1]) >= 0 && text[i] != ']' { // Go takes a bracket that comes first for itself
+			for i+1 < len(text) && strings.IndexByte("^]", text[i+1]) >= 0 && text[i] != ']' { // in Go a bracket in the first place is a character
 				b.WriteByte(text[i])
 				i++
 			}
@@ -69,7 +69,7 @@ func writeEscape(b *strings.Builder, text string, class bool) int {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// isECMARegexp reports whether a text is a regular expression of ECMA-262. It looks at the syntax alone, each byte once.
+// isECMARegexp reports whether a text is a regular expression of ECMA-262. It checks the syntax in one pass.
 func isECMARegexp(text string) bool {
 	if !utf8.ValidString(text) {
 		return false
@@ -86,7 +86,7 @@ func isECMARegexp(text string) bool {
 	return e.highest <= e.groups
 }
 
-// ecma reads a regular expression. Its methods return false for what is none.
+// An ecma parses a regular expression. Its methods return false for invalid syntax.
 type ecma struct {
 	rest    string
 	groups  int
@@ -165,7 +165,7 @@ func (e *ecma) name() (string, bool) {
 	return name, found && name != ""
 }
 
-// quantifier reads how often the term before it stands, if that is there. A brace that begins no quantifier is a character.
+// quantifier reads an optional quantifier. A brace that starts none is a character.
 func (e *ecma) quantifier() bool {
 	if !e.take("*") && !e.take("+") && !e.take("?") {
 		inside, rest, found := strings.Cut(strings.TrimPrefix(e.rest, "{"), "}")
@@ -206,7 +206,7 @@ func (e *ecma) class() bool {
 	return true
 }
 
-// member reads a character of a class; one that stands for several is -1.
+// member reads a character of a class; -1 stands for several characters.
 func (e *ecma) member() (rune, bool) {
 	if e.rest == "" {
 		return 0, false
@@ -217,7 +217,7 @@ func (e *ecma) member() (rune, bool) {
 	return e.next(), true
 }
 
-// escape reads what follows a backslash. The character is -1 when it stands for several.
+// escape reads the escape after a backslash. The character is -1 when the escape stands for several.
 func (e *ecma) escape(class bool) (rune, bool) {
 	if e.rest == "" {
 		return 0, false

@@ -10,30 +10,30 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Pin is the definition of a tool that is trusted.
+// A Pin is the trusted definition of a tool.
 type Pin struct {
-	Digest     string          `json:"digest"`     // of the source's own definition
-	Descriptor json.RawMessage `json:"descriptor"` // what it was, to compare with
+	Digest     string          `json:"digest"`     // of the definition of the source
+	Descriptor json.RawMessage `json:"descriptor"` // to show differences
 }
 
-// Pins keep what is trusted, over restarts. They are asked under the registry's lock.
+// Pins store trusted definitions across restarts. The registry calls them with its lock held.
 type Pins interface {
 	Pinned(source, id string) (Pin, bool)
-	// Pin has it durable when it returns.
+	// Pin returns when the pin is durable.
 	Pin(source, id string, p Pin) error
 }
 
-// ErrNotQuarantined means that there is nothing to accept.
+// ErrNotQuarantined means that no definition waits to be accepted.
 var ErrNotQuarantined = errors.New("no definition of this tool waits to be accepted")
 
-// A DigestError means that another definition waits than the one that was looked at.
+// A DigestError means that the definition that waits is not the one that the operator saw.
 type DigestError struct{ Want, Have string }
 
 func (e *DigestError) Error() string {
 	return fmt.Sprintf("the definition that waits has the digest %s, not %s", e.Have, e.Want)
 }
 
-// judge pins a definition that is seen for the first time, and quarantines one that is not as it was pinned.
+// judge pins the first definition of a tool, and quarantines one that differs from its pin.
 func (r *Registry) judge(e *Entry) error {
 	e.trusted = nil
 	if r.cfg.Pins == nil || slices.Contains(r.cfg.Trusted, e.Source) {
@@ -71,13 +71,13 @@ func (r *Registry) Quarantined() []tool.QuarantinedTool {
 			Source: e.Source, Namespace: e.namespace,
 			Trusted: tool.Definition{Digest: e.trusted.Digest}, Waiting: tool.Definition{Descriptor: e.own, Digest: e.claim},
 		}
-		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted.Descriptor) // else its digest is all that is known of it
+		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted.Descriptor) // otherwise only its digest is known
 		out = append(out, q)
 	}
 	return out
 }
 
-// WhyAbsent says why a tool that its source has cannot be found in a namespace; "" when it can, or when there is none.
+// WhyAbsent says why a namespace does not have a tool in quarantine; "" for other tools.
 func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descriptor) bool) string {
 	e := r.current.Load().find(namespace, name)
 	if e == nil || e.trusted == nil || hidden != nil && hidden(&e.Descriptor) {
@@ -87,7 +87,7 @@ func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descripto
 		e.own.ID, e.Source, e.own.ID)
 }
 
-// Accept trusts the definition of a source that waits, when it has this digest.
+// Accept trusts the definition that waits if it has this digest.
 func (r *Registry) Accept(source, id, digest string) (*Entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,8 +109,8 @@ func (r *Registry) Accept(source, id, digest string) (*Entry, error) {
 	return &accepted, r.applyLocked(entries, nil)
 }
 
-// Describe puts descriptions in the place of the tools' own, by id, and takes back earlier ones. What is trusted is the
-// tool's own; the digest in force says what models read.
+// Describe replaces the descriptions of tools, by id, and drops earlier replacements. Pins cover the definition of the source; the digest
+// of an entry covers the description that models read.
 func (r *Registry) Describe(descriptions map[string]string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Registry) Describe(descriptions map[string]string) error {
 	return r.applyLocked(entries, nil)
 }
 
-// describe makes the descriptor in force of the source's own.
+// describe sets the descriptor of the entry from that of the source.
 func (e *Entry) describe(descriptions map[string]string) error {
 	e.Descriptor, e.Digest = e.own, e.ownDigest
 	text, ok := descriptions[e.own.ID]
@@ -142,7 +142,7 @@ func (e *Entry) describe(descriptions map[string]string) error {
 	return err
 }
 
-// Undescribed returns the ids that a description is for and no tool has.
+// Undescribed returns the ids with a description but without a tool.
 func (r *Registry) Undescribed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

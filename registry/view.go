@@ -4,12 +4,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Offer says what one caller may see and call. The zero Offer is everything that every namespace has.
+// An Offer says which tools one caller may see and call. The zero Offer has the tools of all namespaces.
 type Offer struct {
 	Namespace string // of the caller
 	// Allow and Exclude are the globs of the agent's tools: see [tool.Agent.Offers].
 	Allow, Exclude []string
-	// Hidden leaves out what is denied to the caller without condition; nil hides nothing. It is asked concurrently.
+	// Hidden hides tools that the caller may never call; nil hides none. It is called concurrently.
 	Hidden func(*tool.Descriptor) bool
 }
 

@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	maxViolations = 16   // that are told
-	maxCollected  = 1000 // that are looked at, so that those told are the first by name
+	maxViolations = 16   // that are reported
+	maxCollected  = 1000 // that are examined, so that the reported ones are the first by name
 )
 
-// explain turns what the library says into violations that a model can act on: which field, what is wrong, what would
-// be right.
+// explain translates the errors of the library to violations that help a model: the field, the problem, and what is valid.
 func (s *Schema) explain(err error, v any) []tool.Violation {
 	if err == nil {
 		return nil
@@ -55,12 +54,12 @@ type explainer struct {
 	found         []tool.Violation
 }
 
-// A finding is one error with what it talks about.
+// A finding is one error with the value and the keyword that it is about.
 type finding struct {
 	*jsonschema.ValidationError
 	path    []string       // of the value
 	value   any            // at path
-	keyword string         // that is not met; "" for the schema false
+	keyword string         // that the value violates; "" for the schema false
 	want    any            // the keyword's value
 	schema  map[string]any // that holds the keyword
 }
@@ -90,7 +89,7 @@ func (x *explainer) tell(path []string, text string) {
 	x.found = append(x.found, tool.Violation{Field: x.field(path), Description: text})
 }
 
-// find looks up what an error talks about. What it cannot find stays empty, and the text becomes less exact.
+// find looks up the value and the keyword of an error. Those it cannot find stay empty, and the text is less exact.
 func (x *explainer) find(e *jsonschema.ValidationError) finding {
 	f := finding{ValidationError: e, path: tokens(e.InstanceLocation), value: x.value}
 	for _, token := range f.path {
@@ -116,7 +115,7 @@ func (x *explainer) find(e *jsonschema.ValidationError) finding {
 	}
 	f.want = at
 	if last := tokens(fragment); len(last) > 0 && f.want == nil {
-		f.keyword = last[len(last)-1] // minContains is 1 when it is not there
+		f.keyword = last[len(last)-1] // the default of minContains is 1
 	}
 	for _, keyword := range []string{"dependentRequired", "dependencies"} {
 		if strings.Contains(fragment, "/"+keyword+"/") && strings.Contains(e.Message, "is required, if") {
@@ -126,7 +125,7 @@ func (x *explainer) find(e *jsonschema.ValidationError) finding {
 	return f
 }
 
-// tokens splits a pointer as the library writes it.
+// tokens splits a pointer of the library.
 func tokens(pointer string) []string {
 	pointer = strings.TrimPrefix(pointer, "/")
 	if pointer == "" {
@@ -205,8 +204,8 @@ func (x *explainer) addUnknown(f finding) {
 	}
 }
 
-// addForms explains a value that fits none of several forms. Forms that are out of the question, because the type or a
-// constant tells them apart, are left out; when one remains its violations are the answer.
+// addForms explains a value that fits none of several forms. It ignores forms with another type or constant; if one form remains, it
+// reports the violations of that form.
 func (x *explainer) addForms(f finding) {
 	var near []*jsonschema.ValidationError
 	var types []any
@@ -243,7 +242,7 @@ func (x *explainer) addForms(f finding) {
 	x.tell(f.path, clip("fits none of the allowed forms: "+strings.Join(forms, "; "), 800))
 }
 
-// otherForm reports whether a form is meant for another sort of value, and the type that it wants.
+// otherForm reports whether a form is for values of another type, and that type.
 func (x *explainer) otherForm(form *jsonschema.ValidationError, depth int) (want any, other bool) {
 	for len(form.Causes) == 1 {
 		form = form.Causes[0]

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// text says what is wrong with the value and what would be right.
+// text says what is wrong with the value and what is valid.
 func (f finding) text() string {
 	if f.Message == "not allowed" {
 		return "is not allowed here"
@@ -87,7 +87,7 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// show writes a value so that a reader knows it again, however big it is.
+// show writes a value so that a reader recognises it, also when it is large.
 func show(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -108,7 +108,7 @@ func show(v any) string {
 
 func quote(s string) string { return strconv.Quote(clip(s, 60)) }
 
-// clip shortens a text at a character.
+// clip shortens a text between characters.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -141,7 +141,7 @@ func wantTypes(types any) string {
 	return ""
 }
 
-// oneOf lists the values that are allowed, as far as it is useful.
+// oneOf lists the allowed values, as many as are useful.
 func oneOf(values []any) string {
 	const most = 20
 	shown := make([]string, 0, min(len(values), most+1))

@@ -46,7 +46,7 @@ func ToBatchSpec(in *tooldv1.BatchSpec) (spec call.BatchSpec, err error) {
 	return spec, nil
 }
 
-// Placed gives a refused field another beginning.
+// Placed replaces the prefix of the fields of a refusal.
 func Placed(err error, before, after string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
@@ -63,7 +63,7 @@ func Placed(err error, before, after string) error {
 	return &out
 }
 
-// MaxFrame is the most bytes of a frame: it bounds the results in a batch_finished, the largest one.
+// MaxFrame is the maximum size of a frame in bytes: it bounds the results in batch_finished, the largest frame.
 const MaxFrame = 1 << 20
 
 func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {

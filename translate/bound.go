@@ -12,11 +12,11 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// maxRecord is the most that a record takes of a message: clients take 4 MiB unless they are told otherwise.
+// maxRecord is the maximum size of a record in bytes: clients accept messages of 4 MiB by default.
 const maxRecord = 3 << 20
 
-// WholeCall translates a record, for sending alone: it is in the message as bytes that the message does not look into. To
-// build its messages and to let these be written was measured at 5 µs and 20 pieces of memory.
+// WholeCall translates a record into a message that can only be sent: it holds the record as encoded bytes. Building and encoding its
+// messages was measured at 5 µs and 20 allocations.
 func WholeCall(c *call.Call) *tooldv1.Call {
 	b, err := written(func(w *encoder) { w.call(c) })
 	if err != nil || len(b) > maxRecord {
@@ -27,15 +27,15 @@ func WholeCall(c *call.Call) *tooldv1.Call {
 	return out
 }
 
-// fitting is a record that is not too large for a message.
+// fitting returns a record that fits a message.
 func fitting(c *call.Call) *tooldv1.Call {
 	out := FromCall(c)
 	Fit(out)
 	return out
 }
 
-// Fit leaves texts out of a record that is too large for a message, and says which: what is there twice first, the
-// effective arguments last.
+// Fit removes texts from a record that is too large for a message, and lists their paths in the record: duplicates first, the effective
+// arguments last.
 func Fit(c *tooldv1.Call) {
 	size := proto.Size(c)
 	if size <= maxRecord {
@@ -60,11 +60,11 @@ func Fit(c *tooldv1.Call) {
 type text struct {
 	message protoreflect.Message
 	field   protoreflect.FieldDescriptor
-	path    string // as a read mask names it: of what is in a list, the list
+	path    string // as in a read mask: for an element of a list, the path of the list
 	size    int
 }
 
-// shortText is what is never left out.
+// shortText is the length in bytes up to which a text is never removed.
 const shortText = 1 << 10
 
 func (t text) rank() int {
@@ -81,7 +81,7 @@ func (t text) rank() int {
 	return 3
 }
 
-// collect finds the long fields of a message. Below a list the path stays the list's.
+// collect finds the long fields of a message. The path of a field in a list is that of the list.
 func collect(m protoreflect.Message, path string, inList bool, into *[]text) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		at := path

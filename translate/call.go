@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// FromTime leaves a zero time out.
+// FromTime returns nil for the zero time.
 func FromTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -19,7 +19,7 @@ func FromTime(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// fromDuration leaves zero out.
+// fromDuration returns nil for 0.
 func fromDuration(d time.Duration) *durationpb.Duration {
 	if d == 0 {
 		return nil
@@ -39,7 +39,7 @@ func Each[From, To any](in []From, f func(*From) To) []To {
 	return out
 }
 
-// FromCall translates a record. Strings are shared, not copied. What it does, encoder.call does too.
+// FromCall translates a record. It shares strings. encoder.call must write the same fields.
 func FromCall(c *call.Call) *tooldv1.Call {
 	out := &tooldv1.Call{
 		CallId: c.ID, Status: FromStatus(c.Status), Executed: FromExecuted(c.Executed), Tool: c.Tool,
@@ -64,10 +64,10 @@ func FromCall(c *call.Call) *tooldv1.Call {
 	return out
 }
 
-// NotStored reports whether the journal does not have a call yet. A call of a batch that cannot be read has an id alone.
+// NotStored reports whether the journal does not have a call yet. A call of a batch that cannot be read has only an id.
 func NotStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
 
-// fillRare translates what few records have.
+// fillRare translates the fields that few records have.
 func fillRare(out *tooldv1.Call, c *call.Call) {
 	out.RewrittenBy, out.Timeouts = c.Rewriters, fromTimeouts(c.Timeouts)
 	if s := c.Open(); s != nil {
@@ -87,7 +87,7 @@ func fillRare(out *tooldv1.Call, c *call.Call) {
 	}
 }
 
-// fromRunOf returns nil for a call that belongs to nothing.
+// fromRunOf returns nil for a call without a run, thread or agent.
 func fromRunOf(c *call.Call) *tooldv1.Run {
 	r := &c.Run
 	anything := r.ID + r.Thread + r.ParentRun + r.ParentThread + r.ParentCall + r.Origin + c.OnBehalfOf

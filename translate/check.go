@@ -38,7 +38,7 @@ func Short(field, value string, most int) error {
 	return nil
 }
 
-// A bound is a field and the most bytes that it may have.
+// A bound is a field and its maximum size in bytes.
 type bound struct {
 	field, value string
 	most         int

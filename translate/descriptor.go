@@ -12,14 +12,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The defaults of a descriptor, written out where the API says that a field is never empty.
+// The defaults of fields of a descriptor that are never empty in the API.
 const (
 	defaultMaxArguments = 256 << 10
 	defaultOutputBudget = 48 << 10
 	noParameters        = `{"type":"object","additionalProperties":false}`
 )
 
-// FromDescriptor writes the defaults out.
+// FromDescriptor translates a descriptor and fills in the defaults.
 func FromDescriptor(d *tool.Descriptor, digest string) *tooldv1.Descriptor {
 	return &tooldv1.Descriptor{
 		Id: d.ID, DisplayName: d.DisplayName, Description: d.Description, Category: d.Category,
@@ -32,7 +32,7 @@ func FromDescriptor(d *tool.Descriptor, digest string) *tooldv1.Descriptor {
 	}
 }
 
-// ToDescriptor reads a definition. What the registry checks is not checked here.
+// ToDescriptor reads a descriptor. It leaves the checks of the registry to the registry.
 func ToDescriptor(d *tooldv1.Descriptor) (tool.Descriptor, error) {
 	out := tool.Descriptor{
 		ID: d.GetId(), DisplayName: d.GetDisplayName(), Description: d.GetDescription(), Category: d.GetCategory(),
@@ -68,7 +68,7 @@ func ToDescriptor(d *tooldv1.Descriptor) (tool.Descriptor, error) {
 	return out, nil
 }
 
-// ToEffects leaves to the defaults what is not said.
+// ToEffects leaves unspecified fields empty, for their defaults.
 func ToEffects(a *tooldv1.Assessment) tool.Effects {
 	return tool.Effects{
 		Mutability: tool.Mutability(Word(a.GetMutability(), "MUTABILITY_")), Safety: tool.Safety(Word(a.GetSafety(), "SAFETY_")),

@@ -19,11 +19,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// errNotText means that a text is not UTF-8, which no message may hold.
+// errNotText means that a text is not UTF-8, which messages must not contain.
 var errNotText = errors.New("a text is not UTF-8")
 
-// encodeEvents writes the events of a frame as the field of the message. The kinds that most calls have are written by hand:
-// to build their messages and to let these be written was measured at a tenth of the server's part of a call.
+// encodeEvents encodes the events of a frame as the field of its message. It encodes the common kinds by hand: building and encoding their
+// messages was measured at a tenth of the server's CPU for a call.
 func encodeEvents(callID string, events []call.Event) ([]byte, error) {
 	return written(func(w *encoder) {
 		for i := range events {
@@ -32,18 +32,18 @@ func encodeEvents(callID string, events []call.Event) ([]byte, error) {
 	})
 }
 
-// An encoder writes fields of messages. Like the generated code it leaves zeros out.
+// An encoder writes fields of messages. Like the generated code it omits zero values.
 type encoder struct {
 	b   []byte
 	err error
 }
 
-// encoders keep their memory for the next, unless it is much.
+// encoders are reused, except those with large buffers.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
 const keptRoom = 16 << 10
 
-// written returns what is written, in memory of its own that is as long as it is: how long that will be nobody knows before.
+// written returns a copy of the encoded bytes, because their length is unknown before.
 func written(write func(*encoder)) ([]byte, error) {
 	w := encoders.Get().(*encoder)
 	w.b, w.err = w.b[:0], nil
@@ -59,7 +59,7 @@ func (w *encoder) tag(field protowire.Number, kind protowire.Type) {
 	w.b = protowire.AppendTag(w.b, field, kind)
 }
 
-// open begins a message and returns where it starts; close ends it.
+// open starts a message and returns its offset; close ends it.
 func (w *encoder) open(field protowire.Number) int {
 	w.tag(field, protowire.BytesType)
 	w.b = append(w.b, 0)
@@ -68,7 +68,7 @@ func (w *encoder) open(field protowire.Number) int {
 
 func (w *encoder) close(start int) {
 	length := uint64(len(w.b) - start)
-	more := max(bits.Len64(length)+6, 7)/7 - 1 // bytes of the length beyond the one that open left room for
+	more := max(bits.Len64(length)+6, 7)/7 - 1 // bytes of the length beyond the one that open reserved
 	w.b = append(w.b, make([]byte, more)...)
 	copy(w.b[start+more:], w.b[start:])
 	binary.PutUvarint(w.b[start-1:], length)
@@ -166,7 +166,7 @@ func (w *encoder) common(callID string, e *call.Event) {
 	}
 }
 
-// common reports whether an event is of a kind that is written by hand. A result with an error or with parts is not.
+// common reports whether an event is encoded by hand. One with a result that has an error or parts is not.
 func common(e *call.Event) bool {
 	switch e.Type {
 	case call.EventAccepted, call.EventAttemptStarted, call.EventProgress, call.EventOutput:
@@ -209,7 +209,7 @@ func (w *encoder) progress(p *tool.Progress) {
 	w.close(body)
 }
 
-// result writes what FromResult makes of a plain result.
+// result writes the same as FromResult for a plain result.
 func (w *encoder) result(field protowire.Number, r *tool.Result) {
 	body := w.open(field)
 	w.number(1, int64(fromResultStatus(r.Status)))
@@ -225,8 +225,8 @@ func (w *encoder) result(field protowire.Number, r *tool.Result) {
 	w.close(body)
 }
 
-// encodedFrame is a frame of events. They are in it as bytes that the message does not look into; whoever receives it finds
-// events. It is nil when they cannot be written.
+// encodedFrame returns a frame that holds its events as encoded bytes; a client that receives it finds the events. It is nil when they
+// cannot be encoded.
 func encodedFrame(f *call.Frame) *tooldv1.Frame {
 	b, err := encodeEvents(f.Key.ID, f.Events)
 	if err != nil {
@@ -237,7 +237,7 @@ func encodedFrame(f *call.Frame) *tooldv1.Frame {
 	return out
 }
 
-// snapshotFrame is a frame with a record, which is in it in the same way.
+// snapshotFrame returns a frame that holds a record as encoded bytes.
 func snapshotFrame(f *call.Frame) *tooldv1.Frame {
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	b, err := encodedSnapshot(f.Snapshot)
@@ -249,8 +249,8 @@ func snapshotFrame(f *call.Frame) *tooldv1.Frame {
 	return out
 }
 
-// A snapshot is a record as it was sent last. Many come to look at one call that waits, and a record that was handed out does
-// not change any more: another state is another record.
+// A snapshot is the encoded form of a record. Many clients read a call that waits, and a record that was returned once is immutable: each
+// new state is a new record.
 type snapshot struct {
 	of      *call.Call
 	encoded []byte
@@ -258,7 +258,7 @@ type snapshot struct {
 
 var lastSnapshot atomic.Pointer[snapshot]
 
-// encodedSnapshot writes a record as the field of a frame.
+// encodedSnapshot encodes a record as the field of a frame.
 func encodedSnapshot(c *call.Call) ([]byte, error) {
 	if last := lastSnapshot.Load(); last != nil && last.of == c {
 		return last.encoded, nil

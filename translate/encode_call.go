@@ -11,8 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// call writes the fields of what FromCall returns. What most calls have is written by hand, what few have is made
-// as messages.
+// call writes the same fields as FromCall: common ones by hand, rare ones as messages.
 func (w *encoder) call(c *call.Call) {
 	w.text(1, c.ID)
 	w.number(2, int64(FromStatus(c.Status)))
@@ -64,7 +63,7 @@ func (w *encoder) call(c *call.Call) {
 	}
 }
 
-// rare reports whether a record has anything that fillRare looks at.
+// rare reports whether a record has fields that fillRare translates.
 func rare(c *call.Call) bool {
 	return len(c.Rounds)+len(c.Rewriters) > 0 || c.Cancel != nil || c.Purge != nil || c.Timeouts != (tool.Timeouts{})
 }
@@ -76,7 +75,7 @@ func (w *encoder) nested(field protowire.Number, m proto.Message) {
 	w.close(at)
 }
 
-// time leaves a zero time out.
+// time omits the zero time.
 func (w *encoder) time(field protowire.Number, t time.Time) {
 	if t.IsZero() {
 		return
@@ -87,7 +86,7 @@ func (w *encoder) time(field protowire.Number, t time.Time) {
 	w.close(at)
 }
 
-// run writes the run of a call that belongs to one.
+// run writes the run of a call, if it has one.
 func (w *encoder) run(c *call.Call) {
 	r, a := &c.Run, &c.Run.Agent
 	if c.Frontend != nil || len(r.Labels) > 0 || a.ID != "" || a.Spec != "" || len(a.Allow)+len(a.Exclude) > 0 {
@@ -103,7 +102,7 @@ func (w *encoder) run(c *call.Call) {
 	w.text(8, r.Origin)
 	w.text(9, c.OnBehalfOf)
 	if len(w.b) == at && !r.Unattended {
-		w.b = w.b[:at-2] // it belongs to nothing
+		w.b = w.b[:at-2] // it has no run, thread or agent
 		return
 	}
 	w.number(4, int64(fromMode(r.Unattended)))

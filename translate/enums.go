@@ -26,7 +26,7 @@ func FromStatus(s call.Status) tooldv1.CallStatus {
 	return tooldv1.CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-// ToStatus is the other way; false for unspecified and unknown ones.
+// ToStatus is the inverse; it returns false for unspecified and unknown values.
 func ToStatus(s tooldv1.CallStatus) (call.Status, bool) {
 	for _, one := range []call.Status{call.New, call.Running, call.Suspended, call.Resuming, call.Succeeded, call.Failed, call.Cancelled} {
 		if FromStatus(one) == s {
@@ -65,7 +65,7 @@ func fromRunState(s call.RunState) tooldv1.RunState {
 }
 
 func FromVerdictKind(kind string) tooldv1.VerdictAction {
-	if kind == "ALLOW" { // most are: the table costs more than all the rest of a verdict
+	if kind == "ALLOW" { // the common case: the table takes longer than the rest of a verdict
 		return tooldv1.VerdictAction_VERDICT_ACTION_ALLOW
 	}
 	return tooldv1.VerdictAction(tooldv1.VerdictAction_value["VERDICT_ACTION_"+kind])
@@ -107,7 +107,7 @@ func fromTier(t tool.Tier) tooldv1.Tier {
 	return tooldv1.Tier_TIER_UNSPECIFIED
 }
 
-// fromKind makes OTHER of a kind that the API does not know: nothing is decided by it.
+// fromKind returns OTHER for a kind that the API does not have, because no decision depends on it.
 func fromKind(k tool.Kind) tooldv1.Kind {
 	if v := tooldv1.Kind_value["KIND_"+string(k)]; v != 0 {
 		return tooldv1.Kind(v)
@@ -178,7 +178,7 @@ func FromScope(s tool.Scope) tooldv1.DocumentScope {
 	return tooldv1.DocumentScope(tooldv1.DocumentScope_value["DOCUMENT_SCOPE_"+string(s)])
 }
 
-// fromRole returns unspecified for a role that the API does not know.
+// fromRole returns unspecified for a role that the API does not have.
 func fromRole(name string) tooldv1.Role {
 	switch name {
 	case "caller":

@@ -8,13 +8,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// eventBlock is what every event needs, in one allocation.
+// An eventBlock has the messages that every event needs, in one allocation.
 type eventBlock struct {
 	event tooldv1.CallEvent
 	time  timestamppb.Timestamp
 }
 
-// FromFrame translates a frame. Its events are in the message as bytes.
+// FromFrame translates a frame. The message holds its events as encoded bytes.
 func FromFrame(f *call.Frame) *tooldv1.Frame {
 	if len(f.Events) == 0 {
 		return controlFrame(f)
@@ -22,10 +22,10 @@ func FromFrame(f *call.Frame) *tooldv1.Frame {
 	if out := encodedFrame(f); out != nil {
 		return out
 	}
-	return plainFrame(f) // which cannot be sent, and says why
+	return plainFrame(f) // its encoding fails with the reason
 }
 
-// controlFrame is a frame without events.
+// controlFrame translates a frame without events.
 func controlFrame(f *call.Frame) *tooldv1.Frame {
 	if f.Snapshot != nil {
 		return snapshotFrame(f)
@@ -47,7 +47,7 @@ func controlFrame(f *call.Frame) *tooldv1.Frame {
 	return out
 }
 
-// plainFrame is a frame of events as messages.
+// plainFrame translates a frame of events without encoding them.
 func plainFrame(f *call.Frame) *tooldv1.Frame {
 	out := &tooldv1.Frame{Cursor: f.Cursor, Events: make([]*tooldv1.CallEvent, len(f.Events))}
 	blocks := make([]eventBlock, len(f.Events))
@@ -139,7 +139,7 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 			Reason: tooldv1.StateConflictReason(tooldv1.StateConflictReason_value["STATE_CONFLICT_REASON_"+string(d.Conflict)]),
 		}}
 	}
-	// A kind without a form in the API travels as its number alone: the log has no holes.
+	// An event that the API does not have is sent with its number alone, so that the log has no gaps.
 }
 
 func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
@@ -153,7 +153,7 @@ func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
 	return out
 }
 
-// describedIn is the description that the first event of a call has.
+// describedIn returns the description in the first event of a call.
 func describedIn(a *call.Accepted) *tool.Description {
 	return &tool.Description{Kind: a.Kind, Title: a.Title, Degraded: a.Degraded}
 }

@@ -78,7 +78,7 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	return out
 }
 
-// FromDecision translates the decision of a suspension, when there is one; the suspension is nil where the client knows it.
+// FromDecision translates the decision of a suspension, if any; the suspension is nil where the client has it already.
 func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 	if d == nil {
 		return nil
@@ -98,7 +98,7 @@ func fromVote(v *tool.Vote) *tooldv1.Vote {
 	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: FromPrincipal(&v.Voter), Time: FromTime(v.Time), Edited: v.Edited}
 }
 
-// openVotes are those of a question that waits, with what the edited ones are for.
+// openVotes returns the votes on a question that waits, with the edited arguments that they are for.
 func openVotes(r *call.Round) []*tooldv1.Vote {
 	votes := Each(r.Votes, fromVote)
 	for _, v := range votes {

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ToSpec checks the request for a call and translates it. Refusals name fields of the message, below `spec`.
+// ToSpec checks the request for a call and translates it. Refusals name fields below `spec`.
 func ToSpec(in *tooldv1.CallSpec) (spec call.Spec, err error) {
 	if in == nil {
 		return spec, call.InvalidField("spec", "is required")
@@ -162,7 +162,7 @@ func CheckOffered(field string, in *tooldv1.OfferedTools) error {
 	return nil
 }
 
-// ToDecision checks the form of a decision; what it may say the engine knows.
+// ToDecision checks the form of a decision; the engine checks its content.
 func ToDecision(in *tooldv1.Decision) (tool.Decision, error) {
 	if in == nil {
 		return tool.Decision{}, call.InvalidField("decision", "is required")

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Word returns the name of an enum value without its prefix; "" for unspecified and for numbers that the API does not have.
+// Word returns the name of an enum value without its prefix; "" for unspecified and unknown values.
 func Word(e interface {
 	protoreflect.Enum
 	String() string
@@ -27,7 +27,7 @@ func Word(e interface {
 	return name
 }
 
-// MaxContent is the most bytes that a content may hold itself; larger data is an artifact.
+// MaxContent is the maximum size of inline content in bytes; larger data is an artifact.
 const MaxContent = 64 << 10
 
 // WorkerProtocol returns the error of work whose result cannot be used: the tool ran, and its result is unknown.
@@ -38,7 +38,7 @@ func WorkerProtocol(format string, args ...any) error {
 	}
 }
 
-// ToWorkerResult reads how work ended. Nothing at all is right for questions alone, and told as nil.
+// ToWorkerResult reads the outcome of work. It is nil, nil for an empty message, which only questions allow.
 func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	r := d.GetResult()
 	switch {
@@ -96,7 +96,7 @@ func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 	return out, nil
 }
 
-// withOperation makes the result of an operation, which continues outside of toold. The engine refuses one that it cannot follow.
+// withOperation returns the result of an operation that continues outside of toold. The engine refuses one that it cannot follow.
 func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, error) {
 	for _, d := range []*durationpb.Duration{o.GetPollAfter(), o.GetExpiresIn()} {
 		if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {
@@ -107,7 +107,7 @@ func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, 
 	return out, nil
 }
 
-// workerCodes are what a tool may say of itself; the others are the daemon's to find.
+// workerCodes are the codes that a tool may report; only the daemon reports others.
 func workerCodes() []tool.Code {
 	return []tool.Code{
 		tool.InvalidArguments, tool.ExecutionFailed, tool.Denied, tool.NotFound, tool.Internal, tool.Timeout, tool.Cancelled,
@@ -115,7 +115,7 @@ func workerCodes() []tool.Code {
 	}
 }
 
-// withError makes the ERROR result, or the error of a tool that did not come to its end.
+// withError returns the ERROR result, or the error of a tool that did not finish.
 func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
 	failure := ToWorkerError(e, tool.ExecutionFailed)
 	if e.GetAborted() {
@@ -125,7 +125,7 @@ func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
 	return out, nil
 }
 
-// ToWorkerError reads an error; otherwise is the code of one that a worker may not give.
+// ToWorkerError reads an error; otherwise replaces a code that a worker may not report.
 func ToWorkerError(e *tooldv1.ToolError, otherwise tool.Code) *tool.Error {
 	failure := &tool.Error{
 		Code: tool.Code(Word(e.GetCode(), "ERROR_CODE_")), Reason: e.GetReason(), Message: e.GetMessage(), Retryable: e.GetRetryable(),
@@ -141,7 +141,7 @@ func ToWorkerError(e *tooldv1.ToolError, otherwise tool.Code) *tool.Error {
 	return failure
 }
 
-// ToViolations translates what is wrong with fields.
+// ToViolations translates the errors of fields.
 func ToViolations(list []*tooldv1.FieldViolation) (out []tool.Violation) {
 	for _, v := range list {
 		out = append(out, tool.Violation{Field: v.GetField(), Description: v.GetDescription()})
@@ -195,15 +195,15 @@ func ToProgress(p *tooldv1.Progress) tool.Progress {
 	}
 }
 
-// Bounds of what a worker tells people of a call.
+// Bounds of the description of a call by a worker.
 const (
-	maxDescribed = 64 << 10 // bytes of all of it
+	maxDescribed = 64 << 10 // bytes in total
 	maxPlaces    = 256
 	maxNotes     = 64
 	maxPreviews  = 16
 )
 
-// ToDescription reads a description, of which nothing has to be there.
+// ToDescription reads a description; every field is optional.
 func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
 	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxPlaces || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews {
 		return nil, errors.New("the description is too large")
