@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/meter"
 	"github.com/toold-dev/toold/lifecycle/turns"
 	"github.com/toold-dev/toold/store"
@@ -317,7 +318,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	}
 	if len(s.documents) > 0 && rejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
-		s.documents, s.events = nil, lostDocuments(s.events)
+		s.documents, s.events = nil, documents.Lost(s.events)
 		err = l.commitOnce(s)
 	}
 	return err
@@ -390,8 +391,8 @@ func (l *activeCall) changeLocked(next *call.Call, events []call.Event, records 
 		change.Actions = slices.Concat(s.actions, posts)
 	}
 	if len(s.documents) > 0 {
-		change.Limits, change.Group = l.e.cfg.Documents.limits(), s.group
-		change.OnDocuments = func(told []call.DocumentNotice) { tellDocuments(change, told) }
+		change.Limits, change.Group = l.e.cfg.Documents.Limits(), s.group
+		change.OnDocuments = func(notices []call.DocumentNotice) { documents.Publish(change, notices) }
 	}
 	return change
 }

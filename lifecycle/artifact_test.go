@@ -68,7 +68,7 @@ func TestReadLines(t *testing.T) {
 		c := w.do(spec("prints", ""))
 		first := rapid.IntRange(1, 70).Draw(r, "first")
 		count := rapid.IntRange(1, 70).Draw(r, "count")
-		part, err := w.e.ReadLines(context.Background(), alice, c.ID, "stdout", int64(first), int64(count), 1<<20)
+		part, err := w.e.Artifacts().ReadLines(context.Background(), alice, c.ID, "stdout", int64(first), int64(count), 1<<20)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -87,15 +87,15 @@ func TestReadLinesOfALongLine(t *testing.T) {
 	text := "short\n" + strings.Repeat("x", 600_000) + "\nlast\n"
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("prints", ""))
-		part, err := w.e.ReadLines(t.Context(), alice, c.ID, "stdout", 2, 2, 1000)
+		part, err := w.e.Artifacts().ReadLines(t.Context(), alice, c.ID, "stdout", 2, 2, 1000)
 		if err != nil || len(part.Bytes) != 1000 || part.Lines != 1 || part.Offset != 6 || part.EOF {
 			t.Fatalf("a long line: %d bytes, %+v, %v", len(part.Bytes), part.Lines, err)
 		}
-		part, err = w.e.ReadLines(t.Context(), alice, c.ID, "stdout", 3, 2, 1000)
+		part, err = w.e.Artifacts().ReadLines(t.Context(), alice, c.ID, "stdout", 3, 2, 1000)
 		if err != nil || string(part.Bytes) != "last\n" || !part.EOF {
 			t.Fatalf("behind it: %q, %v", part.Bytes, err)
 		}
-		_, err = w.e.ReadLines(t.Context(), alice, c.ID, "stdout", 0, 1, 1000)
+		_, err = w.e.Artifacts().ReadLines(t.Context(), alice, c.ID, "stdout", 0, 1, 1000)
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 	})
 }
@@ -125,7 +125,7 @@ func TestSearchArtifact(t *testing.T) {
 		} {
 			var got []int64
 			for {
-				found, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", q)
+				found, err := w.e.Artifacts().SearchArtifact(t.Context(), alice, c.ID, "stdout", q)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,10 +151,10 @@ func TestSearchArtifact(t *testing.T) {
 			}
 		}
 		for _, bad := range []call.Search{{}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat("x", 2000)}, {Pattern: "x", Limit: -1}} {
-			_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", bad)
+			_, err := w.e.Artifacts().SearchArtifact(t.Context(), alice, c.ID, "stdout", bad)
 			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 		}
-		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", call.Search{Pattern: "x", After: int64(len(text)) + 1})
+		_, err := w.e.Artifacts().SearchArtifact(t.Context(), alice, c.ID, "stdout", call.Search{Pattern: "x", After: int64(len(text)) + 1})
 		wantRefusal(t, err, call.OutOfRange, "OFFSET_OUT_OF_RANGE")
 	})
 }
@@ -164,7 +164,7 @@ func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	text := strings.Repeat("a", 60_000)
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("prints", ""))
-		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", call.Search{Pattern: strings.Repeat(".{0,1000}", 100) + "x", Regexp: true})
+		_, err := w.e.Artifacts().SearchArtifact(t.Context(), alice, c.ID, "stdout", call.Search{Pattern: strings.Repeat(".{0,1000}", 100) + "x", Regexp: true})
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 	})
 }
@@ -193,7 +193,7 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 			"the same thread": func(*tool.Call) {},
 			"its child":       func(r *tool.Call) { r.Run = tool.Run{Thread: "child", ParentThread: "thread-1"} },
 		} {
-			a, err := w.e.OpenArtifact(t.Context(), reader(change), id, name)
+			a, err := w.e.Artifacts().OpenArtifact(t.Context(), reader(change), id, name)
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -210,10 +210,10 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 			"for another person": func(r *tool.Call) { r.OnBehalfOf = "vic" },
 			"another namespace":  func(r *tool.Call) { r.Namespace, r.Caller = "other", eve },
 		} {
-			_, err := w.e.OpenArtifact(t.Context(), reader(change), id, name)
+			_, err := w.e.Artifacts().OpenArtifact(t.Context(), reader(change), id, name)
 			wantRefusal(t, err, call.NotFound, "ARTIFACT_NOT_FOUND")
 			if other := func() error {
-				_, err := w.e.OpenArtifact(t.Context(), reader(change), "no-such-call-at-all", name)
+				_, err := w.e.Artifacts().OpenArtifact(t.Context(), reader(change), "no-such-call-at-all", name)
 				return err
 			}(); strings.ReplaceAll(other.Error(), "no-such-call-at-all", id) != err.Error() {
 				t.Errorf("%s learns that the call is there: %q", what, err)
@@ -223,7 +223,7 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 		if err := w.store.Spool().Remove(call.Key{Namespace: alice.Namespace, ID: id}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.e.OpenArtifact(t.Context(), reader(func(*tool.Call) {}), id, name)
+		_, err = w.e.Artifacts().OpenArtifact(t.Context(), reader(func(*tool.Call) {}), id, name)
 		wantRefusal(t, err, call.NotFound, "ARTIFACT_ELSEWHERE")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
@@ -69,12 +70,12 @@ func newWatches(e *Engine) *watch.Service {
 
 func newOutbox(e *Engine) *outbox.Outbox {
 	return outbox.New(outbox.Config{
-		Store: e.cfg.Store, Log: e.cfg.Log, Limits: e.cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: e.cfg.FailPoint,
+		Store: e.cfg.Store, Log: e.cfg.Log, Limits: e.cfg.Documents.Limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: e.cfg.FailPoint,
 		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
 		Held:   e.held.Any,
 		Failed: func() { e.stats.hookFailures.Add(1) },
 		Documents: func(namespace, run, thread string) tool.Documents {
-			return &snapshot{e: e, namespace: namespace, run: run, thread: thread}
+			return &documents.Snapshot{Store: e.store, Namespace: namespace, Run: run, Thread: thread}
 		},
 	})
 }

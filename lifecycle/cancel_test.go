@@ -204,7 +204,7 @@ func TestLateReportsAreDropped(t *testing.T) {
 		if w.e.Stats().LateReports < 3 {
 			t.Errorf("%+v", w.e.Stats())
 		}
-		if _, err := w.e.ReadArtifact(t.Context(), alice, c.ID, "stdout", 0, 10); err == nil || !strings.Contains(err.Error(), "no artifact") {
+		if _, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, c.ID, "stdout", 0, 10); err == nil || !strings.Contains(err.Error(), "no artifact") {
 			t.Errorf("late output was kept: %v", err)
 		}
 	})

@@ -45,7 +45,7 @@ func TestCompactKeepsTheWhole(t *testing.T) {
 		if r := c.Result; r.Message != want || r.Data != `{"k":"`+raw+`"}` || !r.Truncated || len(r.Artifacts) != 1 {
 			t.Errorf("result %+v, want the message %q", r, want)
 		}
-		part, err := w.e.ReadArtifact(t.Context(), alice, c.ID, "result.message", 0, 1000)
+		part, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, c.ID, "result.message", 0, 1000)
 		if err != nil || string(part.Bytes) != raw {
 			t.Errorf("the artifact has %q, %v", part.Bytes, err)
 		}
@@ -59,7 +59,7 @@ func TestCompactKeepsTheWhole(t *testing.T) {
 		if len(r.Message) > 1500 || strings.Count(r.Message, handle) != 2 || !strings.HasSuffix(r.Message, handle+"]") || len(r.Artifacts) != 2 {
 			t.Errorf("compact and cut: %+v", r)
 		}
-		if part, err = w.e.ReadArtifact(t.Context(), alice, c.ID, "result.message", 0, 10); err != nil || part.Size != 5000 {
+		if part, err = w.e.Artifacts().ReadArtifact(t.Context(), alice, c.ID, "result.message", 0, 10); err != nil || part.Size != 5000 {
 			t.Errorf("the artifact has %d bytes, %v, want 5000", part.Size, err)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/drain"
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
@@ -104,7 +105,7 @@ type Config struct {
 	OutputBudget int           // bytes; 0 means 48 KiB
 	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
 	MaxArguments int           // bytes, at the door; 0 means 1 MiB
-	Documents    Documents
+	Documents    documents.Settings
 
 	// Compact makes the message of a tool's result shorter for the model and says what it did; ok is false when it stays. What
 	// it was stays readable as an artifact. Errors are not given to it. nil: none is made shorter.
@@ -187,7 +188,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg.fill()
-	if err := cfg.Documents.fill(); err != nil {
+	if err := cfg.Documents.Fill(); err != nil {
 		return nil, err
 	}
 	id := cfg.Store.Identity()
@@ -227,6 +228,16 @@ func (e *Engine) Purger() *purge.Purger { return e.purger }
 
 // Custody returns the calls that wait for [Engine.Release].
 func (e *Engine) Custody() *custody.Custody { return e.held }
+
+// Artifacts returns what reads the output and the artifacts of calls.
+func (e *Engine) Artifacts() *view.Artifacts {
+	return &view.Artifacts{Records: e.records, Spool: e.output.Spool}
+}
+
+// Editor returns what changes documents for principals.
+func (e *Engine) Editor() *documents.Editor {
+	return &documents.Editor{Store: e.store, Owners: e.owners, Settings: &e.cfg.Documents, Refused: e.refused}
+}
 
 // Owners returns who began the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }

@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -78,7 +79,7 @@ func TestDocumentCommands(t *testing.T) {
 func TestDocumentLimitsAreTold(t *testing.T) {
 	key := func(name string) tool.Key[string] { return tool.Key[string]{Scope: tool.RunScope, Name: name} }
 	greedy := writes("t", mutating, key("a").Set("12345678"), key("b").Set("123456789"), key("b").Set("x"), key("c").Set("x"))
-	limits := func(c *lifecycle.Config) { c.Documents = lifecycle.Documents{Size: 10, Count: 2} }
+	limits := func(c *lifecycle.Config) { c.Documents = documents.Settings{Size: 10, Count: 2} }
 	inBubble(t, []tool.Tool{greedy}, limits, func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
 		if got := w.notices(c.ID); got != "a@1, b@0 SIZE, b@1, c@0 ROOM" || c.Status != call.Succeeded {
@@ -86,7 +87,7 @@ func TestDocumentLimitsAreTold(t *testing.T) {
 		}
 		w.wantValues(`RUN a="12345678"@1`, `RUN b="x"@1`)
 	})
-	for _, d := range []lifecycle.Documents{{Size: 1<<20 + 1}, {Count: -1}, {Total: 64<<20 + 1}} {
+	for _, d := range []documents.Settings{{Size: 1<<20 + 1}, {Count: -1}, {Total: 64<<20 + 1}} {
 		inBubble(t, nil, nil, func(t *testing.T, w *world) {
 			if _, err := lifecycle.New(lifecycle.Config{Store: w.store, Tools: &toolbox{}, Answers: answers{}, Documents: d}); err == nil {
 				t.Errorf("an engine with %+v", d)

@@ -47,3 +47,16 @@ func storeRefusal(err error, id string) error {
 	}
 	return fmt.Errorf("call %s: %w", id, err)
 }
+
+// rejectsContent reports whether the journal refused a change for what is in it.
+func rejectsContent(err error) bool {
+	if err == nil || errors.As(err, new(*call.Refusal)) {
+		return false
+	}
+	for _, other := range [...]error{store.ErrFull, store.ErrBusy, store.ErrFatal, store.ErrClosed, store.ErrExpired, store.ErrTooEarly, errIllegal} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return true
+}

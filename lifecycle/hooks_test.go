@@ -356,12 +356,12 @@ func TestT112SecretsAreFilteredBeforeAnythingIsStored(t *testing.T) {
 						t.Errorf("%s: output %q", end, out)
 					}
 				}
-				part, err := w.e.ReadArtifact(t.Context(), alice, s.ID, "stdout", 0, 1<<20)
+				part, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, s.ID, "stdout", 0, 1<<20)
 				if err != nil || string(part.Bytes) != out {
 					t.Errorf("spool %q, %v", part.Bytes, err)
 				}
 				for _, a := range c.Result.Artifacts {
-					if part, err := w.e.ReadArtifact(t.Context(), alice, s.ID, a.Name, 0, 1<<20); err != nil || bytes.Contains(part.Bytes, []byte("secret")) || len(part.Bytes) != len(long) {
+					if part, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, s.ID, a.Name, 0, 1<<20); err != nil || bytes.Contains(part.Bytes, []byte("secret")) || len(part.Bytes) != len(long) {
 						t.Errorf("artifact %s of %d bytes has it, %v", a.Name, len(part.Bytes), err)
 					}
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
@@ -31,8 +32,8 @@ type pipeline struct {
 	resume    *tool.ResumeInput
 	in        *hook.Input
 	unread    *hook.Input // the same before the arguments were read, when nobody holds it
-	documents *snapshot
-	seen      snapshot // what documents is in the beginning: a call that reads none pays nothing
+	documents *documents.Snapshot
+	seen      documents.Snapshot // what documents is in the beginning: a call that reads none pays nothing
 
 	fresh     bool // of a call that begins
 	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them

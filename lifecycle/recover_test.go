@@ -542,7 +542,7 @@ func TestArtifactsOfASecondAttempt(t *testing.T) {
 		}
 		for i, want := range []string{"picture", "other", long} {
 			a := c.Result.Artifacts[i]
-			part, err := w.e.ReadArtifact(t.Context(), alice, s.ID, a.Name, 0, 1<<20)
+			part, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, s.ID, a.Name, 0, 1<<20)
 			if err != nil || string(part.Bytes) != want || a.Size != int64(len(want)) || part.Size != a.Size {
 				t.Errorf("artifact %+v has %d bytes %.20q, %v", a, len(part.Bytes), part.Bytes, err)
 			}

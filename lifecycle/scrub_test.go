@@ -101,7 +101,7 @@ func TestT112BesideEvents(t *testing.T) {
 		if o.Message != "is it ***?" || string(o.Parameters) != `{"it":"***"}` || o.Description.Title != "show ***" {
 			t.Errorf("question %+v", o)
 		}
-		part, err := w.e.ReadArtifact(t.Context(), alice, c.ID, "a", 0, 100)
+		part, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, c.ID, "a", 0, 100)
 		if err != nil || string(part.Bytes) != "artifact ***" {
 			t.Errorf("artifact %q, %v", part.Bytes, err)
 		}
@@ -121,7 +121,7 @@ func TestT112BesideEvents(t *testing.T) {
 func TestT112FilterThatFails(t *testing.T) {
 	inBubble(t, []tool.Tool{asksOnce()}, scrubs(&scrubber{broken: true}), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
-		part, err := w.e.ReadArtifact(t.Context(), alice, c.ID, "a", 0, 100)
+		part, err := w.e.Artifacts().ReadArtifact(t.Context(), alice, c.ID, "a", 0, 100)
 		if err != nil || strings.Contains(string(part.Bytes), hushed) {
 			t.Errorf("artifact %q, %v", part.Bytes, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/compact"
@@ -38,7 +38,7 @@ type Config struct {
 	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; empty leaves decisions to the tiers of the tools" see:"permission.md"`
 	SingleUser bool                `yaml:"single_user" help:"replace the second person of four eyes by a confirmation that the one person types; records say so"`
 	Limits     Limits              `yaml:"limits"`
-	Documents  lifecycle.Documents `yaml:"documents"`
+	Documents  documents.Settings  `yaml:"documents"`
 	Failover   Failover            `yaml:"failover"`
 	Timeouts   Timeouts            `yaml:"timeouts"`
 	Retention  Retention           `yaml:"retention"`

@@ -18,7 +18,7 @@ type Artifacts func() *lifecycle.Engine
 
 // OpenArtifact opens an artifact for the call that reads it.
 func (engine Artifacts) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (io.ReaderAt, int64, error) {
-	a, err := engine().OpenArtifact(ctx, reader, id, name)
+	a, err := engine().Artifacts().OpenArtifact(ctx, reader, id, name)
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
 		return nil, 0, fmt.Errorf("%w: %w", fs.ErrNotExist, err)

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/lifecycle/custody"
+	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
@@ -17,5 +18,7 @@ func Engine(e *lifecycle.Engine) grpcserver.Engine {
 		*custody.Custody
 		*purge.Purger
 		*view.Records
-	}{e, e.Policies(), e.Custody(), e.Purger(), e.Records()}
+		*view.Artifacts
+		*documents.Editor
+	}{e, e.Policies(), e.Custody(), e.Purger(), e.Records(), e.Artifacts(), e.Editor()}
 }

@@ -44,6 +44,7 @@ func rows() []row {
 		{folder: "lifecycle/custody", ours: []string{"call"}},
 		{folder: "lifecycle/decision", ours: []string{"call", "lifecycle/gating", "lifecycle/view", "tool"}},
 		{folder: "lifecycle/watch", ours: []string{"call", "lifecycle/calllog", "lifecycle/drain", "lifecycle/view", "store", "tool"}},
+		{folder: "lifecycle/documents", ours: []string{"call", "lifecycle/view", "setting", "store", "tool"}},
 		{folder: "lifecycle/drain", ours: []string{}},
 		{folder: "lifecycle/gating", ours: []string{"call", "hook", "tool"}},
 		{folder: "lifecycle/hooks", ours: []string{"call", "hook", "lifecycle/outcome", "tool"}},
@@ -55,7 +56,7 @@ func rows() []row {
 		{folder: "lifecycle/policy", ours: []string{"call", "lifecycle/view", "store", "tool"}},
 		{folder: "lifecycle/purge", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/turns", ours: []string{}},
-		{folder: "lifecycle/view", ours: []string{"call", "store", "tool"}},
+		{folder: "lifecycle/view", ours: []string{"call", "lifecycle/calllog", "store", "tool"}},
 		{folder: "plugins/*/...", ours: []string{"hook", "hook/external", "call", "setting", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "hook/external", "call", "setting", "tool", "proto/...", "translate"}, proto: true},
 		{folder: "tools/*/...", ours: []string{"setting", "tool", "tool/typed", "sandbox", "sandbox/address"}},
@@ -76,7 +77,7 @@ func rows() []row {
 		{folder: "cli/inbox", ours: []string{"cli/show", "proto/..."}, proto: true},
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts: only what conformance restarts
-		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
+		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "lifecycle/documents", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // of OpenTelemetry's exporter
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/grpc", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},

@@ -1,4 +1,4 @@
-package lifecycle
+package view
 
 import (
 	"context"
@@ -7,43 +7,49 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
-	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
-func (e *Engine) artifact(ctx context.Context, p tool.Principal, id, name string) (*calllog.Artifact, error) {
-	c, err := e.records.Get(ctx, p, id)
+// Artifacts reads what calls printed or saved. It may be used concurrently.
+type Artifacts struct {
+	Records *Records
+	Spool   store.Spool
+}
+
+func (a *Artifacts) find(ctx context.Context, p tool.Principal, id, name string) (*calllog.Artifact, error) {
+	c, err := a.Records.Get(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	return calllog.OpenArtifact(e.output.Spool, c, name)
+	return calllog.OpenArtifact(a.Spool, c, name)
 }
 
 // ReadArtifact returns a range of what a call printed or saved: name is a stream or an artifact of its result.
-func (e *Engine) ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error) {
-	a, err := e.artifact(ctx, p, id, name)
+func (a *Artifacts) ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error) {
+	found, err := a.find(ctx, p, id, name)
 	if err != nil {
 		return call.Part{}, err
 	}
-	return a.Read(offset, limit)
+	return found.Read(offset, limit)
 }
 
 // ReadLines returns lines in place of a range: see [calllog.Artifact.Lines].
-func (e *Engine) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error) {
-	a, err := e.artifact(ctx, p, id, name)
+func (a *Artifacts) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error) {
+	found, err := a.find(ctx, p, id, name)
 	if err != nil {
 		return call.Part{}, err
 	}
-	return a.Lines(ctx, first, count, limit)
+	return found.Lines(ctx, first, count, limit)
 }
 
 // SearchArtifact returns the lines that match a pattern: see [calllog.Artifact.Search].
-func (e *Engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error) {
-	a, err := e.artifact(ctx, p, id, name)
+func (a *Artifacts) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error) {
+	found, err := a.find(ctx, p, id, name)
 	if err != nil {
 		return call.Found{}, err
 	}
-	return a.Search(ctx, q)
+	return found.Search(ctx, q)
 }
 
 // An OpenArtifact is an artifact that a tool reads for its caller.
@@ -55,9 +61,9 @@ type OpenArtifact struct {
 // OpenArtifact opens what an earlier call printed or saved for a tool that runs for reader: a call of the same caller, on
 // behalf of the same person, in the same thread or in one that is the parent of the other. Any other call has no artifact,
 // as one that does not exist.
-func (e *Engine) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (*OpenArtifact, error) {
+func (a *Artifacts) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (*OpenArtifact, error) {
 	unknown := call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "no artifact %q of a call %q in this thread", name, id)
-	c, err := e.records.Get(ctx, reader.Caller, id)
+	c, err := a.Records.Get(ctx, reader.Caller, id)
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
 		return nil, unknown
@@ -65,14 +71,14 @@ func (e *Engine) OpenArtifact(ctx context.Context, reader *tool.Call, id, name s
 	if err != nil {
 		return nil, err
 	}
-	if c.Namespace != reader.Namespace || !view.Owns(reader.Caller, c) || c.OnBehalfOf != reader.OnBehalfOf || !related(c.Run, reader.Run) {
+	if c.Namespace != reader.Namespace || !Owns(reader.Caller, c) || c.OnBehalfOf != reader.OnBehalfOf || !related(c.Run, reader.Run) {
 		return nil, unknown
 	}
-	a, err := calllog.OpenArtifact(e.output.Spool, c, name)
+	found, err := calllog.OpenArtifact(a.Spool, c, name)
 	if err != nil {
 		return nil, err
 	}
-	return &OpenArtifact{a, a.Size()}, nil
+	return &OpenArtifact{found, found.Size()}, nil
 }
 
 // related reports whether two runs are of one conversation: of one thread, or of a thread and one that it began.

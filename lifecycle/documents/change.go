@@ -1,0 +1,83 @@
+package documents
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// An Amender carries out changes that belong to no call.
+type Amender interface {
+	Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentNotice, error)
+}
+
+// Owners knows who began runs and threads.
+type Owners interface {
+	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
+	HasEnded(namespace, run string) bool
+}
+
+// An Editor changes documents for clients. It may be used concurrently.
+type Editor struct {
+	Store    Amender
+	Owners   Owners
+	Settings *Settings
+	Refused  func(err error, id string) error // what a client sees of an error of the store
+}
+
+// ChangeDocument carries out a set or a delete for a principal and returns the document's revision, 0 when it is gone.
+func (s *Editor) ChangeDocument(ctx context.Context, p tool.Principal, scopeID string, c tool.Command) (revision int64, err error) {
+	if err := call.CheckCommand(&c); err != nil {
+		return 0, call.InvalidField("document", "%v", err)
+	}
+	if err := s.mayChange(ctx, p, c.Scope, scopeID); err != nil {
+		return 0, err
+	}
+	notices, err := s.Store.Amend(ctx, &store.Amendment{
+		Namespace: p.Namespace, Documents: []store.DocumentChange{{ScopeID: scopeID, Command: c}}, Limits: s.Settings.Limits(),
+	})
+	if err != nil {
+		return 0, s.Refused(err, c.Key)
+	}
+	n := &notices[0]
+	switch n.Conflict {
+	case "":
+		return n.Revision, nil
+	case call.ConflictRevision:
+		r := call.Refuse(call.FailedPrecondition, "REVISION_MISMATCH", "document %q has the revision %d, not %d; read it again", c.Key, n.Revision, *c.Expected)
+		r.Metadata = map[string]string{"revision": strconv.FormatInt(n.Revision, 10)}
+		r.Violations = []tool.Violation{{Field: "expected_revision", Description: "the document has the revision " + r.Metadata["revision"]}}
+		return 0, r
+	case call.ConflictSize:
+		return 0, call.InvalidField("value", "has %d bytes; a document may have %d", len(c.Value), s.Settings.Size)
+	case call.ConflictRoom:
+		return 0, call.Refuse(call.FailedPrecondition, "SCOPE_FULL", "the documents of a scope may be %d with %d bytes together; delete some", s.Settings.Count, s.Settings.Total)
+	}
+	return 0, call.Refuse(call.FailedPrecondition, "DOCUMENT_"+string(n.Conflict), "the document %q was not changed: %s", c.Key, n.Conflict)
+}
+
+// mayChange refuses to change documents of a scope: those of a run or thread are for the caller that began it and for operators, those
+// of the namespace for operators.
+func (s *Editor) mayChange(ctx context.Context, p tool.Principal, scope tool.Scope, id string) error {
+	operates := p.HasRole("operator")
+	if scope == tool.NamespaceScope {
+		if !operates {
+			return view.NamespaceDocuments()
+		}
+		return nil
+	}
+	owner, err := s.Owners.See(ctx, p, scope, id)
+	switch {
+	case err != nil:
+		return err
+	case owner != p.Subject && !operates:
+		return call.Refuse(call.PermissionDenied, "NOT_YOUR_"+string(scope), "only its owner or an operator may change its documents")
+	case scope == tool.RunScope && s.Owners.HasEnded(p.Namespace, id):
+		return call.Refuse(call.FailedPrecondition, "RUN_ENDED", "run %q has ended, and its documents went with it", id)
+	}
+	return nil
+}
