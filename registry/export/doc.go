@@ -1,9 +1,8 @@
-// Package export says what tools are in the words of those who call models: OpenAI, Anthropic, Gemini and MCP.
+// Package export translates tools to the formats of model providers: OpenAI, Anthropic, Gemini and MCP.
 //
-// Each provider takes names and schemas of its own kind and refuses the whole list when one of them is not. What a
-// provider does not take is said in the description in its place, and a note tells what was changed. A change only ever
-// narrows what a model may send, or says less of it: arguments are held against the tool's own schema in any case. The
-// one exception is told by [Tool.Nulls].
+// Each provider has its own rules for names and schemas, and refuses the whole list when one tool breaks them. The export replaces what a
+// provider does not support by a text in the description, and adds a note about the change. A change narrows what a model may send, or
+// describes it less exactly; the daemon always checks arguments against the tool's own schema. [Tool.Nulls] has the one exception.
 //
 // The same descriptors give the same bytes.
 package export

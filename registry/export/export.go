@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Format names whose words a list is in.
+// A Format is the format of a provider.
 type Format string
 
 // The formats.
 const (
 	OpenAI Format = "openai" // tools of Chat Completions
-	// OpenAIStrict is OpenAI with strict schemas; a tool that has none is exported as OpenAI takes it, and says so.
+	// OpenAIStrict is OpenAI with strict schemas; a tool without a strict form is exported as for OpenAI, with a note.
 	OpenAIStrict Format = "openai-strict"
 	Anthropic    Format = "anthropic"
 	Gemini       Format = "gemini"
@@ -32,12 +32,12 @@ func Formats() []Format { return []Format{OpenAI, OpenAIStrict, Anthropic, Gemin
 
 // A Tool is one exported tool.
 type Tool struct {
-	Name       string // that the model calls it by
-	ID         string // that it has here
+	Name       string // for the model
+	ID         string // of the tool in toold
 	Definition json.RawMessage
-	Notes      []string // what was changed, each with a JSON pointer into the arguments; * is any item
-	// Nulls are JSON pointers to properties where the model sends null for what it leaves out, because strict mode
-	// requires every property. Whoever calls the tool removes such a member first: the tool itself may refuse null.
+	Notes      []string // the changes, each with a JSON pointer into the arguments; * is any item
+	// Nulls are JSON pointers to optional properties for which the model sends null, because strict mode requires every property. The
+	// client removes such members before it calls the tool, which may refuse null.
 	Nulls    []string
 	Guidance string
 }
@@ -50,15 +50,15 @@ type List struct {
 	Tools   []Tool // in the order of the descriptors
 	Omitted []Omission
 	Notes   []string // about the list
-	// Revision is of the content: equal lists have the same.
+	// Revision identifies the content: equal lists have the same.
 	Revision string
 }
 
-// A provider is what one format takes.
+// A provider has the rules of one format.
 type provider struct {
 	name        nameRule
-	tools       int // most that are taken; 0 is no limit
-	description int // most characters of a tool's; 0 is no limit
+	tools       int // maximum number; 0 is no limit
+	description int // maximum characters of a tool's; 0 is no limit
 	property    *regexp.Regexp
 	define      func(name string, d *tool.Descriptor, description string, parameters any, strict bool) *object
 }
@@ -82,7 +82,7 @@ func providerOf(f Format) (*provider, bool) {
 	return p, true
 }
 
-// Export returns the tools in the words of f.
+// Export returns the tools in the format f.
 func Export(f Format, tools []*tool.Descriptor) (*List, error) {
 	rule, ok := providerOf(f)
 	if !ok {
@@ -103,13 +103,13 @@ func Export(f Format, tools []*tool.Descriptor) (*List, error) {
 		out.Tools = append(out.Tools, *t)
 	}
 	if rule.tools > 0 && len(out.Tools) > rule.tools {
-		out.Notes = append(out.Notes, fmt.Sprintf("these are %d tools; the provider takes %d in one request", len(out.Tools), rule.tools))
+		out.Notes = append(out.Notes, fmt.Sprintf("these are %d tools; the provider accepts %d in one request", len(out.Tools), rule.tools))
 	}
 	out.Revision = revision(f, out)
 	return out, nil
 }
 
-// Join is the value of the tools member of a request, or of a tools/list result.
+// Join returns the value of the member tools of a request, or of a tools/list result.
 func Join(f Format, tools []Tool) json.RawMessage {
 	list := []byte{'['}
 	for i, t := range tools {
@@ -128,8 +128,8 @@ func Join(f Format, tools []Tool) json.RawMessage {
 	return slices.Concat([]byte(`[{"functionDeclarations":`), list, []byte(`}]`))
 }
 
-// Guidance is what a model should read beside the list: Markdown with a heading for what says something. What several tools say
-// word for word, as those of one server do, stands there once.
+// Guidance returns what a model should read in addition to the list: Markdown with a heading for each text. A text that several tools
+// share, such as those of one server, occurs once.
 func Guidance(tools []Tool) string {
 	var texts []string
 	names := map[string][]string{}
@@ -151,7 +151,7 @@ func Guidance(tools []Tool) string {
 func revision(f Format, l *List) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode(f) // a hash takes everything
+	_ = enc.Encode(f) // a hash returns no error
 	_ = enc.Encode(l)
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
@@ -162,15 +162,15 @@ func (r *provider) export(f Format, name string, d *tool.Descriptor) (*Tool, err
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	t := &Tool{Name: name, ID: d.ID, Guidance: d.Guidance}
-	p := &pass{rule: r, root: rootOf(schema), open: map[string]bool{}}
+	p := &conversion{rule: r, root: rootOf(schema), open: map[string]bool{}}
 	if name != d.ID {
-		p.notes.add("name", "%q is not a name there; the model calls it %q", cut(d.ID, 128), name)
+		p.notes.add("name", "the provider refuses the name %q; the model calls the tool %q", cut(d.ID, 128), name)
 	}
 	description := strings.ToValidUTF8(or2(d.Description, d.Name()), "\uFFFD")
 	if r.description > 0 {
 		head, rest := cutWords(description, r.description)
 		if description = head; rest != "" {
-			p.notes.add("description", "is longer than %d characters; the rest stands in the guidance", r.description)
+			p.notes.add("description", "is longer than %d characters; the guidance has the rest", r.description)
 			t.Guidance = strings.TrimSpace(rest + "\n\n" + t.Guidance)
 		}
 	}
@@ -191,8 +191,8 @@ func rootOf(schema any) *object {
 	return &object{}
 }
 
-// parameters is the schema as the provider takes it; nil is none.
-func (p *pass) parameters(f Format, schema any) (v any, isStrict bool, err error) {
+// parameters returns the schema for the provider; nil is none.
+func (p *conversion) parameters(f Format, schema any) (v any, isStrict bool, err error) {
 	if f == MCP {
 		return p.whole(schema), false, nil
 	}
@@ -209,7 +209,7 @@ func (p *pass) parameters(f Format, schema any) (v any, isStrict bool, err error
 		return out, false, nil
 	case OpenAIStrict:
 		loose, before := o.copy(), p.notes.clone()
-		s := &strict{pass: p}
+		s := &strict{conversion: p}
 		err := s.schema(o, "", 1)
 		var why *looseError
 		if errors.As(err, &why) {
@@ -222,8 +222,8 @@ func (p *pass) parameters(f Format, schema any) (v any, isStrict bool, err error
 	return o, false, p.properties(o, "")
 }
 
-// properties leaves properties out whose names a provider refuses.
-func (p *pass) properties(o *object, at string) error {
+// properties removes properties whose names the provider refuses.
+func (p *conversion) properties(o *object, at string) error {
 	if p.rule.property == nil {
 		return nil
 	}
@@ -233,22 +233,22 @@ func (p *pass) properties(o *object, at string) error {
 			continue
 		}
 		if contains(o.list("required"), m.name) {
-			return fmt.Errorf("the name of a required property is not taken: %q", m.name)
+			return fmt.Errorf("the provider refuses the name of a required property: %q", m.name)
 		}
 		properties.take(m.name)
-		p.notes.add(join(at, m.name), "is left out: the name is not taken")
+		p.notes.add(join(at, m.name), "is omitted, because the provider refuses its name")
 	}
 	return nil
 }
 
-// whole is a schema as MCP takes it: any, as long as its root is an object's and no property is a bare boolean.
-func (p *pass) whole(schema any) *object {
+// whole returns a schema for MCP, which supports everything but a root that is not an object's and properties that are booleans.
+func (p *conversion) whole(schema any) *object {
 	o := rootOf(schema).copy()
 	p.finite(o, "")
 	if o.get("type") != "object" {
 		o.take("type")
 		o.members = slices.Insert(o.members, 0, member{"type", "object"})
-		p.notes.add("", "type object is said")
+		p.notes.add("", "the type object is added")
 	}
 	if properties := o.object("properties"); properties != nil {
 		for i, m := range properties.members {
@@ -263,8 +263,8 @@ func (p *pass) whole(schema any) *object {
 	return o
 }
 
-// finite tells numbers that are beyond what a double holds: many readers refuse the whole text for one.
-func (p *pass) finite(v any, at string) {
+// finite removes numbers that overflow a double, because many readers refuse the whole text for one.
+func (p *conversion) finite(v any, at string) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
@@ -274,7 +274,7 @@ func (p *pass) finite(v any, at string) {
 		for _, m := range slices.Clone(v.members) {
 			p.finite(m.value, join(at, m.name))
 			if !isFinite(m.value) {
-				p.told(v, at, m.name)
+				p.describe(v, at, m.name)
 			}
 		}
 	}
@@ -307,7 +307,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// cutWords cuts text behind a word so that the first part has at most that many characters.
+// cutWords splits a text after a word so that the first part has at most that many characters.
 func cutWords(s string, most int) (string, string) {
 	runes := []rune(s)
 	if len(runes) <= most {

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// geminiName is what Gemini takes as the name of a parameter.
+// geminiName matches names of parameters for Gemini.
 var geminiName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 var geminiFormats = map[string][]string{"STRING": {"date-time"}, "NUMBER": {"float", "double"}, "INTEGER": {"int32", "int64"}}
 
-// gemini makes a schema of Gemini's own kind (a subset of OpenAPI 3.0): one type in capitals, null as a flag, choices of
-// text alone, counts as text.
-func (p *pass) gemini(o *object, at string) (*object, error) {
+// gemini translates a schema to Gemini's format (a subset of OpenAPI 3.0): one type in capitals, null as a flag, enums of strings only,
+// counts as strings.
+func (p *conversion) gemini(o *object, at string) (*object, error) {
 	p.spread(o, at)
 	out := &object{}
 	for _, name := range []string{"title", "description"} {
@@ -24,7 +24,7 @@ func (p *pass) gemini(o *object, at string) (*object, error) {
 			out.set(name, o.get(name))
 		}
 	}
-	p.moved(o, out, at, "default", "examples", "not", "if", "then", "else")
+	p.describeIn(o, out, at, "default", "examples", "not", "if", "then", "else")
 	branches := p.branches(o, out)
 	if len(branches) != 1 || branches[0].has("anyOf") {
 		return p.geminiUnion(branches, out, at)
@@ -37,8 +37,8 @@ func (p *pass) gemini(o *object, at string) (*object, error) {
 	return out, p.geminiOne(branches[0], out, at)
 }
 
-// branches takes a schema apart into schemas of one type each; null becomes a flag of out.
-func (p *pass) branches(o, out *object) (branches []*object) {
+// branches splits a schema into schemas of one type each; null becomes a flag of out.
+func (p *conversion) branches(o, out *object) (branches []*object) {
 	whole := []any{o}
 	if o.has("anyOf") {
 		whole = o.list("anyOf")
@@ -57,7 +57,7 @@ func (p *pass) branches(o, out *object) (branches []*object) {
 
 // oneType splits a schema by the types of its values.
 func oneType(o *object) []*object {
-	if o.has("anyOf") { // a branch that is itself a choice
+	if o.has("anyOf") { // a branch with alternatives
 		return []*object{o}
 	}
 	if o.has("const") {
@@ -90,7 +90,7 @@ func oneType(o *object) []*object {
 	return out
 }
 
-// typeIn is the type by which a schema allows a value; nil when it does not.
+// typeIn returns the type of a schema that allows a value; nil when none does.
 func typeIn(o *object, v any) any {
 	name := typeOf(v)
 	switch {
@@ -104,7 +104,7 @@ func typeIn(o *object, v any) any {
 	return name
 }
 
-func (p *pass) geminiUnion(branches []*object, out *object, at string) (*object, error) {
+func (p *conversion) geminiUnion(branches []*object, out *object, at string) (*object, error) {
 	var all []any
 	for _, b := range branches {
 		b.take("title")
@@ -131,8 +131,8 @@ func (p *pass) geminiUnion(branches []*object, out *object, at string) (*object,
 		}
 	case len(all) == 0 && out.has("nullable"):
 		out.set("type", "STRING")
-		say(out, "always null")
-		p.notes.add(at, "null alone is not a type there")
+		addDescription(out, "always null")
+		p.notes.add(at, "null alone is not supported as a type")
 	case len(all) == 0:
 		return p.geminiAny(out, at), nil
 	default:
@@ -141,22 +141,22 @@ func (p *pass) geminiUnion(branches []*object, out *object, at string) (*object,
 	return out, nil
 }
 
-// geminiAny stands for values of any type: every schema there has one.
-func (p *pass) geminiAny(out *object, at string) *object {
+// geminiAny returns a schema for values of any type, because each schema needs a type.
+func (p *conversion) geminiAny(out *object, at string) *object {
 	out.set("anyOf", []any{obj("type", "STRING"), obj("type", "NUMBER"), obj("type", "BOOLEAN")})
 	out.set("nullable", true)
-	p.notes.add(at, "takes any value; text, numbers, booleans and null are offered")
+	p.notes.add(at, "accepts any value; the export offers strings, numbers, booleans and null")
 	return out
 }
 
 // geminiOne writes a schema of one type.
-func (p *pass) geminiOne(o, out *object, at string) error {
+func (p *conversion) geminiOne(o, out *object, at string) error {
 	for _, said := range []string{"title", "description"} {
 		o.take(said)
 	}
 	name, _ := o.get("type").(string)
 	if name == "" {
-		p.moved(o, out, at, memberNames(o)...)
+		p.describeIn(o, out, at, memberNames(o)...)
 		p.geminiAny(out, at)
 		return nil
 	}
@@ -191,7 +191,7 @@ func (p *pass) geminiOne(o, out *object, at string) error {
 		}
 	}
 	o.take("type")
-	p.moved(o, out, at, memberNames(o)...)
+	p.describeIn(o, out, at, memberNames(o)...)
 	return nil
 }
 
@@ -203,8 +203,8 @@ func memberNames(o *object) []string {
 	return names
 }
 
-// counts are 64-bit integers there, which its JSON writes as text.
-func (p *pass) counts(o, out *object, names ...string) {
+// counts are 64-bit integers, which the JSON of Gemini writes as strings.
+func (p *conversion) counts(o, out *object, names ...string) {
 	for _, name := range names {
 		if n, ok := o.get(name).(json.Number); ok {
 			o.take(name)
@@ -216,7 +216,7 @@ func (p *pass) counts(o, out *object, names ...string) {
 }
 
 // geminiBounds keeps bounds; exclusive ones of integers have an inclusive form.
-func (p *pass) geminiBounds(o, out *object) {
+func (p *conversion) geminiBounds(o, out *object) {
 	for _, name := range []string{"minimum", "maximum"} {
 		if o.has(name) {
 			out.set(name, o.take(name))
@@ -238,7 +238,7 @@ func (p *pass) geminiBounds(o, out *object) {
 }
 
 // geminiItems is one schema for all items.
-func (p *pass) geminiItems(o, out *object, at string) (*object, error) {
+func (p *conversion) geminiItems(o, out *object, at string) (*object, error) {
 	below := join(at, "*")
 	tuple := o.list("prefixItems")
 	if tuple == nil {
@@ -250,12 +250,12 @@ func (p *pass) geminiItems(o, out *object, at string) (*object, error) {
 	}
 	o.take("prefixItems")
 	o.take("items")
-	say(out, fmt.Sprintf("%d items in this order: %s", len(tuple), inWords("items", tuple)))
-	p.notes.add(at, "a type for each place is not taken; all of them are offered for each")
+	addDescription(out, fmt.Sprintf("%d items in this order: %s", len(tuple), phrase("items", tuple)))
+	p.notes.add(at, "a type for each position is not supported; the export offers all of them for each")
 	return p.gemini(obj("anyOf", tuple), below)
 }
 
-func (p *pass) geminiObject(o, out *object, at string) error {
+func (p *conversion) geminiObject(o, out *object, at string) error {
 	required := o.list("required")
 	properties, names := &object{}, []any{}
 	if in := o.object("properties"); in != nil {
@@ -264,9 +264,9 @@ func (p *pass) geminiObject(o, out *object, at string) error {
 			switch {
 			case geminiName.MatchString(m.name):
 			case isRequired:
-				return fmt.Errorf("%s: the name of a required property is not taken: %q", join("", at), m.name)
+				return fmt.Errorf("%s: the provider refuses the name of a required property: %q", join("", at), m.name)
 			default:
-				p.notes.add(join(at, m.name), "is left out: the name is not taken")
+				p.notes.add(join(at, m.name), "is omitted, because the provider refuses its name")
 				continue
 			}
 			child, err := p.gemini(m.value.(*object), join(at, m.name))
@@ -281,7 +281,7 @@ func (p *pass) geminiObject(o, out *object, at string) error {
 	}
 	o.take("properties")
 	o.take("required")
-	if len(properties.members) > 0 { // an empty map is refused
+	if len(properties.members) > 0 { // Gemini refuses an empty map
 		out.set("properties", properties)
 	}
 	if len(names) > 0 {
@@ -290,7 +290,7 @@ func (p *pass) geminiObject(o, out *object, at string) error {
 	if more, isBool := o.get("additionalProperties").(bool); isBool {
 		o.take("additionalProperties")
 		if more && len(properties.members) == 0 {
-			say(out, "any members")
+			addDescription(out, "any members")
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// merged is the schema of what fits both a and b. What cannot be said together stays as a has it, and b's is told.
-func (p *pass) merged(a, b *object, at string) *object {
+// merged returns a schema for values that fit both a and b. Where it cannot merge two keywords it keeps that of a and describes that of b.
+func (p *conversion) merged(a, b *object, at string) *object {
 	for _, m := range b.members {
 		if !a.has(m.name) {
 			a.set(m.name, m.value)
@@ -17,17 +17,17 @@ func (p *pass) merged(a, b *object, at string) *object {
 			a.set(m.name, v)
 			continue
 		}
-		if text := inWords(m.name, m.value); m.name != "description" && m.name != "title" {
-			say(a, text)
-			p.notes.add(at, "%s of two schemas cannot be said together; one stands in the description", m.name)
+		if text := phrase(m.name, m.value); m.name != "description" && m.name != "title" {
+			addDescription(a, text)
+			p.notes.add(at, "two values of %s cannot be merged; the description has one", m.name)
 		}
 	}
 	declare(a)
 	return a
 }
 
-// both is what two values of one keyword say together.
-func (p *pass) both(name string, a, b any, at string) (any, bool) {
+// both merges two values of one keyword.
+func (p *conversion) both(name string, a, b any, at string) (any, bool) {
 	if same(a, b) {
 		return a, true
 	}
@@ -54,7 +54,7 @@ func (p *pass) both(name string, a, b any, at string) (any, bool) {
 	return nil, false
 }
 
-func (p *pass) bothProperties(a, b any, at string) (any, bool) {
+func (p *conversion) bothProperties(a, b any, at string) (any, bool) {
 	into, ok := a.(*object)
 	from, ok2 := b.(*object)
 	if !ok || !ok2 {
@@ -70,7 +70,7 @@ func (p *pass) bothProperties(a, b any, at string) (any, bool) {
 	return into, true
 }
 
-func (p *pass) bothSchemas(a, b any, at string) (any, bool) {
+func (p *conversion) bothSchemas(a, b any, at string) (any, bool) {
 	switch {
 	case a == false || b == false:
 		return false, true
@@ -82,7 +82,7 @@ func (p *pass) bothSchemas(a, b any, at string) (any, bool) {
 	return p.merged(a.(*object), b.(*object), join(at, "*")), true
 }
 
-// types are the type names of a schema.
+// types returns the type names of a schema.
 func types(v any) []any {
 	switch v := v.(type) {
 	case string:
@@ -110,7 +110,7 @@ func contains(list []any, v any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return same(v, other) })
 }
 
-// oneOrAll is the form of a type keyword.
+// oneOrAll returns the value of the keyword type.
 func oneOrAll(types []any) any {
 	if len(types) == 1 {
 		return types[0]
@@ -138,7 +138,7 @@ func common(a, b any) (any, bool) {
 	return out, len(out) > 0
 }
 
-// further returns the bound that allows less: the greater one for a sign of 1.
+// further returns the stricter of two bounds: the greater one for a sign of 1.
 func further(a, b any, sign int) (any, bool) {
 	an, ok := a.(json.Number)
 	bn, ok2 := b.(json.Number)
@@ -156,8 +156,8 @@ func further(a, b any, sign int) (any, bool) {
 	return b, true
 }
 
-// joined takes allOf into the schema that has it.
-func (p *pass) joined(o *object, at string) {
+// joined merges allOf into its schema.
+func (p *conversion) joined(o *object, at string) {
 	for _, part := range types(o.take("allOf")) {
 		part := part.(*object)
 		p.joined(part, at)
@@ -165,18 +165,17 @@ func (p *pass) joined(o *object, at string) {
 	}
 }
 
-// spread makes anyOf of oneOf, and of a schema with branches beside other keywords branches that are whole: what holds
-// for all of them is said in each.
-func (p *pass) spread(o *object, at string) {
+// spread turns oneOf into anyOf, and copies the keywords beside the branches into each branch.
+func (p *conversion) spread(o *object, at string) {
 	p.joined(o, at)
 	if o.has("oneOf") {
 		branches := o.take("oneOf")
 		if o.has("anyOf") {
-			say(o, inWords("oneOf", branches))
-			p.notes.add(at, "oneOf beside anyOf stands in the description")
+			addDescription(o, phrase("oneOf", branches))
+			p.notes.add(at, "oneOf beside anyOf is not supported; the description has it")
 		} else {
 			o.set("anyOf", branches)
-			p.notes.add(at, "oneOf is told as anyOf")
+			p.notes.add(at, "oneOf is exported as anyOf")
 		}
 	}
 	if !o.has("anyOf") {
@@ -197,7 +196,7 @@ func (p *pass) spread(o *object, at string) {
 			continue
 		}
 		if p.nodes += size; p.nodes > maxNodes {
-			p.notes.add(at, "the alternatives are too large; some are not offered")
+			p.notes.add(at, "the alternatives are too large; some are omitted")
 			break
 		}
 		if len(beside.members) > 0 {
@@ -250,7 +249,7 @@ func or(a, b any) any {
 	return b
 }
 
-// impossible reports whether a schema is what false was.
+// impossible reports whether a schema was false.
 func impossible(o *object) bool {
 	not := o.object("not")
 	return not != nil && len(not.members) == 0

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An object is a JSON object that keeps its members in the order of their author: models write properties in the order
-// in which they read them. Values are *object, []any, string, [json.Number], bool and nil.
+// An object is a JSON object that keeps the order of its members, because models write properties in the order in which they read them.
+// Values are *object, []any, string, [json.Number], bool and nil.
 type object struct{ members []member }
 
 type member struct {
@@ -47,7 +47,7 @@ func (o *object) list(name string) []any {
 	return l
 }
 
-// set keeps the place of a member that is there.
+// set replaces the value of a member in place, or appends a member.
 func (o *object) set(name string, v any) {
 	if i := o.find(name); i >= 0 {
 		o.members[i].value = v
@@ -84,7 +84,7 @@ func copyOf(v any) any {
 	return v
 }
 
-// obj makes an object of names and values in turn; members whose value is nil are left out.
+// obj returns an object of alternating names and values; it omits members whose value is nil.
 func obj(pairs ...any) *object {
 	o := &object{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -95,9 +95,9 @@ func obj(pairs ...any) *object {
 	return o
 }
 
-// parse reads JSON text. Numbers stay as they are written.
+// parse reads JSON text. It keeps the text of numbers.
 func parse(text []byte) (any, error) {
-	if _, err := call.ParseJSON(string(text), 0); err != nil { // what follows trusts its form and its depth
+	if _, err := call.ParseJSON(string(text), 0); err != nil { // the code below relies on valid syntax and a bounded depth
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -172,5 +172,5 @@ func write(dst []byte, v any) []byte {
 
 func compact(v any) string { return string(write(nil, v)) }
 
-// same compares by value; the order of members counts, which only makes less the same.
+// same compares by value, including the order of members.
 func same(a, b any) bool { return compact(a) == compact(b) }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The bounds of what is told beside a schema.
+// The bounds of notes and of descriptions.
 const (
 	maxNotes = 64
-	maxQuote = 200 // bytes of a keyword that is repeated in words
+	maxQuote = 200 // bytes of the value of a keyword in a description
 )
 
-// notes collects what was changed in one tool.
+// notes collects the changes of one tool.
 type notes struct {
 	list []string
 	seen map[string]bool
@@ -47,8 +47,8 @@ func (n *notes) all() []string {
 	return n.list
 }
 
-// words say in a description what a keyword would have said.
-var words = map[string]string{
+// phrases describe keywords that a provider does not support.
+var phrases = map[string]string{
 	"minLength": "length at least %s", "maxLength": "length at most %s", "pattern": "matches %s", "format": "format %s",
 	"minimum": "at least %s", "maximum": "at most %s", "exclusiveMinimum": "more than %s", "exclusiveMaximum": "less than %s",
 	"multipleOf": "a multiple of %s", "minItems": "at least %s items", "maxItems": "at most %s items",
@@ -57,8 +57,8 @@ var words = map[string]string{
 	"propertyNames": "names fit %s", "not": "must not fit %s", "examples": "such as %s", "contains": "contains %s", "dependentRequired": "members need each other: %s",
 }
 
-// say adds to a schema's description.
-func say(o *object, text string) {
+// addDescription adds a text to the description of a schema.
+func addDescription(o *object, text string) {
 	if text == "" {
 		return
 	}
@@ -80,8 +80,8 @@ func upper(text string) string {
 	return text
 }
 
-// inWords is what a keyword says, for a description.
-func inWords(name string, v any) string {
+// phrase returns the text of a keyword for a description.
+func phrase(name string, v any) string {
 	text := compact(v)
 	if len(text) > maxQuote {
 		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
@@ -95,36 +95,38 @@ func inWords(name string, v any) string {
 		}
 		return ""
 	}
-	if form, ok := words[name]; ok {
+	if form, ok := phrases[name]; ok {
 		return fmt.Sprintf(form, text)
 	}
 	return name + " " + text
 }
 
-// silent are keywords that say nothing of a value; nobody misses them.
-var silent = map[string]bool{
+// ignored are keywords that do not constrain a value.
+var ignored = map[string]bool{
 	"$schema": true, "$id": true, "$comment": true, "$anchor": true, "$dynamicAnchor": true, "$vocabulary": true, "$defs": true,
 	"definitions": true, "id": true, "readOnly": true, "writeOnly": true, "deprecated": true, "nullable": true,
 }
 
-// told moves keywords into the description.
-func (p *pass) told(o *object, at string, names ...string) { p.moved(o, o, at, names...) }
+// describe replaces keywords by a text in the description.
+func (p *conversion) describe(o *object, at string, names ...string) {
+	p.describeIn(o, o, at, names...)
+}
 
-// moved moves keywords of o into the description of out.
-func (p *pass) moved(o, out *object, at string, names ...string) {
-	var said []string
+// describeIn removes keywords of o and adds their text to the description of out.
+func (p *conversion) describeIn(o, out *object, at string, names ...string) {
+	var texts []string
 	for _, name := range names {
 		if !o.has(name) {
 			continue
 		}
 		v := o.take(name)
-		if silent[name] {
+		if ignored[name] {
 			continue
 		}
-		if text := inWords(name, v); text != "" {
-			said = append(said, text)
+		if text := phrase(name, v); text != "" {
+			texts = append(texts, text)
 		}
-		p.notes.add(at, "%s is not taken and stands in the description", name)
+		p.notes.add(at, "%s is not supported; the description has it", name)
 	}
-	say(out, strings.Join(said, "; "))
+	addDescription(out, strings.Join(texts, "; "))
 }

@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// The bounds of one exported schema: references make much out of little.
+// The bounds of one exported schema, because references can make a small schema large.
 const (
 	maxNodes = 1000
 	maxDepth = 32
 )
 
-// A pass makes one tool's schema one that a provider takes.
-type pass struct {
+// A conversion translates the schema of one tool for one provider.
+type conversion struct {
 	rule  *provider
 	root  *object
 	notes notes
 	nulls []string
-	open  map[string]bool // references that are being followed
+	open  map[string]bool // references on the way to the current schema
 	nodes int
 }
 
-// plain returns a schema of its own: references replaced by what they name, every schema an object, in the dialect
-// 2020-12, without numbers that become others as doubles. at is where it stands in the arguments.
-func (p *pass) plain(v any, at string, depth int) *object {
+// plain returns a self-contained schema: without references, with every schema an object, in the dialect 2020-12, without numbers that a
+// double cannot represent. at is its path in the arguments.
+func (p *conversion) plain(v any, at string, depth int) *object {
 	p.nodes++
 	switch {
 	case p.nodes > maxNodes:
-		p.notes.add(at, "the schema is too large; anything is offered here")
+		p.notes.add(at, "the schema is too large; the export offers any value here")
 		return &object{}
 	case depth > maxDepth:
-		p.notes.add(at, "the schema is too deep; anything is offered here")
+		p.notes.add(at, "the schema is too deep; the export offers any value here")
 		return &object{}
 	}
 	in, ok := v.(*object)
@@ -59,8 +59,8 @@ func (p *pass) plain(v any, at string, depth int) *object {
 	return out
 }
 
-// keyword copies one keyword with the schemas in it.
-func (p *pass) keyword(out *object, m member, at string, depth int) {
+// keyword copies one keyword with its subschemas.
+func (p *conversion) keyword(out *object, m member, at string, depth int) {
 	switch m.name {
 	case "properties", "patternProperties", "dependentSchemas":
 		children := &object{}
@@ -69,7 +69,7 @@ func (p *pass) keyword(out *object, m member, at string, depth int) {
 				below := at
 				if m.name == "properties" {
 					if c.value == false {
-						p.notes.add(join(at, c.name), "must not be there and is left out")
+						p.notes.add(join(at, c.name), "must be absent and is omitted")
 						continue
 					}
 					below = join(at, c.name)
@@ -86,7 +86,7 @@ func (p *pass) keyword(out *object, m member, at string, depth int) {
 			return
 		}
 		if m.value == false {
-			return // the tuple before it is all that there may be
+			return // there are no items after the tuple
 		}
 		out.set(m.name, p.plain(m.value, join(at, "*"), depth))
 	case "additionalItems":
@@ -106,13 +106,13 @@ func (p *pass) keyword(out *object, m member, at string, depth int) {
 			out.set(m.name, text)
 		}
 	default:
-		if !silent[m.name] {
+		if !ignored[m.name] {
 			out.set(m.name, copyOf(m.value))
 		}
 	}
 }
 
-func (p *pass) plains(v any, at string, depth int) []any {
+func (p *conversion) plains(v any, at string, depth int) []any {
 	in, _ := v.([]any)
 	out := make([]any, 0, len(in))
 	for _, s := range in {
@@ -121,8 +121,8 @@ func (p *pass) plains(v any, at string, depth int) []any {
 	return out
 }
 
-// dependencies is the form of draft 7 of two keywords.
-func (p *pass) dependencies(out *object, v any, at string, depth int) {
+// dependencies of draft 7 became two keywords.
+func (p *conversion) dependencies(out *object, v any, at string, depth int) {
 	in, _ := v.(*object)
 	if in == nil {
 		return
@@ -143,8 +143,8 @@ func (p *pass) dependencies(out *object, v any, at string, depth int) {
 	}
 }
 
-// modern writes what older dialects said otherwise.
-func (p *pass) modern(o *object) {
+// modern rewrites keywords of older dialects.
+func (p *conversion) modern(o *object) {
 	for _, pair := range [][2]string{{"exclusiveMinimum", "minimum"}, {"exclusiveMaximum", "maximum"}} {
 		if flag, old := o.get(pair[0]).(bool); old {
 			o.take(pair[0])
@@ -157,7 +157,7 @@ func (p *pass) modern(o *object) {
 	declare(o)
 }
 
-// declare makes properties of the names that are only required: providers compare the two lists.
+// declare adds properties for required names without one, because providers compare the two lists.
 func declare(o *object) {
 	if !isType(o, "object") || o.has("anyOf") || o.has("oneOf") || o.has("allOf") {
 		return
@@ -178,21 +178,21 @@ func declare(o *object) {
 
 var bounds = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 
-// numbers tells bounds and choices that a reader with doubles would take for others.
-func (p *pass) numbers(o *object, at string) {
+// numbers describes bounds and values that a double cannot represent.
+func (p *conversion) numbers(o *object, at string) {
 	for _, name := range bounds {
 		if n, ok := o.get(name).(json.Number); ok && !isDouble(n) {
-			p.told(o, at, name)
+			p.describe(o, at, name)
 		}
 	}
 	for _, name := range []string{"enum", "const", "default", "examples"} {
 		if o.has(name) && !doubles(o.get(name)) {
-			p.told(o, at, name)
+			p.describe(o, at, name)
 		}
 	}
 	for _, m := range slices.Clone(o.members) {
 		if !isFinite(m.value) {
-			p.told(o, at, m.name)
+			p.describe(o, at, m.name)
 		}
 	}
 }
@@ -217,8 +217,7 @@ func doubles(v any) bool {
 	return true
 }
 
-// isDouble reports whether a number means the same to a reader that knows doubles alone. Fractions are rounded by every
-// reader; integers are not.
+// isDouble reports whether a double represents a number. Every reader rounds fractions, so only integers must be exact.
 func isDouble(n json.Number) bool {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
@@ -228,8 +227,8 @@ func isDouble(n json.Number) bool {
 	return ok && (!r.IsInt() || new(big.Rat).SetFloat64(f).Cmp(r) == 0)
 }
 
-// follow puts what a reference names in its place. A schema that holds itself is not followed again.
-func (p *pass) follow(in *object, at string, depth int) *object {
+// follow replaces a reference by its target. It does not follow the reference of a schema to itself again.
+func (p *conversion) follow(in *object, at string, depth int) *object {
 	rest := &object{}
 	for _, m := range in.members {
 		if m.name != "$ref" && m.name != "$dynamicRef" && m.name != "$recursiveRef" {
@@ -241,10 +240,10 @@ func (p *pass) follow(in *object, at string, depth int) *object {
 	target, known := p.resolve(ref)
 	switch {
 	case !known:
-		p.notes.add(at, "the reference %q is not followed; anything is offered here", ref)
+		p.notes.add(at, "the reference %q is not followed; the export offers any value here", ref)
 		return beside
 	case p.open[ref]:
-		p.notes.add(at, "%s holds itself and is told once; deeper down anything is offered", ref)
+		p.notes.add(at, "%s contains itself; the export has it once and offers any value below", ref)
 		if t, ok := target.(*object); ok {
 			if _, one := t.get("type").(string); one && !beside.has("type") {
 				beside.set("type", t.get("type"))
@@ -253,20 +252,20 @@ func (p *pass) follow(in *object, at string, depth int) *object {
 				}
 			}
 		}
-		say(beside, "the same again as "+lastPart(ref))
+		addDescription(beside, "the same again as "+lastPart(ref))
 		return beside
 	}
 	p.open[ref] = true
 	out := p.plain(target, at, depth+1)
 	delete(p.open, ref)
-	if d := beside.take("description"); d != nil { // what is said here is nearer than what is said there
+	if d := beside.take("description"); d != nil { // the description beside the reference is more specific
 		out.set("description", d)
 	}
 	return p.merged(out, beside, at)
 }
 
-// resolve finds what a reference within the document names.
-func (p *pass) resolve(ref string) (any, bool) {
+// resolve finds the target of a reference within the document.
+func (p *conversion) resolve(ref string) (any, bool) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {
 		return nil, false
@@ -322,7 +321,7 @@ func findAnchor(v any, name string) (any, bool) {
 	return nil, false
 }
 
-// unescaped undoes what a reference escapes as a part of a URI.
+// unescaped removes the URI escapes of a reference.
 func unescaped(part string) string {
 	if plain, err := url.PathUnescape(part); err == nil {
 		return plain
@@ -337,12 +336,12 @@ func lastPart(ref string) string {
 	return ref[strings.LastIndexAny(ref, "#/")+1:]
 }
 
-// join is a JSON pointer into arguments; * stands for each item or member.
+// join appends to a JSON pointer into arguments; * stands for each item or member.
 func join(at, name string) string {
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// isType reports whether values of this type are offered by name.
+// isType reports whether a schema names this type.
 func isType(o *object, name string) bool {
 	switch t := o.get("type").(type) {
 	case string:

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// arguments is the root of a tool's schema as a self-contained schema of an object: no provider takes alternatives or
-// references there.
-func (p *pass) arguments(schema any) *object {
+// arguments returns the root of a tool's schema as a self-contained schema of an object, because no provider supports alternatives or
+// references at the root.
+func (p *conversion) arguments(schema any) *object {
 	o := p.plain(schema, "", 0)
 	p.joined(o, "")
 	o.set("type", "object")
 	for _, name := range []string{"anyOf", "oneOf"} {
 		p.flatten(o, name)
 	}
-	p.told(o, "", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "enum", "const", "unevaluatedProperties")
+	p.describe(o, "", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "enum", "const", "unevaluatedProperties")
 	if o.object("properties") == nil {
 		o.set("properties", &object{})
 	}
@@ -30,9 +30,9 @@ func rank(name string) int {
 	return 100
 }
 
-// flatten makes one object of alternatives: all their properties, of which those are required that all of them require,
-// and a word on which belong together.
-func (p *pass) flatten(o *object, name string) {
+// flatten merges alternatives into one object: it has all their properties, requires those that all of them require, and describes which
+// belong together.
+func (p *conversion) flatten(o *object, name string) {
 	if !o.has(name) {
 		return
 	}
@@ -76,12 +76,12 @@ func (p *pass) flatten(o *object, name string) {
 	if closed && !o.has("additionalProperties") {
 		o.set("additionalProperties", false)
 	}
-	say(o, "one of these sets: "+strings.Join(sets, " or "))
-	p.notes.add("", "%s is told as one object with the properties of all alternatives", name)
+	addDescription(o, "one of these sets: "+strings.Join(sets, " or "))
+	p.notes.add("", "%s is exported as one object with the properties of all alternatives", name)
 }
 
-// setOf names what an alternative wants: its required properties with the values that tell it from others.
-func (p *pass) setOf(branch *object) string {
+// setOf describes an alternative: its required properties, with the constants that distinguish it.
+func (p *conversion) setOf(branch *object) string {
 	var parts []string
 	for _, name := range branch.list("required") {
 		part, _ := name.(string)
@@ -98,8 +98,8 @@ func (p *pass) setOf(branch *object) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// either is the schema of what fits a or b.
-func (p *pass) either(a, b *object) *object {
+// either returns a schema for values that fit a or b.
+func (p *conversion) either(a, b *object) *object {
 	switch {
 	case a == nil || same(a, b):
 		return b
@@ -117,7 +117,7 @@ func (p *pass) either(a, b *object) *object {
 	return obj("anyOf", []any{a, b})
 }
 
-// choices are the values that a schema allows when they are all it says beside its type; nil when it says more.
+// choices returns the values of a schema that has only a type and an enum or const; nil for others.
 func choices(o *object) []any {
 	for _, m := range o.members {
 		if m.name != "type" && m.name != "enum" && m.name != "const" && m.name != "description" {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// What strict mode takes, as OpenAI publishes it.
+// The limits of strict mode, as OpenAI publishes them.
 const (
 	strictDepth   = 10
 	strictMembers = 5000
 	strictChoices = 1000
-	strictText    = 120_000 // of names and choices in all
+	strictText    = 120_000 // bytes of names and enum values in total
 )
 
 var (
@@ -22,9 +22,9 @@ var (
 	strictFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 )
 
-// strict is one schema on its way into strict mode.
+// A strict conversion makes a schema strict.
 type strict struct {
-	*pass
+	*conversion
 	members, choices, text int
 }
 
@@ -33,8 +33,8 @@ type looseError struct{ at, why string }
 
 func (e *looseError) Error() string { return e.at + ": " + e.why }
 
-// schema makes o strict: objects closed, every property required, what may be missing nullable. It fails for what strict
-// mode cannot say without taking values away that a call may need.
+// schema makes o strict: objects are closed, every property is required, and optional ones are nullable. It fails if strict mode would
+// exclude values that a call may need.
 func (s *strict) schema(o *object, at string, depth int) error {
 	if depth > strictDepth {
 		return &looseError{at, fmt.Sprintf("is deeper than %d levels", strictDepth)}
@@ -53,13 +53,13 @@ func (s *strict) schema(o *object, at string, depth int) error {
 		return err
 	}
 	if f := o.text("format"); f != "" && !slices.Contains(strictFormats, f) {
-		s.told(o, at, "format")
+		s.describe(o, at, "format")
 	}
 	if f := o.text("pattern"); strings.Contains(f, "(?") {
-		s.told(o, at, "pattern") // lookarounds above all
+		s.describe(o, at, "pattern") // mostly lookarounds
 	}
 	s.drop(o, at, strictKeywords...)
-	if !isType(o, "object") { // they say nothing about other values, but strict mode would ask for a closed object
+	if !isType(o, "object") { // they do not constrain other values, but strict mode would require a closed object
 		for _, name := range []string{"properties", "required", "additionalProperties"} {
 			o.take(name)
 		}
@@ -78,7 +78,7 @@ func (s *strict) schema(o *object, at string, depth int) error {
 	return s.within(at)
 }
 
-// shape makes sure that a schema says what type its values have.
+// shape ensures that a schema has a type.
 func (s *strict) shape(o *object, at string) error {
 	values := o.list("enum")
 	if o.has("const") {
@@ -87,7 +87,7 @@ func (s *strict) shape(o *object, at string) error {
 	for _, v := range values {
 		switch v.(type) {
 		case *object, []any:
-			return &looseError{at, "chooses among objects or lists"}
+			return &looseError{at, "has an enum of objects or lists"}
 		}
 		s.text += len(compact(v))
 	}
@@ -99,14 +99,14 @@ func (s *strict) shape(o *object, at string) error {
 		case o.has("properties"):
 			o.set("type", "object")
 		default:
-			return &looseError{at, "takes any value"}
+			return &looseError{at, "accepts any value"}
 		}
 	}
 	switch {
 	case o.has("prefixItems"):
-		return &looseError{at, "is a list with a type for each place"}
+		return &looseError{at, "is a list with a type for each position"}
 	case impossible(o):
-		return &looseError{at, "takes no value at all"}
+		return &looseError{at, "accepts no value"}
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (s *strict) object(o *object, at string, depth int) error {
 		return &looseError{at, "is an object with free names"}
 	}
 	if more := o.get("additionalProperties"); more != nil && more != false {
-		s.notes.add(at, "no members beyond the properties can be sent")
+		s.notes.add(at, "other members than the properties cannot be sent")
 	}
 	required := o.list("required")
 	all := make([]any, 0, len(properties.members))
@@ -161,14 +161,14 @@ func (s *strict) object(o *object, at string, depth int) error {
 
 func (s *strict) within(at string) error {
 	if s.members > strictMembers || s.choices > strictChoices || s.text > strictText {
-		return &looseError{at, "is where the schema becomes larger than strict mode takes"}
+		return &looseError{at, "exceeds the size of a strict schema"}
 	}
 	return nil
 }
 
-// drop tells every keyword that is not among the kept.
-func (p *pass) drop(o *object, at string, kept ...string) {
-	p.told(o, at, slices.DeleteFunc(memberNames(o), func(name string) bool { return slices.Contains(kept, name) })...)
+// drop describes and removes every keyword that is not among the kept ones.
+func (p *conversion) drop(o *object, at string, kept ...string) {
+	p.describe(o, at, slices.DeleteFunc(memberNames(o), func(name string) bool { return slices.Contains(kept, name) })...)
 }
 
 func nullable(o *object) bool {
