@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// Definitions shows a registry to the engine as the tools that there are.
+// Definitions gives the engine the tools of a registry.
 func Definitions(r *registry.Registry) lifecycle.Tools { return definitions{r} }
 
 type definitions struct{ *registry.Registry }
@@ -26,7 +26,7 @@ func (d definitions) Lookup(namespace, id string) (*lifecycle.Definition, bool) 
 	return &lifecycle.Definition{Tool: Of(e.Tool, namespace), Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
 }
 
-// Frontend makes definitions of what callers declare.
+// Frontend returns the definition of a frontend tool that a caller declares.
 func Frontend(r *registry.Registry) func(*tool.FrontendTool) (*lifecycle.Definition, error) {
 	return func(f *tool.FrontendTool) (*lifecycle.Definition, error) {
 		e, err := r.Declared(frontend.Source, frontend.New(f))
@@ -37,14 +37,14 @@ func Frontend(r *registry.Registry) func(*tool.FrontendTool) (*lifecycle.Definit
 	}
 }
 
-// Absent says why a registered tool cannot be found. Of a tool that is hidden from who asks it says nothing.
+// Absent says why a registered tool cannot be found, but not for tools that are hidden from the principal.
 func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string {
 	return func(p tool.Principal, name string) string {
 		return r.WhyAbsent(p.Namespace, name, func(d *tool.Descriptor) bool { return hide != nil && hide(p, d) })
 	}
 }
 
-// Accept trusts a definition that waits.
+// Accept trusts a definition that waits in quarantine.
 func Accept(r *registry.Registry, q *tool.QuarantinedTool) (*tool.Definition, error) {
 	id := q.Waiting.Descriptor.ID
 	e, err := r.Accept(q.Source, id, q.Waiting.Digest)
@@ -60,7 +60,7 @@ func Accept(r *registry.Registry, q *tool.QuarantinedTool) (*tool.Definition, er
 	return &e.Definition, nil
 }
 
-// Answers shows a registry to the engine as what checks answers.
+// Answers gives the engine the checks of answers against schemas.
 func Answers(r *registry.Registry) lifecycle.Answers { return answers{r} }
 
 type answers struct{ r *registry.Registry }
@@ -81,7 +81,7 @@ func (a answers) Validate(schema json.RawMessage, answer any) ([]tool.Violation,
 // Hide reports whether a tool does not exist for a principal.
 type Hide func(tool.Principal, *tool.Descriptor) bool
 
-// Tools shows a registry to the doors, without the tools that are hidden from who asks. A nil hide hides nothing.
+// Tools gives endpoints the tools of a registry, without those that are hidden from the principal. A nil hide hides nothing.
 func Tools(r *registry.Registry, hide Hide) grpcserver.Tools { return tools{r, hide} }
 
 type tools struct {

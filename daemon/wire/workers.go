@@ -15,10 +15,10 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// Workers shows a hub to the doors.
+// Workers gives endpoints the hub of workers.
 func Workers(h *worker.Hub, o Operations) grpcserver.Workers { return workers{h, o} }
 
-// Operations end work that goes on elsewhere.
+// Operations end work that continues outside of the daemon.
 type Operations interface {
 	Complete(namespace, source, id, operation string, r *tool.Result, failed error) error
 }
@@ -59,7 +59,7 @@ func workerRefusal(err error) error {
 	return err
 }
 
-// WorkerTools lets workers register tools.
+// WorkerTools lets workers register tools in a registry.
 func WorkerTools(r *registry.Registry) worker.Registry { return workerTools{r} }
 
 type workerTools struct{ *registry.Registry }
@@ -81,7 +81,7 @@ func (w workerTools) Trusted(source, id string) bool {
 	return true
 }
 
-// taken says of a name that another source has no more than that: the source may be another tenant's.
+// taken hides which source has a name, because it may belong to another tenant.
 func taken(err error) error {
 	if duplicate, ok := errors.AsType[*registry.DuplicateError](err); ok {
 		return fmt.Errorf("%w: another source has a tool %q", worker.ErrTaken, duplicate.Name)
