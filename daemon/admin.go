@@ -52,11 +52,10 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 		})
 	}
 	for _, f := range d.proof.Load().wait().facts.List() {
-		fact := grpcserver.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
 		if !f.Held && d.policy == nil {
-			fact.Detail = "not isolated by configuration: processes of tools run with the rights of the daemon's user"
+			f.Detail = "not isolated by configuration: processes of tools run with the rights of the daemon's user"
 		}
-		info.Isolation = append(info.Isolation, fact)
+		info.Isolation = append(info.Isolation, f)
 	}
 	return info
 }

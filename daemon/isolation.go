@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/sandbox/helper"
+	"github.com/toold-dev/toold/sandbox/isolation"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 )
@@ -35,7 +36,7 @@ func helperPath() string {
 // A proof is what a canary has shown of the isolation of commands.
 type proof struct {
 	done  chan struct{}
-	facts sandbox.Facts // read after done
+	facts isolation.Facts // read after done
 	list  []call.Fact
 }
 
@@ -55,7 +56,7 @@ func (d *daemon) startProof(policy *sandbox.Policy) *proof {
 	return p
 }
 
-func (d *daemon) prove(policy *sandbox.Policy) sandbox.Facts {
+func (d *daemon) prove(policy *sandbox.Policy) isolation.Facts {
 	if policy == nil {
 		d.log.Warn("commands are not isolated: they have all rights of the daemon's user", zap.String("bash.profile", d.cfg.Bash.Profile))
 		return d.runner.Facts()
@@ -81,7 +82,7 @@ func (d *daemon) prove(policy *sandbox.Policy) sandbox.Facts {
 	return facts
 }
 
-func factList(f sandbox.Facts) []call.Fact {
+func factList(f isolation.Facts) []call.Fact {
 	var facts []call.Fact
 	for _, n := range f.List() {
 		facts = append(facts, call.Fact{Name: n.Name, Held: n.Held})

@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/isolation"
 	"github.com/toold-dev/toold/tools/shell"
 )
 
@@ -72,7 +73,7 @@ profile says.`,
 }
 
 // gives reports whether what a policy is for is held.
-func gives(f sandbox.Facts, p *sandbox.Policy) bool {
+func gives(f isolation.Facts, p *sandbox.Policy) bool {
 	switch {
 	case p == nil:
 		return true // nothing was asked for

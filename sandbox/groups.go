@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/sandbox/cgroup"
+	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
 const (
@@ -70,18 +71,18 @@ func (e *Exit) OutOfMemory() string {
 
 // shares judges what control groups hold. hungry is of the canary that took more memory and time than its
 // group may have; nil: there are no groups.
-func (r *Runner) shares(f *Facts, p *Policy, hungry *trial) {
+func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	mechanism := r.groups.Mechanism()
-	f.MemLimit = Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: "}
+	f.MemLimit = isolation.Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: "}
 	switch have, why := r.groups.Has(cgroup.Memory); {
 	case !have:
 		f.MemLimit.Detail += why
 	case hungry == nil || hungry.spent.OOMKills == 0:
 		f.MemLimit.Detail += "a canary got more memory than its control group may have"
 	default:
-		f.MemLimit = Fact{Held: true, Mechanism: mechanism + ", data size of each process"}
+		f.MemLimit = isolation.Fact{Held: true, Mechanism: mechanism + ", data size of each process"}
 	}
-	f.CPULimit = Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: "}
+	f.CPULimit = isolation.Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: "}
 	switch have, why := r.groups.Has(cgroup.CPU); {
 	case !have:
 		f.CPULimit.Detail += why
@@ -90,7 +91,7 @@ func (r *Runner) shares(f *Facts, p *Policy, hungry *trial) {
 	case p.Limits.CPUs == 0:
 		f.CPULimit.Detail += mechanism + " would hold one, but the profile has no cpus"
 	default:
-		f.CPULimit = Fact{Held: true, Mechanism: mechanism}
+		f.CPULimit = isolation.Fact{Held: true, Mechanism: mechanism}
 	}
 }
 

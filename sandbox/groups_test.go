@@ -16,17 +16,18 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
 // grouped returns what control groups hold here, as the facts say. Where there are none the facts have to say why, and that
 // is all that a test can see.
-func grouped(t *testing.T, r *sandbox.Runner) sandbox.Facts {
+func grouped(t *testing.T, r *sandbox.Runner) isolation.Facts {
 	t.Helper()
 	facts, err := r.Prove(t.Context(), sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{CPUs: 0.5}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []sandbox.NamedFact{{Name: "mem_limit", Fact: facts.MemLimit}, {Name: "cpu_limit", Fact: facts.CPULimit}} {
+	for _, f := range []isolation.NamedFact{{Name: "mem_limit", Fact: facts.MemLimit}, {Name: "cpu_limit", Fact: facts.CPULimit}} {
 		t.Logf("%s: held %t, %s; %s", f.Name, f.Held, f.Mechanism, f.Detail)
 		if f.Held != strings.HasPrefix(f.Mechanism, "cgroup v") || !f.Held && !strings.Contains(f.Detail, "version") {
 			t.Errorf("neither a control group nor the reason why there is none: %+v", f)

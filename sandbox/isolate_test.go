@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
 // confined is a script in a workspace, with nothing asked for beyond it.
@@ -59,7 +60,7 @@ func TestNoHelper(t *testing.T) {
 			t.Errorf("the isolated run gave %+v, %v; want a refusal", exit, err)
 		}
 		facts, err := r.Prove(t.Context(), policy)
-		if err != nil || slices.ContainsFunc(facts.List(), func(f sandbox.NamedFact) bool { return f.Held }) {
+		if err != nil || slices.ContainsFunc(facts.List(), func(f isolation.NamedFact) bool { return f.Held }) {
 			t.Errorf("facts without a helper: %v, %v", facts, err)
 		}
 	}
@@ -74,7 +75,7 @@ func TestFactsAreProven(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + strings.TrimSpace(facts.String()))
-	for _, f := range []sandbox.Fact{facts.FSRead, facts.FSWrite, facts.Net, facts.IPC, facts.ProcessesKilled, facts.PidsLimit} {
+	for _, f := range []isolation.Fact{facts.FSRead, facts.FSWrite, facts.Net, facts.IPC, facts.ProcessesKilled, facts.PidsLimit} {
 		if !f.Held {
 			t.Errorf("not held: %+v", f)
 		}

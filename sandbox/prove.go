@@ -10,18 +10,18 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/toold-dev/toold/sandbox/cgroup"
 	"github.com/toold-dev/toold/sandbox/helper"
+	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
 // Prove finds out what a policy is worth on this machine. It runs a canary under it, which tries to read and write what it
 // must not see, to reach a listener and a process of the machine, to get a mount, a raw socket, more memory and more
 // processes than it may have, and leaves processes behind. What the canary could do is not held, whatever else says that
 // it should be.
-func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
+func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, error) {
 	policy.Limits.Processes = leastProcesses // a limit is a limit; this one is the quickest to reach
 	for left := canaries; ; {
 		exit, try, err := r.prove(ctx, policy, func(run *run) { r.keepShort(run, false) })
@@ -32,11 +32,11 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 		case is:
 			return refusedFacts(refused), nil
 		case err != nil:
-			return Facts{}, err
+			return isolation.Facts{}, err
 		case try.whole():
 			hungry, why, err := r.starve(ctx, policy)
 			if err != nil {
-				return Facts{}, err
+				return isolation.Facts{}, err
 			}
 			f := r.judge(&policy, exit, try, hungry)
 			if why != nil && !f.CPULimit.Held {
@@ -48,7 +48,7 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 			return f, nil
 		}
 		if left--; left == 0 {
-			return Facts{}, fmt.Errorf("none of %d canaries came to its end", canaries)
+			return isolation.Facts{}, fmt.Errorf("none of %d canaries came to its end", canaries)
 		}
 	}
 }
@@ -142,21 +142,21 @@ func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*E
 }
 
 // refusedFacts are those of a machine that refuses a policy.
-func refusedFacts(e *RefusedError) Facts {
-	no := Fact{Detail: e.Error()}
-	return Facts{
+func refusedFacts(e *RefusedError) isolation.Facts {
+	no := isolation.Fact{Detail: e.Error()}
+	return isolation.Facts{
 		FSRead: no, FSWrite: no, Net: no, IPC: no, ProcessesKilled: no, MemLimit: no, PidsLimit: no, CPULimit: no, DiskLimit: no, SeparateKernel: no,
 	}
 }
 
 // judge turns what a canary could do into facts.
-func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
+func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts {
 	failed := func(step uint32) bool {
 		m, told := t.tried[step]
 		return told && m.Errno != 0
 	}
-	fact := func(held bool, mechanism, detail string) Fact {
-		f := Fact{Held: held, Mechanism: mechanism}
+	fact := func(held bool, mechanism, detail string) isolation.Fact {
+		f := isolation.Fact{Held: held, Mechanism: mechanism}
 		if !held {
 			f.Detail = detail
 		}
@@ -169,27 +169,27 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
 	if r.kernel.landlock > 0 {
 		files += fmt.Sprintf(", Landlock %d", r.kernel.landlock)
 	}
-	f := Facts{
+	f := isolation.Facts{
 		FSRead:  fact(failed(helper.TryRead), files, "a canary read a file outside"),
 		FSWrite: fact(failed(helper.TryWrite) && !t.wrote && failed(helper.TryMount), files+", "+kernel, "a canary wrote a file outside, or mounted"),
 		IPC:     fact(failed(helper.TrySignal), "namespaces of IPC and processes", "a canary reached a process outside"),
 		Net: fact(failed(helper.TryDial) && t.received == 0 && failed(helper.TryPacket), "network namespace, "+kernel,
 			"a canary reached the machine's network"),
-		DiskLimit:      Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
-		SeparateKernel: Fact{Detail: "processes run on the machine's own kernel"},
+		DiskLimit:      isolation.Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
+		SeparateKernel: isolation.Fact{Detail: "processes run on the machine's own kernel"},
 	}
 	r.shares(&f, p, hungry)
 	if held, why := p.closed(t); !held {
-		f.Net = Fact{Mechanism: f.Net.Mechanism, Detail: why}
+		f.Net = isolation.Fact{Mechanism: f.Net.Mechanism, Detail: why}
 	}
 	if p.Network == NetworkProxy {
 		f.Net.Mechanism += ", proxy"
 	}
 	if f.FSWrite.Held && !failed(helper.TryMode) {
-		f.FSWrite = Fact{Mechanism: f.FSWrite.Mechanism, Detail: "a canary changed the mode of a file outside, which Landlock does not keep from"}
+		f.FSWrite = isolation.Fact{Mechanism: f.FSWrite.Mechanism, Detail: "a canary changed the mode of a file outside, which Landlock does not keep from"}
 	}
 	if !failed(helper.TryMemory) {
-		f.MemLimit = Fact{Detail: "a canary got more memory than its limit"}
+		f.MemLimit = isolation.Fact{Detail: "a canary got more memory than its limit"}
 	}
 	if p.Unsupervised {
 		f.Net.Mechanism, f.ProcessesKilled = "no sockets, "+kernel, r.Facts().ProcessesKilled
@@ -267,22 +267,12 @@ func (l *lure) received() (n int) {
 
 func (l *lure) close() error { return errors.Join(l.stream.Close(), l.packet.Close()) }
 
-// String lists the facts for people.
-func (f Facts) String() string {
-	var b strings.Builder
-	for _, n := range f.List() {
-		mark := "no "
-		if n.Held {
-			mark = "yes"
-		}
-		fmt.Fprintf(&b, "%-17s %s  %s", n.Name, mark, n.Mechanism)
-		if n.Detail != "" {
-			if n.Mechanism != "" {
-				b.WriteString("; ")
-			}
-			b.WriteString(n.Detail)
-		}
-		b.WriteByte('\n')
+// Facts returns the facts for processes of r without a Policy. The Runner kills the processes of a call, but only a namespace of processes
+// makes that certain, so it is not held.
+func (r *Runner) Facts() isolation.Facts {
+	mechanism := "session, parent links, environment tag"
+	if adoptsOrphans() {
+		mechanism += ", subreaper"
 	}
-	return b.String()
+	return isolation.Facts{ProcessesKilled: isolation.Fact{Mechanism: mechanism}}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
 func TestExit(t *testing.T) {
@@ -225,7 +226,7 @@ func TestFactsPretendNothing(t *testing.T) {
 		t.Error("no mechanism of killing named")
 	}
 	facts.ProcessesKilled.Mechanism = ""
-	if facts != (sandbox.Facts{}) {
+	if facts != (isolation.Facts{}) {
 		t.Errorf("isolation that is not there: %+v", facts)
 	}
 }

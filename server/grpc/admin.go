@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sandbox/isolation"
 	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
@@ -35,7 +36,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		Addresses: translate.Each(i.Addresses, func(a *Address) *tooldv1.Address {
 			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
 		}),
-		IsolationFacts: translate.Each(i.Isolation, func(f *IsolationFact) *tooldv1.IsolationFact {
+		IsolationFacts: translate.Each(i.Isolation, func(f *isolation.NamedFact) *tooldv1.IsolationFact {
 			return &tooldv1.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
 		}),
 		Limits: &tooldv1.Limits{

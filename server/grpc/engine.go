@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/sandbox/isolation"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
 )
@@ -150,7 +151,7 @@ type Info struct {
 	Limits          Limits
 	Features        []string
 	Hooks           []HookState // external hooks
-	Isolation       []IsolationFact
+	Isolation       []isolation.NamedFact
 	Draining        bool
 }
 
@@ -181,11 +182,4 @@ type Limits struct {
 	CircuitOpen                                time.Duration
 	StoredNamespace                            int64 // bytes; 0: no limit
 	OutputThread, OutputNamespace              int64 // bytes; 0: no limit
-}
-
-// An IsolationFact says whether one promise of isolation holds for processes.
-type IsolationFact struct {
-	Name              string
-	Held              bool
-	Mechanism, Detail string
 }

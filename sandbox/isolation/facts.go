@@ -1,13 +1,19 @@
-package sandbox
+// Package isolation has the words for the isolation of processes. It starts no process, so that endpoints may use it too.
+package isolation
+
+import (
+	"fmt"
+	"strings"
+)
 
 // A Fact is one promise of isolation.
 type Fact struct {
 	Held      bool   `json:"held"`
-	Mechanism string `json:"mechanism,omitempty"` // what works towards it, held or not
+	Mechanism string `json:"mechanism,omitempty"` // that enforces it, at least partly
 	Detail    string `json:"detail,omitempty"`    // why it is not held
 }
 
-// Facts says what a process started here is kept from. What is not proven on this machine is not held.
+// Facts are the promises for processes on this machine. A promise that was not proven is not held.
 type Facts struct {
 	FSRead          Fact `json:"fs_read"`
 	FSWrite         Fact `json:"fs_write"`
@@ -35,12 +41,22 @@ func (f Facts) List() []NamedFact {
 	}
 }
 
-// Facts returns what holds for the processes of r that have no Policy. Killing is looked after, but only a namespace of
-// processes makes it certain, so it is not held.
-func (r *Runner) Facts() Facts {
-	mechanism := "session, parent links, environment tag"
-	if adoptsOrphans() {
-		mechanism += ", subreaper"
+// String lists the facts for people.
+func (f Facts) String() string {
+	var b strings.Builder
+	for _, n := range f.List() {
+		mark := "no "
+		if n.Held {
+			mark = "yes"
+		}
+		fmt.Fprintf(&b, "%-17s %s  %s", n.Name, mark, n.Mechanism)
+		if n.Detail != "" {
+			if n.Mechanism != "" {
+				b.WriteString("; ")
+			}
+			b.WriteString(n.Detail)
+		}
+		b.WriteByte('\n')
 	}
-	return Facts{ProcessesKilled: Fact{Mechanism: mechanism}}
+	return b.String()
 }
