@@ -172,7 +172,7 @@ func (e *Engine) begin(request context.Context, l *activeCall, p tool.Principal,
 		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
 			w.Close()
 		}
-		e.workers.Run(func() { l.run(ctx, pipe) })
+		e.workers.Run(func() { pipe.run(ctx) })
 	}()
 	to := stageRewrite
 	if pipe.ahead {

@@ -56,7 +56,7 @@ func (m member) State() batch.State {
 // Interrupt implements [batch.Member].
 func (m member) Interrupt(why string) {
 	p, asked := m.l.lookupPipeline(), m.l.record().LastRound()
-	m.l.finishFound(context.Background(), p, outcome.Interrupted(why))
+	p.finishFound(context.Background(), outcome.Interrupted(why))
 	if asked != nil {
 		p.abandoned(&asked.Suspension)
 	}
@@ -123,10 +123,10 @@ func (r *memberRun) Stopped() bool { return r.ctx.Err() != nil }
 func (r *memberRun) Drained() bool { return errors.Is(context.Cause(r.ctx), outcome.Drained) }
 
 func (r *memberRun) Launch() {
-	r.member.l.e.workers.Run(func() { r.member.l.run(r.ctx, r.p) })
+	r.member.l.e.workers.Run(func() { r.p.run(r.ctx) })
 }
 
-func (r *memberRun) Settle() { r.wait(func() { r.member.l.run(r.ctx, r.p) }) }
+func (r *memberRun) Settle() { r.wait(func() { r.p.run(r.ctx) }) }
 
 func (r *memberRun) Release() {
 	r.p.leaveSource(outcome.Postponed{})

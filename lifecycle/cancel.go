@@ -149,7 +149,7 @@ func (l *activeCall) cancelCall(r call.CancelRequest, a *cancelling) error {
 	switch {
 	case c.Status == call.Suspended:
 		if p := l.lookupPipeline(); p.stopper() != nil {
-			return l.cancelAbove(p, r, a)
+			return p.cancelAbove(r, a)
 		}
 		return l.cancelResting(r, call.NotStarted)
 	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
@@ -193,7 +193,8 @@ func (l *activeCall) wish(r call.CancelRequest) error {
 
 // cancelAbove cancels a call that rests above calls that it made: it gets a pipeline run, which ends it when they have ended. That begins
 // before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
-func (l *activeCall) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) error {
+func (p *pipeline) cancelAbove(r call.CancelRequest, a *cancelling) error {
+	l := p.l
 	cause := outcome.Wished(&r)
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
@@ -203,7 +204,7 @@ func (l *activeCall) cancelAbove(p *pipeline, r call.CancelRequest, a *cancellin
 		m.Release()
 		return err
 	}
-	a.later = append(a.later, func() { l.run(m.ctx, p) })
+	a.later = append(a.later, func() { p.run(m.ctx) })
 	return nil
 }
 
@@ -221,7 +222,7 @@ func (l *activeCall) cancelResting(r call.CancelRequest, executed call.Executed)
 	p := l.lookupPipeline()
 	out := outcome.StoppedBy(outcome.Wished(&r), executed)
 	records := p.after(context.Background(), out)
-	s := l.finalStep(p, out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
+	s := p.finalStep(out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records
 	apply := s.apply
 	s.apply = func(c *call.Call) {

@@ -22,11 +22,12 @@ const reconcileDeadline = 30 * time.Second
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
 // which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
 // another crash asks again.
-func (l *activeCall) doubt(ctx context.Context, p *pipeline, later *parents) {
+func (p *pipeline) doubt(ctx context.Context, later *parents) {
+	l := p.l
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && p.canReconcile(); {
 	case asks:
-		run := l.counted(l.e.follow(context.Background(), l.record()), func(ctx context.Context) { l.settleDoubt(ctx, p) })
+		run := l.counted(l.e.follow(context.Background(), l.record()), func(ctx context.Context) { p.settleDoubt(ctx) })
 		if p.stopper() != nil {
 			*later = append(*later, run)
 		} else {
@@ -38,11 +39,11 @@ func (l *activeCall) doubt(ctx context.Context, p *pipeline, later *parents) {
 		}
 		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) {
 			if !errors.Is(context.Cause(ctx), outcome.Drained) { // else the next daemon finds the call as this one did
-				l.undecided(context.WithoutCancel(ctx), p)
+				p.undecided(context.WithoutCancel(ctx))
 			}
 		}))
 	default:
-		l.undecided(ctx, p)
+		p.undecided(ctx)
 	}
 }
 
@@ -55,7 +56,8 @@ func (p *pipeline) canReconcile() bool {
 }
 
 // settleDoubt asks the tool and does what it says.
-func (l *activeCall) settleDoubt(ctx context.Context, p *pipeline) {
+func (p *pipeline) settleDoubt(ctx context.Context) {
+	l := p.l
 	result, err := p.reconcile(ctx)
 	l.e.cfg.FailPoint("reconciled")
 	cause := context.Cause(ctx)
@@ -63,14 +65,14 @@ func (l *activeCall) settleDoubt(ctx context.Context, p *pipeline) {
 	case errors.Is(cause, outcome.Drained), errors.Is(cause, errJournal):
 		// The next daemon finds the call as this one did.
 	case cause != nil:
-		l.finish(context.WithoutCancel(ctx), p, outcome.StoppedBy(cause, call.ExecutedUnknown))
+		p.finish(context.WithoutCancel(ctx), outcome.StoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
-		l.again(l.lookupPipeline())
+		l.lookupPipeline().again()
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
-		l.carryOut(ctx, p, p.conclusion(ctx, answer{result: result}))
+		p.carryOut(ctx, p.conclusion(ctx, answer{result: result}))
 	default:
-		l.undecided(ctx, p)
+		p.undecided(ctx)
 	}
 }
 
@@ -94,18 +96,18 @@ func (p *pipeline) asksDoubt() bool {
 }
 
 // undecided ends a call of which nobody knows whether it ran, or asks somebody.
-func (l *activeCall) undecided(ctx context.Context, p *pipeline) {
+func (p *pipeline) undecided(ctx context.Context) {
 	if !p.asksDoubt() {
-		l.finish(ctx, p, outcome.InDoubt())
+		p.finish(ctx, outcome.InDoubt())
 		return
 	}
 	p.attempt = 0 // its end stays unknown
 	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	if s, err := p.suspension(out); err != nil || p.nobody(s, call.ExecutedUnknown) != nil {
-		l.finish(ctx, p, outcome.InDoubt())
+		p.finish(ctx, outcome.InDoubt())
 		return
 	}
-	l.suspend(ctx, p, out)
+	p.suspend(ctx, out)
 }
 
 // doubtTicket is the question what became of an attempt. It is for whom a call of the tier CONFIRM would ask.
@@ -119,15 +121,16 @@ func doubtTicket(title string) *tool.Ticket {
 }
 
 // afterDoubt does what somebody said of an attempt in doubt.
-func (l *activeCall) afterDoubt(ctx context.Context, p *pipeline, d *tool.Decision, holds bool) {
+func (p *pipeline) afterDoubt(ctx context.Context, d *tool.Decision, holds bool) {
+	l := p.l
 	a := decision.ParseDoubt(d.Result)
 	switch {
 	case a.Outcome == decision.Happened:
-		l.settleRun(ctx, p, outcome.Answered(call.Finished, a.Result()))
+		p.settleRun(ctx, outcome.Answered(call.Finished, a.Result()))
 	case a.Outcome == decision.RunAgain && holds && p.def != nil:
 		p.rewritten, p.resume = true, l.lastInput(l.record())
-		l.run(ctx, p)
+		p.run(ctx)
 	default: // given up, or the tool changed since
-		l.settleRun(ctx, p, outcome.InDoubt())
+		p.settleRun(ctx, outcome.InDoubt())
 	}
 }

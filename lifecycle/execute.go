@@ -31,7 +31,7 @@ func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
 	out := outcome.StoppedBy(cause, call.ExecutedUnknown)
 	out.Result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
-	p.l.conclude(ctx, p, out)
+	p.conclude(ctx, out)
 }
 
 // keepLate stores what an abandoned attempt answered after all, beside the call: it is never applied.

@@ -196,7 +196,7 @@ func (l *activeCall) storeExpired(s *call.Suspension) error {
 	p := l.lookupPipeline()
 	out := outcome.Expired(s.ExpiresAt.Sub(s.Created))
 	records := p.after(context.Background(), out)
-	final := l.finalStep(p, out)
+	final := p.finalStep(out)
 	final.notBefore, final.records = s.ExpiresAt, records
 	apply := final.apply
 	final.apply = func(c *call.Call) {

@@ -17,14 +17,15 @@ import (
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
-func (l *activeCall) finish(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
+	l := p.l
 	asked := l.peek().LastRound()
 	p.ending(ctx, out)
 	records := p.after(ctx, out)
-	s := l.finalStep(p, out)
+	s := p.finalStep(out)
 	s.records = records
 	l.e.cfg.FailPoint("before-result")
-	if err := l.storeEnd(p, s, out); err != nil {
+	if err := p.storeEnd(s, out); err != nil {
 		l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
 		l.lose(storeRefusal(err, l.key.ID))
 		return
@@ -37,7 +38,8 @@ func (l *activeCall) finish(ctx context.Context, p *pipeline, out *outcome.Termi
 
 // storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
 // call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
-func (l *activeCall) storeEnd(p *pipeline, s step, out *outcome.Terminal) error {
+func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
+	l := p.l
 	replaced := false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := l.advance(s)
@@ -51,7 +53,7 @@ func (l *activeCall) storeEnd(p *pipeline, s step, out *outcome.Terminal) error 
 			l.e.log.Error("result not stored: the journal refused it", zap.String("call_id", l.key.ID), zap.Error(err))
 			p.commands, p.suppressed, replaced = nil, nil, true
 			out = outcome.ResultNotStored(out)
-			s = l.finalStep(p, out)
+			s = p.finalStep(out)
 			continue
 		}
 		time.Sleep(wait)
@@ -59,7 +61,8 @@ func (l *activeCall) storeEnd(p *pipeline, s step, out *outcome.Terminal) error 
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.
-func (l *activeCall) finalStep(p *pipeline, out *outcome.Terminal, before ...call.Event) step {
+func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
+	l := p.l
 	c := l.peek()
 	result := copyResult(out.Result)
 	calllog.ReadableResult(result)

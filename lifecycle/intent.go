@@ -68,7 +68,8 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 }
 
 // refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
-func (l *activeCall) refuse(ctx context.Context, p *pipeline, err error, ran bool) {
+func (p *pipeline) refuse(ctx context.Context, err error, ran bool) {
+	l := p.l
 	l.slot.Take()
 	out := p.outcomeWithout(err)
 	if out == nil {
@@ -80,5 +81,5 @@ func (l *activeCall) refuse(ctx context.Context, p *pipeline, err error, ran boo
 	if ran {
 		out = outcome.CutOff(p.forOperators(err.Error()))
 	}
-	l.finish(ctx, p, out)
+	p.finish(ctx, out)
 }

@@ -31,12 +31,12 @@ func (l *activeCall) takeUp(ctx context.Context) {
 	switch {
 	case lostTooOften(c):
 		p.attempt = len(c.Attempts)
-		l.undecided(ctx, p)
+		p.undecided(ctx)
 	case mayRunAgain(c, p.def):
-		l.again(p)
+		p.again()
 	default:
 		var later parents
-		l.doubt(ctx, p, &later)
+		p.doubt(ctx, &later)
 		later.end()
 	}
 }

@@ -55,7 +55,8 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 }
 
 // park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
-func (l *activeCall) park(ctx context.Context, p *pipeline, out *outcome.Continued) {
+func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
+	l := p.l
 	documents, events := p.documentChanges(out.Commands, nil)
 	if out.Note != "" {
 		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: calllog.Readable(out.Note)}})
@@ -64,7 +65,7 @@ func (l *activeCall) park(ctx context.Context, p *pipeline, out *outcome.Continu
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
 		p.stopOperation(out.Operation) // no record has it: this is its only stop
-		l.finish(ctx, p, outcome.StoppedBy(cause, call.ExecutedUnknown))
+		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return
 	}
 	err := l.commitSlotted(step{
@@ -79,7 +80,7 @@ func (l *activeCall) park(ctx context.Context, p *pipeline, out *outcome.Continu
 	l.unslot()
 	if err != nil {
 		p.stopOperation(out.Operation)
-		l.unasked(ctx, p, call.OriginTool, err)
+		p.unasked(ctx, call.OriginTool, err)
 		return
 	}
 	l.e.cfg.FailPoint("after-operation")
@@ -217,11 +218,11 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 		next = coming{}
 	case cause != nil:
 		p.stopOperation(o)
-		l.finish(ctx, p, outcome.StoppedBy(cause, call.ExecutedUnknown))
+		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return coming{}
 	case expired:
 		p.stopOperation(o)
-		l.finish(ctx, p, outcome.OperationTimeout())
+		p.finish(ctx, outcome.OperationTimeout())
 		return coming{}
 	}
 	return next
@@ -271,7 +272,7 @@ func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*
 			p.stopOperation(o)
 		}
 	}
-	p.l.carryOut(ctx, p, out)
+	p.carryOut(ctx, out)
 	return nil, false
 }
 

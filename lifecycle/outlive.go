@@ -12,7 +12,8 @@ import (
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
 // Meanwhile nobody settles the attempt, and the call keeps its turn in the thread.
-func (l *activeCall) expect(p *pipeline) bool {
+func (p *pipeline) expect() bool {
+	l := p.l
 	c := l.record()
 	if c.Status != call.Running || c.Cancel != nil || !began(c) || c.Operation() != nil || !p.same() {
 		return false
@@ -27,12 +28,13 @@ func (l *activeCall) expect(p *pipeline) bool {
 	}
 	x := t.Expect(p.call(nil))
 	l.retain()
-	go l.awaitRunner(p, x)
+	go p.awaitRunner(x)
 	return true
 }
 
 // awaitRunner continues the attempt when its program comes back, else takes the call up as if there were none.
-func (l *activeCall) awaitRunner(p *pipeline, x tool.Expected) {
+func (p *pipeline) awaitRunner(x tool.Expected) {
+	l := p.l
 	defer l.release()
 	back := l.awaitBack(x)
 	if !l.e.drain.Admit() {
@@ -42,7 +44,7 @@ func (l *activeCall) awaitRunner(p *pipeline, x tool.Expected) {
 		ctx := l.started(l.e.follow(context.Background(), l.record()))
 		l.unwatched()
 		p.slot.Take(l.e.limits.Slots, p.demand())
-		l.run(ctx, p)
+		p.run(ctx)
 		return
 	}
 	defer l.e.drain.Leave()

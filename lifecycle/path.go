@@ -105,7 +105,8 @@ func (l *activeCall) endPipeline(ctx context.Context) {
 }
 
 // run carries a call along the path and stores how that ended.
-func (l *activeCall) run(ctx context.Context, p *pipeline) {
+func (p *pipeline) run(ctx context.Context) {
+	l := p.l
 	returned := false
 	defer func() {
 		if returned {
@@ -114,12 +115,12 @@ func (l *activeCall) run(ctx context.Context, p *pipeline) {
 		}
 		go func() { // with runtime.Goexit: this goroutine cannot go on
 			defer l.release()
-			l.conclude(ctx, p, p.deserted())
+			p.conclude(ctx, p.deserted())
 		}()
 	}()
 	out := p.guarded(ctx)
 	returned = true
-	l.conclude(ctx, p, out)
+	p.conclude(ctx, out)
 }
 
 // deserted is how a pipeline run ends whose goroutine was ended by a tool or a hook. That is no better than a panic.
@@ -136,7 +137,8 @@ func (p *pipeline) deserted() outcome.Conclusion {
 
 // conclude ends a pipeline run: it gives back what the run holds and stores the conclusion. nil is the conclusion of an attempt that was
 // abandoned: the goroutine that abandoned it ends the run.
-func (l *activeCall) conclude(ctx context.Context, p *pipeline, out outcome.Conclusion) {
+func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
+	l := p.l
 	if out == nil {
 		return
 	}
@@ -150,7 +152,7 @@ func (l *activeCall) conclude(ctx context.Context, p *pipeline, out outcome.Conc
 	if errors.Is(context.Cause(ctx), errJournal) {
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	} else {
-		l.carryOut(ctx, p, out)
+		p.carryOut(ctx, out)
 	}
 	p.settled(ctx)
 	if p.leaveThread != nil { // whoever comes next finds what this one left
@@ -165,16 +167,16 @@ func (l *activeCall) conclude(ctx context.Context, p *pipeline, out outcome.Conc
 }
 
 // carryOut stores a conclusion.
-func (l *activeCall) carryOut(ctx context.Context, p *pipeline, c outcome.Conclusion) {
+func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) {
 	switch c := c.(type) {
 	case *outcome.Terminal:
-		l.finish(ctx, p, c)
+		p.finish(ctx, c)
 	case *outcome.Question:
-		l.suspend(ctx, p, c)
+		p.suspend(ctx, c)
 	case *outcome.Continued:
-		l.park(ctx, p, c)
+		p.park(ctx, c)
 	case outcome.Unaccepted:
-		l.refuse(ctx, p, c.Err, false)
+		p.refuse(ctx, c.Err, false)
 	case outcome.Lost, outcome.Postponed: // the call stays as it is
 	}
 }

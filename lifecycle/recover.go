@@ -88,7 +88,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		return err
 	}
 	l.noteUnseen()
-	if l.expect(l.lookupPipeline()) {
+	if l.lookupPipeline().expect() {
 		e.hold.keepThread(l.record())
 		found.Expected++
 		return nil
@@ -116,13 +116,13 @@ func (e *Engine) takeUpFound(ctx context.Context, l *activeCall, found *Recovere
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
 		if p.stopper() == nil && !e.cfg.Full() {
-			l.finishFound(ctx, p, out)
+			p.finishFound(ctx, out)
 			break
 		}
 		if p.stopper() != nil {
 			l.warnBelow(ctx, *c.Cancel, later)
 		}
-		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) { l.finishFound(context.WithoutCancel(ctx), p, out) }))
+		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) }))
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		found.Resumed++ // with its batch
 	case c.Status == call.Resuming:
@@ -132,11 +132,11 @@ func (e *Engine) takeUpFound(ctx context.Context, l *activeCall, found *Recovere
 		e.recoverNew(l, p, found)
 	case mayRunAgain(c, p.def) && !lostTooOften(c):
 		found.Rerun++
-		l.again(p)
+		p.again()
 		l.unwatched()
 	default:
 		found.InDoubt++
-		l.doubt(ctx, p, later)
+		p.doubt(ctx, later)
 	}
 	return nil
 }
@@ -218,10 +218,11 @@ func mayRunAgain(c *call.Call, def *Definition) bool {
 }
 
 // again runs a call from the start of its path. What was decided stays decided: answers are found by their digest.
-func (l *activeCall) again(p *pipeline) {
+func (p *pipeline) again() {
+	l := p.l
 	p.fromStart()
 	ctx := l.start(l.e.follow(context.Background(), l.record()))
-	go l.run(ctx, p)
+	go p.run(ctx)
 }
 
 // fromStart makes the pipeline run of a stored call one from the start of its path.
@@ -254,7 +255,7 @@ func (e *Engine) recoverNew(l *activeCall, p *pipeline, found *Recovered) {
 	linger := lingerOf(l.record(), e.cfg.Linger)
 	if l.record().Detached || linger < 0 {
 		found.Resumed++
-		l.again(p)
+		p.again()
 		return
 	}
 	found.Waiting++
@@ -263,22 +264,23 @@ func (e *Engine) recoverNew(l *activeCall, p *pipeline, found *Recovered) {
 	go func() {
 		defer l.release()
 		defer e.drain.Leave()
-		l.awaitCaller(p, linger)
+		p.awaitCaller(linger)
 	}()
 }
 
 // awaitCaller runs the call when somebody watches it within its linger time, else ends it.
-func (l *activeCall) awaitCaller(p *pipeline, linger time.Duration) {
+func (p *pipeline) awaitCaller(linger time.Duration) {
+	l := p.l
 	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {
 		l.mu.Lock()
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			l.finishFound(context.Background(), p, outcome.StoppedBy(outcome.Wished(wish), l.begun()))
+			p.finishFound(context.Background(), outcome.StoppedBy(outcome.Wished(wish), l.begun()))
 			return
 		}
 		if back {
-			l.again(p)
+			p.again()
 			return
 		}
 		select {
@@ -290,13 +292,14 @@ func (l *activeCall) awaitCaller(p *pipeline, linger time.Duration) {
 			return
 		}
 	}
-	l.finishFound(context.Background(), p, outcome.Restarted(l.begun()))
+	p.finishFound(context.Background(), outcome.Restarted(l.begun()))
 }
 
 // finishFound ends a call that a start found.
-func (l *activeCall) finishFound(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func (p *pipeline) finishFound(ctx context.Context, out *outcome.Terminal) {
+	l := p.l
 	if c := l.record(); began(c) {
 		p.attempt = len(c.Attempts)
 	}
-	l.finish(ctx, p, out)
+	p.finish(ctx, out)
 }

@@ -38,12 +38,12 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	holds := p.def == nil || p.holds(&s, &d)
 	switch {
 	case d.Action == tool.Cancel:
-		l.settleRun(ctx, p, outcome.Declined(d.Reason))
+		p.settleRun(ctx, outcome.Declined(d.Reason))
 		p.abandoned(&s)
 	case s.Origin == call.OriginDoubt:
-		l.afterDoubt(ctx, p, &d, holds)
+		p.afterDoubt(ctx, &d, holds)
 	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
-		l.settleRun(ctx, p, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
+		p.settleRun(ctx, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
 		p.rewritten = true
 		if holds { // else the tool is not what the question was about: it asks again
@@ -55,7 +55,7 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 		case d.Arguments != "":
 			p.arguments, p.rewritten = call.Parse(d.Arguments), false
 		}
-		l.run(ctx, p)
+		p.run(ctx)
 	}
 }
 
@@ -78,7 +78,8 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 }
 
 // settleRun ends a resumed call without its tool.
-func (l *activeCall) settleRun(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
+	l := p.l
 	defer l.release()
 	defer l.e.drain.Leave()
 	if ctx.Err() != nil && out.Status == call.Succeeded && !errors.Is(context.Cause(ctx), outcome.Drained) {
@@ -91,7 +92,7 @@ func (l *activeCall) settleRun(ctx context.Context, p *pipeline, out *outcome.Te
 		}
 	}
 	rounds := l.rounds()
-	l.finish(ctx, p, out)
+	p.finish(ctx, out)
 	l.endPipeline(ctx)
 	l.followed(ctx, rounds)
 }

@@ -27,19 +27,20 @@ const (
 const maxPolicy = 128
 
 // suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
-func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Question) {
+func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
+	l := p.l
 	executed := or(out.Executed, call.NotStarted)
 	s, err := p.suspension(out)
 	switch {
 	case err != nil && out.Origin == call.OriginTool:
-		l.finish(ctx, p, outcome.Unaskable(p.forOperators(err.Error())))
+		p.finish(ctx, outcome.Unaskable(p.forOperators(err.Error())))
 		return
 	case err != nil:
-		l.finish(ctx, p, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
+		p.finish(ctx, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
 		return
 	}
 	if refused := p.nobody(s, executed); refused != nil {
-		l.finish(ctx, p, refused)
+		p.finish(ctx, refused)
 		return
 	}
 	refused := p.unattended(s, executed)
@@ -52,7 +53,7 @@ func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Ques
 		}
 	}
 	if refused != nil {
-		l.finish(ctx, p, refused)
+		p.finish(ctx, refused)
 		p.abandoned(s)
 		return
 	}
@@ -62,7 +63,7 @@ func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Ques
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
-		l.finish(ctx, p, outcome.StoppedBy(cause, executed))
+		p.finish(ctx, outcome.StoppedBy(cause, executed))
 		return
 	}
 	events, kept := l.filterQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
@@ -83,7 +84,7 @@ func (l *activeCall) suspend(ctx context.Context, p *pipeline, out *outcome.Ques
 	if err != nil {
 		l.e.limits.Questions.Closed(l.peek())
 		p.suppressed = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
-		l.unasked(ctx, p, out.Origin, err)
+		p.unasked(ctx, out.Origin, err)
 		return
 	}
 	l.e.sweeps.asked(s.ExpiresAt)
@@ -113,18 +114,18 @@ func (p *pipeline) mustEnd(ctx context.Context) error {
 }
 
 // unasked ends a call whose question the journal did not take.
-func (l *activeCall) unasked(ctx context.Context, p *pipeline, origin string, err error) {
+func (p *pipeline) unasked(ctx context.Context, origin string, err error) {
 	out := p.outcomeWithout(err)
 	switch {
 	case out == nil:
-		l.refuse(ctx, p, err, origin == call.OriginTool)
+		p.refuse(ctx, err, origin == call.OriginTool)
 		return
 	case origin == call.OriginTool:
 		out = outcome.CutOff(p.forOperators(err.Error()))
 	case origin == call.OriginDoubt:
 		out = outcome.InDoubt()
 	}
-	l.finish(ctx, p, out)
+	p.finish(ctx, out)
 }
 
 // suspension builds the stored question.
