@@ -17,30 +17,39 @@ import (
 // Execute starts a call, or attaches to the one that has its id. The watcher must be closed. A refusal is a
 // [*call.Refusal] and nothing is stored then; everything else becomes the call's result.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
-	if err := e.checkRequest(&spec); err != nil {
+	if err := checkRequest(&spec, e.cfg.MaxArguments); err != nil {
 		return nil, err
 	}
-	if err := e.checkDeclared(&spec); err != nil {
+	if err := e.catalog.checkDeclared(&spec); err != nil {
 		return nil, err
 	}
-	arguments := call.Parse(spec.Arguments)
-	digest := call.RequestDigest(&spec, arguments, p.Subject)
-	generated := spec.ID == ""
-	if generated {
+	r := request{admission: admission{e, p}, spec: &spec, options: o, arguments: call.Parse(spec.Arguments)}
+	r.digest = call.RequestDigest(&spec, r.arguments, p.Subject)
+	if r.generated = spec.ID == ""; r.generated {
 		spec.ID = newID()
 	}
 	l, fill := e.unfilled(call.Key{Namespace: p.Namespace, ID: spec.ID})
 	if fill {
-		fresh, err := e.admitNew(ctx, l, generated, p, &spec, o.Cursor)
+		fresh, err := r.admit(ctx, l)
 		if err != nil {
 			l.release()
 			return nil, err
 		}
 		if fresh {
-			return e.begin(ctx, l, p, &spec, o, arguments, digest), nil
+			return r.begin(ctx, l), nil
 		}
 	}
-	return e.attach(l, digest, o)
+	return r.attach(l)
+}
+
+// A request asks for one call.
+type request struct {
+	admission
+	spec      *call.Spec
+	options   call.ExecuteOptions
+	arguments call.Parsed
+	digest    string
+	generated bool // the engine made the id: nobody can know it
 }
 
 // unfilled is reference for a call that may be new: who only looked for it and found nothing is not waited on.
@@ -59,32 +68,33 @@ func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	}
 }
 
-// admitNew fills the place of a call that is not in memory. It reports whether the call is new.
-func (e *Engine) admitNew(ctx context.Context, l *activeCall, generated bool, p tool.Principal, spec *call.Spec, cursor string) (bool, error) {
+// admit fills the place of a call that is not in memory. It reports whether the call is new.
+func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
+	e, spec := r.e, r.spec
 	ctx = context.WithoutCancel(ctx)
-	if !generated {
+	if !r.generated {
 		c, err := e.store.Call(ctx, l.key)
 		if !errors.Is(err, store.ErrNotFound) {
 			l.fill(c, err)
 			return false, nil // attach tells what was found
 		}
 	}
-	_, err := e.gapBefore(cursor)
+	_, err := e.gapBefore(r.options.Cursor)
 	if err == nil {
-		err = e.refuseLender(&p, spec)
+		err = r.refuseLender(spec)
 	}
 	if err == nil {
-		err = e.room(l, &spec.Run, e.demandOf(&p, spec), 1)
+		err = r.room(l, &spec.Run, r.demand(spec), 1)
 	}
 	if err != nil {
 		l.fill(nil, err)
 		return false, err
 	}
 	if spec.RetryOf != "" {
-		err = e.retries(ctx, p, spec)
+		err = r.retries(ctx, spec)
 	}
 	if err == nil {
-		err = e.owners.Claim(ctx, p, &spec.Run, p.Subject)
+		err = e.owners.Claim(ctx, r.as, &spec.Run, r.as.Subject)
 	}
 	if err != nil {
 		e.drain.Leave()
@@ -109,7 +119,7 @@ func (e *Engine) gapBefore(cursor string) (*call.Gap, error) {
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
-func (e *Engine) attach(l *activeCall, digest string, o call.ExecuteOptions) (call.Watcher, error) {
+func (r *request) attach(l *activeCall) (call.Watcher, error) {
 	l.ready.Wait()
 	if l.loadErr != nil {
 		defer l.release()
@@ -120,7 +130,7 @@ func (e *Engine) attach(l *activeCall, digest string, o call.ExecuteOptions) (ca
 		return nil, storeRefusal(l.loadErr, l.key.ID)
 	}
 	c := l.record()
-	if c.RequestDigest != digest {
+	if c.RequestDigest != r.digest {
 		l.release()
 		return nil, call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to another call; ids are never used twice", l.key.ID)
 	}
@@ -132,7 +142,7 @@ func (e *Engine) attach(l *activeCall, digest string, o call.ExecuteOptions) (ca
 		l.release()
 		return nil, errHeld
 	}
-	w, err := newWatcher(l, o, true)
+	w, err := newWatcher(l, r.options, true)
 	if err != nil {
 		l.release()
 		return nil, err
@@ -141,30 +151,31 @@ func (e *Engine) attach(l *activeCall, digest string, o call.ExecuteOptions) (ca
 }
 
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
-func (e *Engine) begin(request context.Context, l *activeCall, p tool.Principal, spec *call.Spec, o call.ExecuteOptions, arguments call.Parsed, digest string) *callWatcher {
-	c := e.newCall(p, spec, digest)
-	c.Detached = !o.Attended
-	gap, _ := e.gapBefore(o.Cursor) // admitNew has checked it
+func (r *request) begin(ctx context.Context, l *activeCall) *callWatcher {
+	e := r.e
+	c := r.newCall(r.spec, r.digest)
+	c.Detached = !r.options.Attended
+	gap, _ := e.gapBefore(r.options.Cursor) // admit has checked it
 	if gap != nil {
 		c.Executed = call.ExecutedUnknown
 	}
 	pipe := l.newPipeline()
-	pipe.fresh, pipe.arguments = true, arguments
-	pipe.def = e.pin(l, c)
+	pipe.fresh, pipe.arguments = true, r.arguments
+	pipe.def = r.pin(l, c)
 	if pipe.def != nil && pipe.def.Descriptor.Effects.Mutability == tool.ReadOnly {
 		c.Class = call.Behind
 	}
 	l.reopen = e.owners.Reopen(c)
-	base := e.follow(request, c)
+	base := e.follow(ctx, c)
 	in := newInput(c, pipe.def)
 	l.c, l.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, e)
 	if !l.filters.Changes() {
 		pipe.unread = in
 	}
 	l.accepted = acceptedAs(c)
-	w := freshWatcher(l, o)
+	w := freshWatcher(l, r.options)
 	w.gap = gap
-	ctx := l.started(base)
+	ctx = l.started(base)
 	l.ready.Give()
 	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !describes(pipe.def)
 	returned := false
@@ -184,25 +195,25 @@ func (e *Engine) begin(request context.Context, l *activeCall, p tool.Principal,
 }
 
 // newCall makes the record of a call.
-func (e *Engine) newCall(p tool.Principal, spec *call.Spec, digest string) *call.Call {
+func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 	return &call.Call{
-		Namespace: p.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
-		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
+		Namespace: a.as.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
+		Run: spec.Run, Caller: a.as, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
 		Timeouts: spec.Timeouts, Linger: spec.Linger,
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
-		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
+		Epochs: []call.EpochStart{{Epoch: a.e.epoch, First: 1}}, Frontend: spec.Declared(),
 	}
 }
 
 // pin finds the tool of a new call and notes which it is; nil: there is none.
-func (e *Engine) pin(l *activeCall, c *call.Call) *Definition {
-	def, ok := e.lookup(c)
+func (a *admission) pin(l *activeCall, c *call.Call) *Definition {
+	def, ok := a.e.catalog.lookup(c)
 	if !ok {
 		return nil
 	}
-	l.meter = e.meters.Of(def.Descriptor)
+	l.meter = a.e.meters.Of(def.Descriptor)
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
-	c.Isolation = e.isolationOf(def.Descriptor)
+	c.Isolation = a.e.catalog.isolationOf(def.Descriptor)
 	return def
 }
 
@@ -252,26 +263,6 @@ func (l *activeCall) openOrdered() {
 func describes(def *Definition) bool {
 	_, ok := def.Tool.(tool.Describer)
 	return ok
-}
-
-// lookup finds a call's tool. One that is hidden from the caller, or not offered, is not there.
-func (e *Engine) lookup(c *call.Call) (*Definition, bool) {
-	if c.Frontend != nil {
-		return e.declared(c)
-	}
-	def, ok := e.cfg.Tools.Lookup(c.Namespace, c.Tool)
-	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !c.Run.Agent.Offers(def.Descriptor) {
-		return nil, false
-	}
-	return def, true
-}
-
-func (e *Engine) isolationOf(d *tool.Descriptor) call.Isolation {
-	i := call.Isolation{Required: or(d.RequiredIsolation, tool.IsolationNone), Network: or(d.RequiredNetwork, "none")}
-	if e.cfg.Isolation != nil {
-		i.Facts = e.cfg.Isolation(d)
-	}
-	return i
 }
 
 // newID returns a UUIDv7. The system's randomness does not fail on the systems that Go supports.

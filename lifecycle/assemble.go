@@ -41,7 +41,7 @@ func newPurger(e *Engine) *purge.Purger {
 }
 
 func newDecisions(e *Engine) decisions {
-	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.toolOf, Refusal: func(c *call.Call) error {
+	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.catalog.toolOf, Refusal: func(c *call.Call) error {
 		if e.held.Holds(c) {
 			return errHeld
 		}

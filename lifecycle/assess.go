@@ -53,7 +53,7 @@ func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 	f, c := &p.found, p.l.peek()
 	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
 	if !p.fresh { // it waited: the tool and the machine may have changed
-		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.isolationOf(p.def.Descriptor)
+		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.catalog.isolationOf(p.def.Descriptor)
 	}
 	p.accept()
 	return nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
-	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
@@ -39,7 +38,8 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 	}
 	key := call.Key{Namespace: p.Namespace, ID: spec.ID}
 	record, known, err := e.batches.Enter(context.WithoutCancel(ctx), key, func() (*call.Batch, []batch.Member, error) {
-		return e.createBatch(context.WithoutCancel(ctx), key, p, &spec, requests, digest)
+		r := batchRequest{admission: admission{e, p}, spec: &spec, requests: requests}
+		return r.create(context.WithoutCancel(ctx), key, digest)
 	})
 	if err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func (e *Engine) checkBatchRequest(spec *call.BatchSpec) (parsed []call.Parsed, 
 	known := map[string]bool{}
 	for i := range spec.Calls {
 		s, at := &spec.Calls[i], "calls["+strconv.Itoa(i)+"]"
-		err := e.checkRequest(s)
+		err := checkRequest(s, e.cfg.MaxArguments)
 		if err == nil {
-			err = e.checkDeclared(s)
+			err = e.catalog.checkDeclared(s)
 		}
 		switch first := &spec.Calls[0].Run; {
 		case err != nil:
@@ -101,9 +101,19 @@ func inCall(err error, at string) error {
 	return call.InvalidField(at+"."+v.Field, "%s", v.Description)
 }
 
-// createBatch stores a new batch with its calls. It counts as a pipeline run from here on.
-func (e *Engine) createBatch(ctx context.Context, key call.Key, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) (*call.Batch, []batch.Member, error) {
-	record := &call.Batch{
+// A batchRequest asks for a new batch.
+type batchRequest struct {
+	admission
+	spec     *call.BatchSpec
+	requests []string // the digest of each call's request
+	record   *call.Batch
+	calls    []*activeCall
+}
+
+// create stores a new batch with its calls. It counts as a pipeline run from here on.
+func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) (*call.Batch, []batch.Member, error) {
+	e, p, spec := r.e, r.as, r.spec
+	r.record = &call.Batch{
 		Namespace: p.Namespace, ID: key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: e.store.Now(),
 	}
 	for i := range spec.Calls {
@@ -114,32 +124,32 @@ func (e *Engine) createBatch(ctx context.Context, key call.Key, p tool.Principal
 			return nil, nil, knownCall(err, s.ID)
 		}
 		if s.RetryOf != "" {
-			if err := e.retries(ctx, p, s); err != nil {
+			if err := r.retries(ctx, s); err != nil {
 				return nil, nil, err
 			}
 		}
-		if err := e.refuseLender(&p, s); err != nil {
+		if err := r.refuseLender(s); err != nil {
 			return nil, nil, err
 		}
-		record.Calls = append(record.Calls, s.ID)
+		r.record.Calls = append(r.record.Calls, s.ID)
 	}
-	calls, err := e.reserve(record, &spec.Calls[0].Run, e.demandOf(&p, &spec.Calls[0]))
-	if err != nil {
+	if err := r.reserve(); err != nil {
 		return nil, nil, err
 	}
-	if err = e.owners.Claim(ctx, p, &spec.Calls[0].Run, p.Subject); err == nil {
-		err = e.storeBatch(ctx, record, calls, p, spec, requests)
+	err := e.owners.Claim(ctx, p, &spec.Calls[0].Run, p.Subject)
+	if err == nil {
+		err = r.store(ctx)
 	}
 	if err != nil {
-		e.unreserve(calls)
+		r.unreserve()
 		e.drain.Leave()
 		return nil, nil, err
 	}
-	members := make([]batch.Member, len(calls))
-	for i, l := range calls {
+	members := make([]batch.Member, len(r.calls))
+	for i, l := range r.calls {
 		members[i] = member{l}
 	}
-	return record, members, nil
+	return r.record, members, nil
 }
 
 // knownCall refuses a batch with a call that is known already: it belongs to another batch, or to none.
@@ -151,50 +161,51 @@ func knownCall(err error, id string) error {
 }
 
 // reserve takes the places of the calls in memory.
-func (e *Engine) reserve(record *call.Batch, run *tool.Run, d limit.Demand) ([]*activeCall, error) {
-	calls, taken := e.reserveFree(record)
-	for ; taken != nil; calls, taken = e.reserveFree(record) {
+func (r *batchRequest) reserve() error {
+	for taken := r.reserveFree(); taken != nil; taken = r.reserveFree() {
 		taken.ready.Wait() // no place is taken meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
 		if absent {
-			e.forget(taken) // the goroutine that took it only looked for the call, and found none
+			r.e.forget(taken) // the goroutine that took it only looked for the call, and found none
 		}
 		taken.release()
 		if !absent {
-			return nil, knownCall(nil, taken.key.ID)
+			return knownCall(nil, taken.key.ID)
 		}
 	}
-	if err := e.room(calls[0], run, d, atOnce(record)); err != nil {
-		e.unreserve(calls)
-		return nil, err
+	first := &r.spec.Calls[0]
+	if err := r.room(r.calls[0], &first.Run, r.demand(first), atOnce(r.record)); err != nil {
+		r.unreserve()
+		return err
 	}
-	e.mu.Lock()
-	for _, l := range calls {
-		l.claims = claims{run.ID, run.Thread}
+	r.e.mu.Lock()
+	for _, l := range r.calls {
+		l.claims = claims{first.Run.ID, first.Run.Thread}
 	}
-	e.mu.Unlock()
-	return calls, nil
+	r.e.mu.Unlock()
+	return nil
 }
 
 // reserveFree takes all places, or none and returns one that is taken.
-func (e *Engine) reserveFree(record *call.Batch) (calls []*activeCall, taken *activeCall) {
-	for _, id := range record.Calls {
-		l, fill := e.reference(call.Key{Namespace: record.Namespace, ID: id})
+func (r *batchRequest) reserveFree() (taken *activeCall) {
+	for _, id := range r.record.Calls {
+		l, fill := r.e.reference(call.Key{Namespace: r.record.Namespace, ID: id})
 		if !fill {
-			e.unreserve(calls)
-			return nil, l
+			r.unreserve()
+			return l
 		}
-		calls = append(calls, l)
+		r.calls = append(r.calls, l)
 	}
-	return calls, nil
+	return nil
 }
 
-func (e *Engine) unreserve(calls []*activeCall) {
-	for _, l := range calls {
+func (r *batchRequest) unreserve() {
+	for _, l := range r.calls {
 		l.fill(nil, store.ErrNotFound)
-		e.forget(l)
+		r.e.forget(l)
 		l.release()
 	}
+	r.calls = nil
 }
 
 // atOnce returns how many calls may execute, or wait for that, at the same time.
@@ -209,30 +220,31 @@ func atOnce(record *call.Batch) int {
 	return n
 }
 
-// storeBatch makes the records of the calls and stores them with the batch. From then on everybody finds them.
-func (e *Engine) storeBatch(ctx context.Context, record *call.Batch, calls []*activeCall, p tool.Principal, spec *call.BatchSpec, requests []string) error {
-	changes := make([]*store.Change, len(calls))
-	for i, l := range calls {
-		c := e.newCall(p, &spec.Calls[i], requests[i])
-		c.Detached, c.BatchID, c.BatchPosition = true, record.ID, i+1
-		e.pin(l, c)
-		l.concurrent.Store(record.Strategy == call.Parallel)
+// store makes the records of the calls and stores them with the batch. From then on everybody finds them.
+func (r *batchRequest) store(ctx context.Context) error {
+	e := r.e
+	changes := make([]*store.Change, len(r.calls))
+	for i, l := range r.calls {
+		c := r.newCall(&r.spec.Calls[i], r.requests[i])
+		c.Detached, c.BatchID, c.BatchPosition = true, r.record.ID, i+1
+		r.pin(l, c)
+		l.concurrent.Store(r.record.Strategy == call.Parallel)
 		if i == 0 {
 			l.reopen = e.owners.Reopen(c)
 		}
 		changes[i] = l.creation(c)
 	}
-	if err := e.store.CreateBatch(ctx, record, changes); err != nil {
-		e.owners.Unopened(calls[0].reopen)
+	if err := e.store.CreateBatch(ctx, r.record, changes); err != nil {
+		e.owners.Unopened(r.calls[0].reopen)
 		if errors.Is(err, store.ErrFatal) {
 			e.fatal(err)
 		}
 		if errors.Is(err, store.ErrExists) {
-			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", record.ID)
+			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", r.record.ID)
 		}
-		return batchRefusal(err, record.ID)
+		return batchRefusal(err, r.record.ID)
 	}
-	for _, l := range calls {
+	for _, l := range r.calls {
 		l.created()
 	}
 	return nil

@@ -44,13 +44,14 @@ const maxDepth = 32
 
 // cancelTree cancels the children of a call, then the call.
 func (e *Engine) cancelTree(ctx context.Context, l *activeCall, r call.CancelRequest) error {
-	var a cancelling
+	a := cancelling{e: e}
 	defer a.end()
-	return e.ask(ctx, l, r, 0, &a)
+	return a.ask(ctx, l, r, 0)
 }
 
 // cancelling is a cancel on its way through calls.
 type cancelling struct {
+	e     *Engine
 	later parents // the pipeline runs of calls that rested above calls that they made: they begin when all were asked
 	start bool    // it is of a start, which ends no call that waits for people alone: it begins nothing, and its tool may take time to hear of it
 }
@@ -58,19 +59,20 @@ type cancelling struct {
 func (a *cancelling) end() { a.later.end() }
 
 // ask cancels the children of a call, then the call, and waits for nobody.
-func (e *Engine) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int, a *cancelling) error {
-	if err := e.askBelow(ctx, l, r, depth, a); err != nil {
+func (a *cancelling) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
+	if err := a.askBelow(ctx, l, r, depth); err != nil {
 		return err
 	}
-	return l.cancelCall(r, a)
+	return a.cancel(l, r)
 }
 
 // askBelow cancels the children of a call.
-func (e *Engine) askBelow(ctx context.Context, l *activeCall, r call.CancelRequest, depth int, a *cancelling) error {
+func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
+	e := a.e
 	if depth == maxDepth {
 		return nil
 	}
-	children, err := e.unfinishedChildren(ctx, l.key)
+	children, err := a.children(ctx, l.key)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (e *Engine) askBelow(ctx context.Context, l *activeCall, r call.CancelReque
 		}
 		mine := c.record().Caller.Subject == l.record().Caller.Subject // anybody may name any parent
 		if mine && !(a.start && c.record().Status == call.Suspended && c.lookupPipeline().stopper() == nil) {
-			err = e.ask(ctx, c, r, depth+1, a)
+			err = a.ask(ctx, c, r, depth+1)
 		}
 		c.release()
 		if err != nil {
@@ -94,11 +96,11 @@ func (e *Engine) askBelow(ctx context.Context, l *activeCall, r call.CancelReque
 	return nil
 }
 
-// unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
+// children lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
 // and those that wait.
-func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]call.Key, error) {
+func (a *cancelling) children(ctx context.Context, parent call.Key) ([]call.Key, error) {
 	var keys []call.Key
-	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
+	for _, c := range a.e.unfinished(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
 		keys = append(keys, c.Key())
 	}
 	q := call.Query{
@@ -106,7 +108,7 @@ func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]cal
 		Statuses: []call.Status{call.New, call.Running, call.Suspended, call.Resuming},
 	}
 	for {
-		page, err := e.store.Calls(ctx, q)
+		page, err := a.e.store.Calls(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -141,15 +143,15 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	return calls
 }
 
-// cancelCall stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
+// cancel stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
 // through its pipeline run.
-func (l *activeCall) cancelCall(r call.CancelRequest, a *cancelling) error {
+func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	l.slot.Take()
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
 		if p := l.lookupPipeline(); p.stopper() != nil {
-			return p.cancelAbove(r, a)
+			return a.cancelAbove(p, r)
 		}
 		return l.cancelResting(r, call.NotStarted)
 	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
@@ -193,7 +195,7 @@ func (l *activeCall) wish(r call.CancelRequest) error {
 
 // cancelAbove cancels a call that rests above calls that it made: it gets a pipeline run, which ends it when they have ended. That begins
 // before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
-func (p *pipeline) cancelAbove(r call.CancelRequest, a *cancelling) error {
+func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
 	cause := outcome.Wished(&r)
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
@@ -304,7 +306,7 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 // one before it ended. All are asked before one ends that rested above others.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.settle()
-	var a cancelling
+	a := cancelling{e: e}
 	defer a.end()
 	done := map[call.Key]bool{}
 	end := func(calls []*call.Call) error {
@@ -318,7 +320,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query
 				e.log.Warn("call not cancelled", zap.String("call_id", c.ID), zap.Error(err))
 				continue
 			}
-			err = e.ask(ctx, l, r, 0, &a)
+			err = a.ask(ctx, l, r, 0)
 			l.release()
 			if err != nil {
 				return err

@@ -132,6 +132,7 @@ type Engine struct {
 	held   *custody.Custody
 	hold   hold
 
+	catalog   catalog
 	policies  *policy.Service
 	records   *view.Records
 	purger    *purge.Purger
@@ -202,6 +203,7 @@ func New(cfg Config) (*Engine, error) {
 		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
+	e.catalog.cfg, e.sweeps.e, e.suspects.e = &e.cfg, e, e
 	e.hooks.Store(set)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
 	e.hold.begin(cfg.Store)

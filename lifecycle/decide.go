@@ -238,15 +238,3 @@ func (l *activeCall) answerStep(a *decision.Answer, sent *tool.Decision) step {
 		},
 	}
 }
-
-// toolOf is a call's tool as answers are checked with; nil when it is gone.
-func (e *Engine) toolOf(c *call.Call) *decision.Tool {
-	def, ok := e.lookup(c)
-	if !ok {
-		return nil
-	}
-	return &decision.Tool{
-		Digest: def.Digest, Descriptor: def.Descriptor, ValidateResult: def.Schema.ValidateResult,
-		Validate: func(args tool.Arguments) error { return (&pipeline{def: def}).valid(context.Background(), args) },
-	}
-}

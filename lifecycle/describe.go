@@ -13,10 +13,10 @@ import (
 
 // Describe says what would happen. Nothing runs, nothing is stored, and Admit hooks are not asked: no budget is spent.
 func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
-	if err := e.checkRequest(&spec); err != nil {
+	if err := checkRequest(&spec, e.cfg.MaxArguments); err != nil {
 		return nil, err
 	}
-	if err := e.checkDeclared(&spec); err != nil {
+	if err := e.catalog.checkDeclared(&spec); err != nil {
 		return nil, err
 	}
 	if err := e.owners.Claim(ctx, p, &spec.Run, ""); err != nil {
@@ -26,7 +26,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		Frontend: spec.Declared(), Namespace: p.Namespace, ID: or(spec.ID, newID()), Tool: spec.Tool, Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf,
 		Requested: spec.Arguments, Class: call.Behind, Status: call.New,
 	}
-	def, ok := e.lookup(c)
+	def, ok := e.catalog.lookup(c)
 	if !ok {
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", spec.Tool)
 	}
@@ -34,7 +34,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	l := &activeCall{e: e, key: c.Key(), c: c}
 	pipe := l.newPipeline()
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
-	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
+	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.catalog.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	end := pipe.check(ctx, stageRewrite)
 	for _, step := range []func(context.Context) outcome.Conclusion{pipe.rewrite, pipe.assess, pipe.secrets} {
 		if end == nil {

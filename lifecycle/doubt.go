@@ -22,22 +22,22 @@ const reconcileDeadline = 30 * time.Second
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
 // which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
 // another crash asks again.
-func (p *pipeline) doubt(ctx context.Context, later *parents) {
+func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	l := p.l
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && p.canReconcile(); {
 	case asks:
 		run := l.counted(l.e.follow(context.Background(), l.record()), func(ctx context.Context) { p.settleDoubt(ctx) })
 		if p.stopper() != nil {
-			*later = append(*later, run)
+			r.later = append(r.later, run)
 		} else {
 			go run()
 		}
 	case p.stopper() != nil || l.e.cfg.Full():
 		if p.stopper() != nil && !p.asksDoubt() {
-			l.warnBelow(ctx, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()}, later)
+			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
 		}
-		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) {
+		r.later = append(r.later, l.counted(context.Background(), func(ctx context.Context) {
 			if !errors.Is(context.Cause(ctx), outcome.Drained) { // else the next daemon finds the call as this one did
 				p.undecided(context.WithoutCancel(ctx))
 			}

@@ -30,14 +30,14 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	var busy sync.Map // namespaces whose calls expire now
 	for {
 		names, err := e.store.DueNamespaces(ctx)
-		e.sweepFailed(ctx, err)
+		e.sweeps.failed(ctx, err)
 		for _, namespace := range names {
 			if _, is := busy.LoadOrStore(namespace, true); is {
 				continue
 			}
 			all.Go(func() {
-				moved, err := e.expireDueOf(ctx, namespace)
-				e.sweepFailed(ctx, err)
+				moved, err := e.sweeps.namespace(ctx, namespace)
+				e.sweeps.failed(ctx, err)
 				busy.Delete(namespace)
 				if moved > 0 { // others of the namespace may have become due meanwhile
 					e.sweeps.look()
@@ -66,14 +66,15 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	}
 }
 
-func (e *Engine) sweepFailed(ctx context.Context, err error) {
+func (s *sweeps) failed(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		e.log.Warn("sweep failed; will try again", zap.Error(err))
+		s.e.log.Warn("sweep failed; will try again", zap.Error(err))
 	}
 }
 
-// sweeps is when expiry looks next.
+// sweeps expires suspensions, and knows when it looks next.
 type sweeps struct {
+	e    *Engine
 	next atomic.Int64  // by the store's clock, in Unix nanoseconds
 	wake chan struct{} // has room for one
 }
@@ -99,20 +100,20 @@ func (e *Engine) ExpireDue(ctx context.Context) error {
 	failed := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, namespace := range names {
-		all.Go(func() { _, failed[i] = e.expireDueOf(ctx, namespace) })
+		all.Go(func() { _, failed[i] = e.sweeps.namespace(ctx, namespace) })
 	}
 	all.Wait()
 	return errors.Join(append(failed, err)...)
 }
 
-// expireDueOf expires what is due in a namespace and returns how many calls that are.
-func (e *Engine) expireDueOf(ctx context.Context, namespace string) (moved int, err error) {
+// namespace expires what is due in a namespace and returns how many calls that are.
+func (s *sweeps) namespace(ctx context.Context, namespace string) (moved int, err error) {
 	for limit := 100; ; {
-		due, err := e.store.Due(ctx, namespace, limit)
+		due, err := s.e.store.Due(ctx, namespace, limit)
 		if err != nil {
 			return moved, err
 		}
-		n := e.expireAll(ctx, due)
+		n := s.all(ctx, due)
 		moved += n
 		switch {
 		case n > 0:
@@ -128,19 +129,19 @@ func (e *Engine) expireDueOf(ctx context.Context, namespace string) (moved int, 
 // delays few others of its tenant.
 const expiresAtOnce = 32
 
-// expireAll ends the suspensions of calls and returns of how many it did.
-func (e *Engine) expireAll(ctx context.Context, due []*call.Call) int {
+// all ends the suspensions of calls and returns of how many it did.
+func (s *sweeps) all(ctx context.Context, due []*call.Call) int {
 	var all sync.WaitGroup
 	var moved atomic.Int64
 	slots := make(chan struct{}, expiresAtOnce)
 	for _, c := range due {
-		if e.held.Holds(c) {
+		if s.e.held.Holds(c) {
 			continue
 		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if e.expire(ctx, c.Key()) {
+			if s.expire(ctx, c.Key()) {
 				moved.Add(1)
 			}
 		})
@@ -150,7 +151,8 @@ func (e *Engine) expireAll(ctx context.Context, due []*call.Call) int {
 }
 
 // expire ends one suspension. It reports whether it did.
-func (e *Engine) expire(ctx context.Context, key call.Key) bool {
+func (s *sweeps) expire(ctx context.Context, key call.Key) bool {
+	e := s.e
 	if !e.drain.Admit() {
 		return false // the next daemon finds it
 	}
@@ -166,23 +168,23 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 		l.unslot()
 		return false
 	}
-	s := *open
-	if s.DefaultResult != "" {
+	asked := *open
+	if asked.DefaultResult != "" {
 		// A client's decision has no space in its id, so that none can take this one.
-		d := tool.Decision{ID: "expiry of " + s.ID, Action: tool.Resume, Result: s.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
+		d := tool.Decision{ID: "expiry of " + asked.ID, Action: tool.Resume, Result: asked.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
 		final := l.answerStep(decision.Expiry(d, l.record().LastRound()), &d)
-		final.notBefore = s.ExpiresAt
+		final.notBefore = asked.ExpiresAt
 		err = l.commitSlotted(final)
 		l.unslot()
 		if err == nil {
 			l.resumeRun(ctx, d)
 		}
 	} else {
-		err = l.storeExpired(&s)
+		err = l.storeExpired(&asked)
 		l.unslot()
 		if err == nil {
 			p := l.lookupPipeline()
-			p.abandoned(&s)
+			p.abandoned(&asked)
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrTooEarly) && !errors.Is(err, store.ErrConflict) {
@@ -216,7 +218,7 @@ func (l *activeCall) lookupPipeline() *pipeline {
 	c := l.record()
 	p := l.newPipeline()
 	p.arguments = call.Parse(c.Effective)
-	if def, ok := l.e.lookup(c); ok {
+	if def, ok := l.e.catalog.lookup(c); ok {
 		p.def = def
 		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.freeze(args)

@@ -15,11 +15,11 @@ const (
 
 // checkDeclared refuses declarations that are too many, too large or named like a tool of the daemon. The one that is
 // called must make a tool; the others are somebody else's matter until they are.
-func (e *Engine) checkDeclared(spec *call.Spec) error {
+func (t *catalog) checkDeclared(spec *call.Spec) error {
 	if len(spec.Frontend) == 0 {
 		return nil
 	}
-	if e.cfg.Frontend == nil {
+	if t.cfg.Frontend == nil {
 		return call.InvalidField("run.frontend_tools", "this daemon has no frontend tools")
 	}
 	if n := len(spec.Frontend); n > maxDeclared {
@@ -43,7 +43,7 @@ func (e *Engine) checkDeclared(spec *call.Spec) error {
 		return call.InvalidField("run.frontend_tools", "have %d bytes; at most %d are accepted", size, maxDeclaredBytes)
 	}
 	if f := spec.Declared(); f != nil {
-		if _, err := e.cfg.Frontend(f); err != nil {
+		if _, err := t.cfg.Frontend(f); err != nil {
 			return call.InvalidField("run.frontend_tools", "%s: %v", f.Name, err)
 		}
 	}
@@ -53,12 +53,12 @@ func (e *Engine) checkDeclared(spec *call.Spec) error {
 func clip(s string) string { return s[:min(len(s), 80)] }
 
 // declared makes the tool of a call that its caller declared. To declare it is to offer it, unless the agent leaves it out.
-func (e *Engine) declared(c *call.Call) (*Definition, bool) {
-	if e.cfg.Frontend == nil {
+func (t *catalog) declared(c *call.Call) (*Definition, bool) {
+	if t.cfg.Frontend == nil {
 		return nil, false
 	}
-	def, err := e.cfg.Frontend(c.Frontend)
-	if err != nil || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || c.Run.Agent.Excludes(def.Descriptor) {
+	def, err := t.cfg.Frontend(c.Frontend)
+	if err != nil || t.cfg.Hide != nil && t.cfg.Hide(c.Caller, def.Descriptor) || c.Run.Agent.Excludes(def.Descriptor) {
 		return nil, false
 	}
 	return def, true

@@ -83,17 +83,16 @@ func (e *Engine) awaitHold() {
 			return // it drains
 		}
 		defer e.drain.Leave()
-		var found Recovered
-		var later parents
+		r := recovery{e: e}
 		for _, l := range e.hold.calls {
-			if err := e.takeUpFound(context.Background(), l, &found, &later); err != nil {
+			if err := r.takeUp(context.Background(), l); err != nil {
 				e.log.Error("call not recovered; the next start tries again", zap.String("call_id", l.key.ID), zap.Error(err))
 			}
 			l.release()
 		}
 		close(e.hold.free)
-		later.end()
-		e.log.Info("calls of the earlier owner recovered", zap.Any("found", found))
+		r.end()
+		e.log.Info("calls of the earlier owner recovered", zap.Any("found", r.found))
 	}()
 }
 

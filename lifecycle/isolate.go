@@ -16,7 +16,7 @@ func (p *pipeline) isolate(context.Context) outcome.Conclusion {
 	if p.basis.Isolation != tool.IsolationFull {
 		return nil
 	}
-	isolation := p.l.e.isolationOf(p.def.Descriptor)
+	isolation := p.l.e.catalog.isolationOf(p.def.Descriptor)
 	for _, fact := range fullIsolation {
 		if !isolation.Holds(fact) && (fact != "net" || isolation.Network != "open") {
 			return outcome.NotIsolated(fact)

@@ -206,7 +206,7 @@ func (l *activeCall) filter(events []call.Event) ([]call.Event, []store.Record, 
 	defer l.order.Unlock()
 	if l.filters == nil {
 		c := l.record()
-		def, _ := l.e.lookup(c)
+		def, _ := l.e.catalog.lookup(c)
 		l.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), l.e)
 	}
 	l.openOrdered()

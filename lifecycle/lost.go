@@ -35,8 +35,8 @@ func (l *activeCall) takeUp(ctx context.Context) {
 	case mayRunAgain(c, p.def):
 		p.again()
 	default:
-		var later parents
-		p.doubt(ctx, &later)
-		later.end()
+		r := recovery{e: l.e}
+		r.doubt(ctx, p)
+		r.end()
 	}
 }

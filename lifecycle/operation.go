@@ -276,11 +276,6 @@ func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*
 	return nil, false
 }
 
-// recoverOperation takes up a call whose work goes on elsewhere.
-func (l *activeCall) recoverOperation(o *call.Operation) {
-	l.e.operations.ArmNow(l.key, o, l.record().Cancel != nil)
-}
-
 // Complete ends an operation of a source, with a result or an error of its tool. It returns when that is stored. [errNoOperation] says
 // that the source has no such operation, whatever else there is.
 func (e *Engine) Complete(namespace, source, id, operation string, r *tool.Result, failed error) error {

@@ -52,12 +52,11 @@ func (p *pipeline) awaitRunner(x tool.Expected) {
 	if p.leaveThread != nil {
 		p.leaveThread()
 	}
-	var found Recovered
-	var later parents
-	if err := l.e.takeUpFound(context.Background(), l, &found, &later); err != nil {
+	r := recovery{e: l.e}
+	if err := r.takeUp(context.Background(), l); err != nil {
 		l.e.log.Error("call not taken up; the next start does it", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
-	later.end()
+	r.end()
 }
 
 // awaitBack reports whether the program of an expected attempt came back in time. A wish to end the call ends the wait, unless another

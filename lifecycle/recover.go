@@ -55,16 +55,26 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 		return found, nil
 	}
 	defer e.batches.BeginRecovery()()
-	var later parents
-	defer func() { later.end() }()
+	r := recovery{e: e, found: found}
+	defer r.end()
 	for _, key := range keys {
-		if err := e.recoverCall(ctx, key, &found, &later); err != nil {
-			return found, err
+		if err := r.take(ctx, key); err != nil {
+			return r.found, err
 		}
 	}
 	e.awaitHold()
-	return found, e.batches.Recover(ctx)
+	return r.found, e.batches.Recover(ctx)
 }
+
+// A recovery takes up calls that nothing carries on: after a start, a hold, a release, or a bug.
+type recovery struct {
+	e     *Engine
+	found Recovered
+	later parents
+}
+
+// end begins what had to wait until all calls were taken up.
+func (r *recovery) end() { r.later.end() }
 
 // parents are pipeline runs of calls that end and made calls of their own, which have to be taken up before they can end.
 type parents []func()
@@ -76,10 +86,10 @@ func (s parents) end() {
 	}
 }
 
-// recoverCall takes one call up. What ends a call whose tool makes calls is left to the caller, for when all were taken up; so
+// take takes one call up. What ends a call whose tool makes calls is left to the caller, for when all were taken up; so
 // are all ends on a full disk, which wait for space.
-func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered, later *parents) error {
-	l, err := e.acquire(ctx, key)
+func (r *recovery) take(ctx context.Context, key call.Key) error {
+	l, err := r.e.acquire(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -89,65 +99,65 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	}
 	l.noteUnseen()
 	if l.lookupPipeline().expect() {
-		e.hold.keepThread(l.record())
-		found.Expected++
+		r.e.hold.keepThread(l.record())
+		r.found.Expected++
 		return nil
 	}
-	if e.hold.keep(l) {
-		found.Left++
+	if r.e.hold.keep(l) {
+		r.found.Left++
 		l.retain()
 		return nil
 	}
-	return e.takeUpFound(ctx, l, found, later)
+	return r.takeUp(ctx, l)
 }
 
-// takeUpFound takes up a call whose newest event is known.
-func (e *Engine) takeUpFound(ctx context.Context, l *activeCall, found *Recovered, later *parents) error {
+// takeUp takes up a call whose newest event is known.
+func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	c := l.record()
 	p := l.lookupPipeline()
 	switch {
 	case c.Operation() != nil:
-		found.Operations++
-		l.recoverOperation(c.Operation())
+		r.found.Operations++
+		r.e.operations.ArmNow(l.key, c.Operation(), c.Cancel != nil)
 	case c.Cancel != nil:
-		found.Cancelled++
+		r.found.Cancelled++
 		out := outcome.StoppedBy(outcome.Wished(c.Cancel), call.NotStarted)
 		if l.begun() != call.NotStarted {
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
-		if p.stopper() == nil && !e.cfg.Full() {
+		if p.stopper() == nil && !r.e.cfg.Full() {
 			p.finishFound(ctx, out)
 			break
 		}
 		if p.stopper() != nil {
-			l.warnBelow(ctx, *c.Cancel, later)
+			r.warnBelow(ctx, l, *c.Cancel)
 		}
-		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) }))
+		r.later = append(r.later, l.counted(context.Background(), func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) }))
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
-		found.Resumed++ // with its batch
+		r.found.Resumed++ // with its batch
 	case c.Status == call.Resuming:
-		found.Resumed++
+		r.found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)
 	case c.Status == call.New:
-		e.recoverNew(l, p, found)
+		r.takeUpNew(l, p)
 	case mayRunAgain(c, p.def) && !lostTooOften(c):
-		found.Rerun++
+		r.found.Rerun++
 		p.again()
 		l.unwatched()
 	default:
-		found.InDoubt++
-		p.doubt(ctx, later)
+		r.found.InDoubt++
+		r.doubt(ctx, p)
 	}
 	return nil
 }
 
 // warnBelow stores that the calls that a call made shall end, because it does: a start takes them up after it, and none begins.
-func (l *activeCall) warnBelow(ctx context.Context, r call.CancelRequest, later *parents) {
-	a := cancelling{start: true}
-	err := l.e.askBelow(ctx, l, r, 0, &a)
-	*later = append(*later, a.later...)
+func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.CancelRequest) {
+	a := cancelling{e: r.e, start: true}
+	err := a.askBelow(ctx, l, request, 0)
+	r.later = append(r.later, a.later...)
 	if err != nil {
-		l.e.log.Warn("calls of a call that ends are not cancelled before others begin", zap.String("call_id", l.key.ID), zap.Error(err))
+		r.e.log.Warn("calls of a call that ends are not cancelled before others begin", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 }
 
@@ -250,20 +260,20 @@ func (l *activeCall) lastInput(c *call.Call) *tool.ResumeInput {
 	return nil
 }
 
-// recoverNew takes up a call that had no attempt: it resumes when it needs no watcher, or when its caller attaches in time.
-func (e *Engine) recoverNew(l *activeCall, p *pipeline, found *Recovered) {
-	linger := lingerOf(l.record(), e.cfg.Linger)
+// takeUpNew takes up a call that had no attempt: it resumes when it needs no watcher, or when its caller attaches in time.
+func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
+	linger := lingerOf(l.record(), r.e.cfg.Linger)
 	if l.record().Detached || linger < 0 {
-		found.Resumed++
+		r.found.Resumed++
 		p.again()
 		return
 	}
-	found.Waiting++
+	r.found.Waiting++
 	l.retain()
-	e.drain.Enter()
+	r.e.drain.Enter()
 	go func() {
 		defer l.release()
-		defer e.drain.Leave()
+		defer r.e.drain.Leave()
 		p.awaitCaller(linger)
 	}()
 }

@@ -22,20 +22,16 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 	if err != nil {
 		return 0, 0, err
 	}
-	request := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
-	still := map[call.Key]func(){} // batches, each until all calls that are meant were looked at
-	var later parents
-	defer func() {
-		for _, resumePipeline := range still {
-			resumePipeline()
-		}
-		later.end()
-	}()
+	r := releasing{recovery: recovery{e: e}, still: map[call.Key]func(){}}
+	if end {
+		r.end = &call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
+	}
+	defer r.close()
 	for _, key := range keys {
 		if err = ctx.Err(); err != nil {
 			return released, 0, err
 		}
-		took, err := e.releaseCall(ctx, key, end, request, still, &later)
+		took, err := r.call(ctx, key)
 		if err != nil {
 			return released, 0, storeRefusal(err, key.ID)
 		}
@@ -65,36 +61,48 @@ func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which call.Held
 	return keys, err
 }
 
-// releaseCall lets one call go, or ends it. It reports whether the call was held. Its batch is among those that are still from
-// here on.
-func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, request call.CancelRequest, still map[call.Key]func(), later *parents) (bool, error) {
-	l, err := e.acquire(ctx, key)
+// releasing releases held calls, or ends them.
+type releasing struct {
+	recovery
+	end   *call.CancelRequest // nil: they are taken up
+	still map[call.Key]func() // batches, each until all calls that are meant were looked at
+}
+
+func (r *releasing) close() {
+	for _, release := range r.still {
+		release()
+	}
+	r.recovery.end()
+}
+
+// call releases one call, or ends it. It reports whether the call was held. Its batch is among those that are still from here on.
+func (r *releasing) call(ctx context.Context, key call.Key) (bool, error) {
+	l, err := r.e.acquire(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	defer l.release()
 	batch := call.Key{Namespace: key.Namespace, ID: l.record().BatchID}
-	if batch.ID != "" && still[batch] == nil {
-		still[batch] = e.batches.Hold(batch)
+	if batch.ID != "" && r.still[batch] == nil {
+		r.still[batch] = r.e.batches.Hold(batch)
 	}
 	switch {
 	case !l.heldBack():
 		return false, nil
-	case end:
+	case r.end != nil:
 		if err := l.findTail(ctx); err != nil {
 			return false, err
 		}
-		err := e.cancelTree(ctx, l, request)
+		err := r.e.cancelTree(ctx, l, *r.end)
 		return err == nil, err
-	case !e.held.MarkReleased(key):
+	case !r.e.held.MarkReleased(key):
 		return false, nil
 	}
 	if l.record().Status == call.Suspended {
 		return true, nil
 	}
-	var found Recovered
-	if err := e.recoverCall(ctx, key, &found, later); err != nil {
-		e.held.UnmarkReleased(key)
+	if err := r.take(ctx, key); err != nil {
+		r.e.held.UnmarkReleased(key)
 		return false, err
 	}
 	return true, nil

@@ -12,11 +12,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// checkRequest refuses what must not be stored: the same call id may be sent again. It looks at the request alone; the checks
-// of room are passed by calls that are known already.
-func (e *Engine) checkRequest(spec *call.Spec) error {
-	if len(spec.Arguments) > e.cfg.MaxArguments {
-		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), e.cfg.MaxArguments)
+// checkRequest refuses what must not be stored: the same call id may be sent again. It looks at the request alone; calls that are
+// known already pass the checks of capacity.
+func checkRequest(spec *call.Spec, maxArguments int) error {
+	if len(spec.Arguments) > maxArguments {
+		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), maxArguments)
 	}
 	if spec.Tool == "" {
 		return call.InvalidField("tool", "is required; ListTools lists the ids")
@@ -50,23 +50,29 @@ func (e *Engine) checkRequest(spec *call.Spec) error {
 	return nil
 }
 
+// An admission checks new calls of one principal: whether they may begin, and what they count against.
+type admission struct {
+	e  *Engine
+	as tool.Principal
+}
+
 // room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
 // pipeline run from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
-func (e *Engine) room(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
-	blocked := e.owners.Blocked(l.key.Namespace, run.ID)
-	admitted := e.drain.Admit()
-	e.mu.Lock()
+func (a *admission) room(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
+	blocked := a.e.owners.Blocked(l.key.Namespace, run.ID)
+	admitted := a.e.drain.Admit()
+	a.e.mu.Lock()
 	l.claims = claims{run.ID, run.Thread}
-	e.mu.Unlock()
-	err := e.refusal(run.ID, l.key.Namespace, d, n, !admitted, blocked)
+	a.e.mu.Unlock()
+	err := a.refusal(run.ID, l.key.Namespace, d, n, !admitted, blocked)
 	if err != nil && admitted {
-		e.drain.Leave()
+		a.e.drain.Leave()
 	}
 	return err
 }
 
-func (e *Engine) refusal(run, namespace string, d limit.Demand, n int, draining, blocked bool) (err error) {
-	failed := e.drain.Err()
+func (a *admission) refusal(run, namespace string, d limit.Demand, n int, draining, blocked bool) (err error) {
+	failed := a.e.drain.Err()
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")
@@ -74,47 +80,47 @@ func (e *Engine) refusal(run, namespace string, d limit.Demand, n int, draining,
 		return refuseDraining()
 	case blocked:
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
-	case e.cfg.Full():
+	case a.e.cfg.Full():
 		return storeRefusal(store.ErrFull, "")
-	case e.limits.Storage.Full(namespace):
-		return e.limits.Storage.Refusal()
-	case e.behind.full():
+	case a.e.limits.Storage.Full(namespace):
+		return a.e.limits.Storage.Refusal()
+	case a.e.behind.full():
 		err = limit.QueueFull("too many calls are waiting for the journal; send the call again later")
 	default:
-		err = e.limits.Slots.Full(d, n)
+		err = a.e.limits.Slots.Full(d, n)
 	}
 	if err != nil {
-		e.stats.queueRefused.Add(1)
+		a.e.stats.queueRefused.Add(1)
 	}
 	return err
 }
 
-// demandOf returns the limits that a new call would count against.
-func (e *Engine) demandOf(p *tool.Principal, spec *call.Spec) limit.Demand {
+// demand returns the limits that a new call would count against.
+func (a *admission) demand(spec *call.Spec) limit.Demand {
 	d := &tool.Descriptor{ID: spec.Tool}
-	if e.limits.Slots.LimitsTools() {
-		if def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool); ok {
+	if a.e.limits.Slots.LimitsTools() {
+		if def, ok := a.e.cfg.Tools.Lookup(a.as.Namespace, spec.Tool); ok {
 			d = def.Descriptor // not an alias
 		}
 	}
-	return e.limits.Slots.Demand(p, d)
+	return a.e.limits.Slots.Demand(&a.as, d)
 }
 
 // refuseLender refuses a new call of a tool that makes calls itself while too many such calls have lent their slots. The calls that they
 // make are admitted, or the slots would never be needed again.
-func (e *Engine) refuseLender(p *tool.Principal, spec *call.Spec) error {
-	full := e.limits.Slots.LendersFull(p, spec.Run.ParentCall != "")
+func (a *admission) refuseLender(spec *call.Spec) error {
+	full := a.e.limits.Slots.LendersFull(&a.as, spec.Run.ParentCall != "")
 	if full == nil {
 		return nil
 	}
-	def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool)
+	def, ok := a.e.cfg.Tools.Lookup(a.as.Namespace, spec.Tool)
 	if !ok {
 		return nil
 	}
 	if _, ok := def.Tool.(tool.Stopper); !ok {
 		return nil
 	}
-	e.stats.queueRefused.Add(1)
+	a.e.stats.queueRefused.Add(1)
 	return full
 }
 

@@ -28,7 +28,7 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
 	p := l.newPipeline()
-	p.def, _ = l.e.lookup(c)
+	p.def, _ = l.e.catalog.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
 		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)

@@ -6,22 +6,21 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
 
 // retries refuses a new call that says it runs another one again which it cannot: only a call of the same caller and tool
 // that did not succeed is retried. The new call stands on its own; gates, answers and the idempotency key are its own too.
-func (e *Engine) retries(ctx context.Context, p tool.Principal, spec *call.Spec) error {
-	first, err := e.peek(ctx, call.Key{Namespace: p.Namespace, ID: spec.RetryOf})
+func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
+	first, err := a.e.peek(ctx, call.Key{Namespace: a.as.Namespace, ID: spec.RetryOf})
 	switch {
 	case errors.Is(err, store.ErrTrimmed), errors.Is(err, store.ErrNotFound),
-		err == nil && (first.Caller.Subject != p.Subject || first.OnBehalfOf != spec.OnBehalfOf):
+		err == nil && (first.Caller.Subject != a.as.Subject || first.OnBehalfOf != spec.OnBehalfOf):
 		return call.Refuse(call.NotFound, "RETRY_OF_NOT_FOUND", "no call %q of yours here that this one could run again", spec.RetryOf)
 	case err != nil:
 		return storeRefusal(err, spec.RetryOf)
 	}
 	id := spec.Tool
-	if def, ok := e.cfg.Tools.Lookup(p.Namespace, id); ok {
+	if def, ok := a.e.cfg.Tools.Lookup(a.as.Namespace, id); ok {
 		id = def.Descriptor.ID
 	}
 	var why string

@@ -10,6 +10,7 @@ import (
 
 // suspects are the calls that had no owner at the last check, with their revisions.
 type suspects struct {
+	e  *Engine
 	mu sync.Mutex // held during a check
 	of map[call.Key]int64
 }
@@ -22,12 +23,16 @@ func (e *Engine) CheckOwners(ctx context.Context) error {
 		return nil // the next daemon recovers all calls
 	}
 	defer e.drain.Leave()
-	e.suspects.mu.Lock()
-	defer e.suspects.mu.Unlock()
-	before, found := e.suspects.of, map[call.Key]int64{}
+	return e.suspects.check(ctx)
+}
+
+func (s *suspects) check(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, before, found := s.e, s.of, map[call.Key]int64{}
 	waiting := map[call.Key][]call.Key{} // by batch: calls that have to be begun or resumed
 	err := e.store.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
-		if err != nil || e.isOwned(key, c, 0) {
+		if err != nil || s.isOwned(key, c, 0) {
 			return ctx.Err()
 		}
 		if c.BatchID != "" && c.Status != call.Running {
@@ -41,7 +46,7 @@ func (e *Engine) CheckOwners(ctx context.Context) error {
 		return err
 	}
 	for batch, keys := range waiting {
-		rests, err := e.batchRests(ctx, batch)
+		rests, err := s.batchRests(ctx, batch)
 		if err != nil {
 			return err
 		}
@@ -51,11 +56,11 @@ func (e *Engine) CheckOwners(ctx context.Context) error {
 			}
 		}
 	}
-	e.suspects.of = found
+	s.of = found
 	for key, revision := range found {
 		if known, ok := before[key]; ok && known == revision {
 			delete(found, key)
-			if err := e.adopt(ctx, key); err != nil {
+			if err := s.adopt(ctx, key); err != nil {
 				return err
 			}
 		}
@@ -65,7 +70,8 @@ func (e *Engine) CheckOwners(ctx context.Context) error {
 
 // isOwned reports whether something in this daemon carries a call on, or the call needs nothing. c is the stored record; references
 // is the number of references that the caller itself has.
-func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
+func (s *suspects) isOwned(key call.Key, c *call.Call, references int) bool {
+	e := s.e
 	e.mu.Lock()
 	l := e.activeCalls[key]
 	if l != nil {
@@ -86,13 +92,13 @@ func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 }
 
 // batchRests reports whether a batch waits for a decision or for a call that runs.
-func (e *Engine) batchRests(ctx context.Context, key call.Key) (bool, error) {
-	b, err := e.store.Batch(ctx, key)
+func (s *suspects) batchRests(ctx context.Context, key call.Key) (bool, error) {
+	b, err := s.e.store.Batch(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range b.Calls {
-		c, err := e.store.Call(ctx, call.Key{Namespace: key.Namespace, ID: id})
+		c, err := s.e.store.Call(ctx, call.Key{Namespace: key.Namespace, ID: id})
 		if err == nil && (c.Status == call.Suspended || c.Status == call.Running) {
 			return true, nil
 		}
@@ -101,14 +107,15 @@ func (e *Engine) batchRests(ctx context.Context, key call.Key) (bool, error) {
 }
 
 // adopt takes up a call that has no owner.
-func (e *Engine) adopt(ctx context.Context, key call.Key) error {
+func (s *suspects) adopt(ctx context.Context, key call.Key) error {
+	e := s.e
 	l, err := e.acquire(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer l.release()
 	c := l.record()
-	if e.isOwned(key, c, 1) {
+	if s.isOwned(key, c, 1) {
 		return nil
 	}
 	e.stats.unowned.Add(1)
@@ -122,10 +129,9 @@ func (e *Engine) adopt(ctx context.Context, key call.Key) error {
 		return err
 	}
 	l.noteUnseen()
-	var later parents
-	err = e.takeUpFound(ctx, l, &Recovered{}, &later)
-	later.end()
-	return err
+	r := recovery{e: e}
+	defer r.end()
+	return r.takeUp(ctx, l)
 }
 
 // forgive forgets why a call could not be carried on, and returns it.

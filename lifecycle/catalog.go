@@ -1,0 +1,44 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A catalog finds the tools of calls, as their callers may see them.
+type catalog struct{ cfg *Config }
+
+// lookup finds a call's tool. A tool that is hidden from the caller, or not offered, does not exist for the call.
+func (t *catalog) lookup(c *call.Call) (*Definition, bool) {
+	if c.Frontend != nil {
+		return t.declared(c)
+	}
+	def, ok := t.cfg.Tools.Lookup(c.Namespace, c.Tool)
+	if !ok || t.cfg.Hide != nil && t.cfg.Hide(c.Caller, def.Descriptor) || !c.Run.Agent.Offers(def.Descriptor) {
+		return nil, false
+	}
+	return def, true
+}
+
+func (t *catalog) isolationOf(d *tool.Descriptor) call.Isolation {
+	i := call.Isolation{Required: or(d.RequiredIsolation, tool.IsolationNone), Network: or(d.RequiredNetwork, "none")}
+	if t.cfg.Isolation != nil {
+		i.Facts = t.cfg.Isolation(d)
+	}
+	return i
+}
+
+// toolOf is a call's tool as answers are checked with; nil when it is gone.
+func (t *catalog) toolOf(c *call.Call) *decision.Tool {
+	def, ok := t.lookup(c)
+	if !ok {
+		return nil
+	}
+	return &decision.Tool{
+		Digest: def.Digest, Descriptor: def.Descriptor, ValidateResult: def.Schema.ValidateResult,
+		Validate: func(args tool.Arguments) error { return (&pipeline{def: def}).valid(context.Background(), args) },
+	}
+}
