@@ -37,12 +37,12 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 	info := grpcserver.Info{
 		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
 		Limits: grpcserver.Limits{
-			Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
+			Limits: callLimits(l), Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
 			Suspension: lifecycle.MaxExpiry, Retention: d.cfg.Retention.Calls,
+			OutputThread: int64(l.OutputQuotaThread), OutputNamespace: int64(l.OutputQuotaNamespace),
 		},
 		Features: []string{"artifacts", "definitions", "describe", "documents", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
 	}
-	showLimits(d.cfg, &info.Limits)
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
 	}

@@ -95,7 +95,7 @@ type Config struct {
 	// results.
 	UnattendedWaits func() bool
 
-	limit.Config               // of running and waiting calls, questions, failing sources and storage
+	call.Limits                // of running and waiting calls, questions, failing sources and storage
 	QueueTimeout time.Duration // 0 means 30 s
 	Attempt      time.Duration // 0 means 10 min
 	Linger       time.Duration // 0 means 30 s; negative is never
@@ -195,7 +195,7 @@ func New(cfg Config) (*Engine, error) {
 	id := cfg.Store.Identity()
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
-		limits: limit.New(cfg.Config),
+		limits: limit.New(cfg.Limits),
 		path:   newPath(), groupPath: newGroupPath(),
 		activeCalls: map[call.Key]*activeCall{},
 		drain:       drain.New(),

@@ -17,26 +17,6 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Config is what the limits are.
-type Config struct {
-	Concurrency int // calls that run at once; 0 means 256
-	QueueLength int // calls that wait for a slot; 0 means 4,096
-
-	// Calls that run at once of a namespace, of a principal, of tools; 0 and none: up to Concurrency.
-	NamespaceConcurrency, PrincipalConcurrency int
-	ToolConcurrency                            []call.ToolLimit // the first one that matches counts
-	// Calls of a namespace and of a principal that wait; 0 means three quarters and half of QueueLength.
-	NamespaceQueue, PrincipalQueue int
-
-	// Open questions of a namespace and of a principal; 0: no limit.
-	NamespaceQuestions, PrincipalQuestions int
-	// So many failures in a row with UPSTREAM open the circuit of a source; 0: none do. After CircuitOpen one call tries; 0 means 30 s.
-	CircuitFailures int
-	CircuitOpen     time.Duration
-	// StoredBytes is about how much a namespace may have in the journal and the spool; 0: no limit. See [Storage.Measure].
-	StoredBytes int64
-}
-
 // Limits are the limits of one engine.
 type Limits struct {
 	Slots     *Slots
@@ -47,7 +27,7 @@ type Limits struct {
 }
 
 // New returns the limits that c describes.
-func New(c Config) *Limits {
+func New(c call.Limits) *Limits {
 	total, queue := cmp.Or(c.Concurrency, 256), cmp.Or(c.QueueLength, 4096)
 	slots := newSlots(total, queue)
 	slots.namespace, slots.principal, slots.tools = c.NamespaceConcurrency, c.PrincipalConcurrency, c.ToolConcurrency
@@ -59,10 +39,4 @@ func New(c Config) *Limits {
 		Circuits:  Circuits{failures: c.CircuitFailures, open: cmp.Or(c.CircuitOpen, 30*time.Second)},
 		Storage:   Storage{max: c.StoredBytes},
 	}
-}
-
-// QueueShares returns how many calls of a namespace and of a principal may wait.
-func (c *Config) QueueShares() (namespace, principal int) {
-	queue := cmp.Or(c.QueueLength, 4096)
-	return cmp.Or(c.NamespaceQueue, max(queue*3/4, 1)), cmp.Or(c.PrincipalQueue, max(queue/2, 1))
 }

@@ -30,6 +30,7 @@ type admin struct {
 func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
 	i := s.admin.Info(ctx)
 	l := &i.Limits
+	queueNamespace, queuePrincipal := l.QueueShares()
 	resp := &tooldv1.GetInfoResponse{
 		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: translate.FromTime(i.Started),
 		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: access.From(ctx).Namespace,
@@ -41,15 +42,15 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		}),
 		Limits: &tooldv1.Limits{
 			Arguments: l.Arguments, Result: l.Result, Ticket: l.Ticket, Frame: translate.MaxFrame, Content: translate.MaxContent, Message: MaxMessage,
-			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
+			RunningCalls: int32(l.Concurrency), QueuedCalls: int32(l.QueueLength),
 			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
-			RunningCallsNamespace: int32(l.RunningNamespace), RunningCallsPrincipal: int32(l.RunningPrincipal),
-			RunningCallsTools: translate.Each(l.RunningTools, func(t *call.ToolLimit) *tooldv1.ToolLimit {
+			RunningCallsNamespace: int32(l.NamespaceConcurrency), RunningCallsPrincipal: int32(l.PrincipalConcurrency),
+			RunningCallsTools: translate.Each(l.ToolConcurrency, func(t *call.ToolLimit) *tooldv1.ToolLimit {
 				return &tooldv1.ToolLimit{Tools: t.Tools, Calls: int32(t.Calls)}
 			}),
-			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
-			OpenSuspensionsNamespace: int32(l.SuspensionsNamespace), OpenSuspensionsPrincipal: int32(l.SuspensionsPrincipal),
-			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredNamespace,
+			QueuedCallsNamespace: int32(queueNamespace), QueuedCallsPrincipal: int32(queuePrincipal),
+			OpenSuspensionsNamespace: int32(l.NamespaceQuestions), OpenSuspensionsPrincipal: int32(l.PrincipalQuestions),
+			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredBytes,
 			OutputQuotaThread: l.OutputThread, OutputQuotaNamespace: l.OutputNamespace,
 			GuestConnections: GuestConnections, GuestStreams: GuestStreams, GuestTime: durationpb.New(s.guestTime), ResetsEachSecond: ResetsEach,
 			Memory: memoryLimit(),

@@ -170,16 +170,8 @@ type Address struct {
 
 // Limits of a daemon; sizes are in bytes.
 type Limits struct {
-	Arguments, Result, Ticket int64
-	RunningCalls, QueuedCalls int
-	Suspension, Retention     time.Duration
-
-	RunningNamespace, RunningPrincipal         int // 0: no limit below RunningCalls
-	RunningTools                               []call.ToolLimit
-	QueuedNamespace, QueuedPrincipal           int
-	SuspensionsNamespace, SuspensionsPrincipal int // 0: no limit
-	CircuitFailures                            int // 0: never
-	CircuitOpen                                time.Duration
-	StoredNamespace                            int64 // bytes; 0: no limit
-	OutputThread, OutputNamespace              int64 // bytes; 0: no limit
+	call.Limits
+	Arguments, Result, Ticket     int64
+	Suspension, Retention         time.Duration
+	OutputThread, OutputNamespace int64 // 0: no limit
 }
