@@ -9,7 +9,7 @@ import (
 // HasFast reports whether there is a fast check of this schema.
 func (s *Schema) HasFast() bool { return s.fast != nil }
 
-// Surely is the answer of the fast check alone. From outside it cannot be told from that of the library.
+// Surely is the fast check alone, which Validate does not expose.
 func (s *Schema) Surely(v any) bool { return s.fast.surely(v) }
 
 // ValidateByLibrary is Validate without the fast check.

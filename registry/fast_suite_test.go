@@ -220,7 +220,7 @@ func TestOfficialSuiteAsOtherDrafts(t *testing.T) {
 }
 
 // suiteCases returns what is listed: schemas that are not taken, and cases in which the daemon differs from the suite. The
-// optional cases of formats are those of an operator who has them asserted.
+// optional cases of formats are for registries that assert formats.
 func suiteCases(t *testing.T, groups map[string][]suiteGroup, draft string) (listed []string) {
 	var schemas, refused, fast, cases, valid, taken, differ int
 	for _, file := range slices.Sorted(maps.Keys(groups)) {

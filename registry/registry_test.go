@@ -505,7 +505,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// Names of frontend tools are nobody's: what a caller declares for its run never stands for a registered tool.
+// No source may use names of frontend tools, so that a tool that a caller declares never replaces a registered one.
 func TestFrontendNamesAreReserved(t *testing.T) {
 	r := registry.New(registry.Config{})
 	for _, d := range []tool.Descriptor{{ID: "fe_x"}, {ID: "x", Aliases: []string{"fe_y"}}} {

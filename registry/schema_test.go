@@ -321,7 +321,7 @@ func TestValuesThatAreNoJSON(t *testing.T) {
 }
 
 func TestUnknownVocabularyIsNotFetched(t *testing.T) {
-	// A listener stands for the network; a refused reference must not even resolve a name.
+	// A listener takes the place of the network; a refused reference must not even resolve a name.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

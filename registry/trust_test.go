@@ -124,7 +124,7 @@ func TestPinThatFails(t *testing.T) {
 	}
 }
 
-// Who watches is told when a tool goes into quarantine and when it comes back.
+// A watcher sees a tool go into quarantine and come back.
 func TestQuarantineIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry.New(registry.Config{Pins: &memoryPins{pins: map[string]registry.Pin{}}})

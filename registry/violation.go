@@ -81,11 +81,11 @@ func (x *explainer) add(e *jsonschema.ValidationError) {
 	case f.keyword == "additionalProperties" && f.want == false:
 		x.addUnknown(f)
 	default:
-		x.tell(f.path, f.text())
+		x.report(f.path, f.text())
 	}
 }
 
-func (x *explainer) tell(path []string, text string) {
+func (x *explainer) report(path []string, text string) {
 	x.found = append(x.found, tool.Violation{Field: x.field(path), Description: text})
 }
 
@@ -184,7 +184,7 @@ func (x *explainer) addMissing(f finding) {
 				text += " (" + want + ")"
 			}
 		}
-		x.tell(append(slices.Clone(f.path), name), text)
+		x.report(append(slices.Clone(f.path), name), text)
 	}
 }
 
@@ -200,7 +200,7 @@ func (x *explainer) addUnknown(f finding) {
 		if known != "" {
 			text = "is not known here; known are " + known
 		}
-		x.tell(append(slices.Clone(f.path), name), text)
+		x.report(append(slices.Clone(f.path), name), text)
 	}
 }
 
@@ -221,7 +221,7 @@ func (x *explainer) addForms(f finding) {
 		x.add(near[0])
 		return
 	case len(near) == 0 && len(types) == len(f.Causes):
-		x.tell(f.path, "is "+show(f.value)+"; want "+wantTypes(flatten(types)))
+		x.report(f.path, "is "+show(f.value)+"; want "+wantTypes(flatten(types)))
 		return
 	case len(near) == 0:
 		near = f.Causes
@@ -239,7 +239,7 @@ func (x *explainer) addForms(f finding) {
 			forms = append(forms, "("+strconv.Itoa(i+1)+") "+strings.TrimSpace(one.found[0].Field+" "+one.found[0].Description))
 		}
 	}
-	x.tell(f.path, clip("fits none of the allowed forms: "+strings.Join(forms, "; "), 800))
+	x.report(f.path, clip("fits none of the allowed forms: "+strings.Join(forms, "; "), 800))
 }
 
 // otherForm reports whether a form is for values of another type, and that type.

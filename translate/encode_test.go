@@ -191,8 +191,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	})
 }
 
-// A field that only the generated code knows would be missing in what clients get: whoever adds one teaches it to encoder.call
-// and to anyCall.
+// A field that only the generated code has would be missing in the encoded records. Add a new field to encoder.call and to anyCall.
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{

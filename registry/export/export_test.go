@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is exported into the golden files")
 
-// A line of a golden file is a tool as it goes to the provider and what is told beside it, or a tool that does not go.
+// A line of a golden file is an exported tool with its notes, or an omitted tool.
 type line struct {
 	Name       string          `json:"name,omitempty"`
 	ID         string          `json:"id"`

@@ -319,7 +319,7 @@ func FuzzExport(f *testing.F) {
 	})
 }
 
-// What all tools of a server say stands there once, with their names.
+// Guidance that all tools of a server share occurs once, with their names.
 func TestGuidanceIsSaidOnce(t *testing.T) {
 	got := export.Guidance([]export.Tool{{Name: "a", Guidance: "first"}, {Name: "b", Guidance: "other"}, {Name: "c"}, {Name: "d", Guidance: "first"}})
 	if got != "## a, d\n\nfirst\n\n## b\n\nother" {

@@ -35,7 +35,7 @@ import (
 
 var everyRole = []string{"caller", "delegate", "approver", "operator", "worker", "viewer", "admin"}
 
-// mayCall is who may call which method, once more, by the comments of the API. "" is everybody, with or without a token.
+// mayCall repeats, from the comments of the API, which roles may call which method. "" is any client, with or without a token.
 func mayCall() map[string][]string {
 	see := []string{"caller", "delegate", "approver", "viewer", "operator"}
 	start := []string{"caller", "delegate"}
@@ -69,7 +69,7 @@ func mayCall() map[string][]string {
 	}
 }
 
-// registered are the methods that the server has, as reflection tells.
+// registered returns the methods of the server, which reflection lists.
 func registered(t *testing.T, c *grpc.ClientConn) []protoreflect.MethodDescriptor {
 	t.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(c).ServerReflectionInfo(within(t))
@@ -129,8 +129,7 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 	}
 }
 
-// probe calls a method with an empty request: for a moment, when a stream is let in, and as long as a refusal may take, when
-// it is not.
+// probe calls a method with an empty request. It leaves a stream that is permitted after a moment, and waits for the refusal of another.
 func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor, allowed bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
@@ -146,12 +145,12 @@ func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor,
 	req := newMessage(t, m.Input())
 	_, err := invoke(ctx, c, m, req, func() proto.Message { return newMessage(t, m.Output()) })
 	if status.Code(err) == codes.DeadlineExceeded {
-		return nil // it was let in and waited
+		return nil // it was permitted and waited
 	}
 	return err
 }
 
-// T57: a method that the table does not name keeps the server from starting.
+// T57: a server with a method that is not in the table does not start.
 func TestT57MethodWithoutEntry(t *testing.T) {
 	w := newWorld(t, options{})
 	auth, err := access.NewAuth(userTokens(), nil)
@@ -172,7 +171,7 @@ type (
 	stubTools  struct{ grpcserver.Tools }
 )
 
-// T58: what another tenant has is not there, and its page token is nobody else's.
+// T58: a tenant does not see the data of another one, and cannot use its page token.
 func TestT58Tenants(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -235,8 +234,8 @@ func TestT58Tenants(t *testing.T) {
 	}
 }
 
-// T55, the part of static tokens: what is missing, wrong, too short, twice there or expired is refused, and told to the
-// operator without the token.
+// T55, for static tokens: a token that is missing, wrong, too short, sent twice or expired is refused, and the log has the refusal without
+// the token.
 func TestT55Tokens(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	weak := "short"
@@ -324,7 +323,7 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	}
 }
 
-// T60: the kernel says who is at the other end of the unix socket; being able to open it is not enough.
+// T60: the kernel names the user of a unix socket; permission to open the socket is not enough.
 func TestT60UnixPeer(t *testing.T) {
 	me := uint32(os.Getuid())
 	local := tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"viewer"}}
@@ -350,7 +349,7 @@ func TestT60UnixPeer(t *testing.T) {
 	wantRefusal(t, err, codes.Unauthenticated, "TOKEN_INVALID")
 	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("oscar")) // such as root, who may open every socket
 	must(t, err)
-	if os.Geteuid() == 0 { // only root can be somebody else
+	if os.Geteuid() == 0 { // only root can be another user
 		must(t, os.Chmod(filepath.Dir(w.unix), 0o755))
 		must(t, os.Chmod(w.unix, 0o777))
 		_, err = infoOver(t, "passthrough:x", func(context.Context, string) (net.Conn, error) { return dialAs(65534, w.unix) }, "")
@@ -370,7 +369,7 @@ func infoOver(t *testing.T, target string, dial func(context.Context, string) (n
 	return tooldv1.NewAdminServiceClient(c).GetInfo(within(t), &tooldv1.GetInfoRequest{})
 }
 
-// dialAs connects as another user: the kernel notes who a socket's other end is when it connects.
+// dialAs connects as another user: the kernel records the user of a socket when it connects.
 func dialAs(uid int, path string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {

@@ -33,11 +33,11 @@ func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactReque
 	limit = min(limit, maxRange)
 	switch {
 	case req.GetSearch() != nil && req.GetLines() != nil:
-		return nil, call.InvalidField("lines", "cannot stand beside search")
+		return nil, call.InvalidField("lines", "excludes search; send one of the two")
 	case req.GetSearch() != nil:
 		return s.searchArtifact(ctx, req)
 	case req.GetLines() != nil && req.GetOffset() != 0:
-		return nil, call.InvalidField("offset", "cannot stand beside lines")
+		return nil, call.InvalidField("offset", "excludes lines; send one of the two")
 	case req.GetLines() != nil:
 		lines := req.GetLines()
 		part, err := s.engine.ReadLines(ctx, access.From(ctx).Principal, req.GetCallId(), req.GetName(), lines.GetFirst(), lines.GetCount(), int(limit))

@@ -26,8 +26,8 @@ func forecast(inner string) tool.Tool {
 	return tool.Func(d, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("rain"), nil })
 }
 
-// T74 through the doors: who calls a tool whose definition changed is told that there is none, the operator is told why,
-// looks at both definitions and accepts the one that was looked at; a restart forgets nothing.
+// T74 through the endpoint: a caller of a tool whose definition changed gets the refusal that there is none. The operator gets the reason,
+// compares both definitions and accepts the new one. A restart loses none of this.
 func TestT74Quarantine(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.Config{})
@@ -94,7 +94,7 @@ func TestT74Quarantine(t *testing.T) {
 	}
 }
 
-// A quarantined tool that is hidden from a caller is no more to be told from none than any hidden one (T115).
+// A caller cannot distinguish a quarantined tool that is hidden from it from one that does not exist (T115).
 func TestQuarantineOfAHiddenTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -124,7 +124,7 @@ func TestDocumentRequestsThatAreWrong(t *testing.T) {
 	wantRefusal(t, err, codes.FailedPrecondition, "SCOPE_FULL")
 }
 
-// Whose documents somebody reaches: those of runs and threads are of who began them, those of the namespace of nobody.
+// Documents of runs and threads belong to the principal that started them; those of the namespace belong to no principal.
 func TestT58DocumentsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

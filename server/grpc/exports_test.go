@@ -29,7 +29,7 @@ func exportAll(t *testing.T, c tooldv1.ToolServiceClient, req *tooldv1.ExportToo
 	}
 }
 
-// An export is asked for again and again: the same tools are the same bytes, and a client that has them is told so.
+// Clients repeat an export: the same tools are the same bytes, and a client that has them gets NotModified.
 func TestExportRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -12,8 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A page of a list ends where its bytes do, goes on exactly there, and is never more than a client takes: large calls
-// would else keep the inbox from every approver. What a read mask leaves out does not count.
+// A page of a list is bounded in bytes, the next one starts where it ended, and none is larger than clients accept: otherwise large calls
+// would hide the inbox from every approver. Fields that a read mask removes do not count.
 func TestListPagesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

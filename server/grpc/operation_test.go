@@ -17,13 +17,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// operations are what was told.
+// operations are those that were reported.
 type operations struct {
 	mu  sync.Mutex
 	all []grpcserver.Operation
 }
 
-func (o *operations) tell(_ context.Context, op grpcserver.Operation) {
+func (o *operations) add(_ context.Context, op grpcserver.Operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, op)
@@ -37,14 +37,14 @@ func (o *operations) take() []grpcserver.Operation {
 	return all
 }
 
-// Whatever only operators and admins may do is told before it is done; what only reads is not.
+// Requests that only operators and admins may make are reported before they run, except those that only read.
 func TestOperationsOfOperators(t *testing.T) {
-	var told operations
+	var reported operations
 	var only []access.Token
 	for _, role := range []string{"operator", "admin"} {
 		only = append(only, access.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
 	}
-	w := newWorld(t, options{tokens: only, config: func(c *grpcserver.Config) { c.Operation = told.tell }})
+	w := newWorld(t, options{tokens: only, config: func(c *grpcserver.Config) { c.Operation = reported.add }})
 	readers := []string{"ListDeadLetters", "ListQuarantinedTools", "ListSources", "ReadAudit"}
 	table := mayCall()
 	for _, m := range registered(t, w.as("vera")) {
@@ -54,19 +54,19 @@ func TestOperationsOfOperators(t *testing.T) {
 				break
 			}
 			_ = probe(t, w, role, m, true)
-			got := told.take()
+			got := reported.take()
 			reads := slices.Contains(readers, string(m.Name()))
 			if reads != (len(got) == 0) || !reads && (got[0].Method != string(m.Name()) || got[0].By.Subject != "only-"+role || got[0].Refused != "") {
-				t.Errorf("%s: told %+v", m.Name(), got)
+				t.Errorf("%s: reported %+v", m.Name(), got)
 			}
 		}
 	}
 }
 
-// What is told names ids and settings, never what people typed, and a refusal is told too.
+// A report names ids and settings, never text that people typed; refusals are reported, too.
 func TestOperations(t *testing.T) {
-	var told operations
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Operation = told.tell }})
+	var reported operations
+	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Operation = reported.add }})
 	ctx := within(t)
 	alice, oscar := w.calls("alice"), tooldv1.NewAdminServiceClient(w.as("oscar"))
 	_, err := alice.SetPermissionMode(ctx, &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_ThreadId{ThreadId: "t1"}, Mode: "plan"})
@@ -84,15 +84,15 @@ func TestOperations(t *testing.T) {
 		t.Error("a call that there is not")
 	}
 	_, _ = oscar.Purge(ctx, &tooldv1.PurgeRequest{RunId: "r1"})
-	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // not let in: nothing was asked of the daemon
+	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // not permitted: not reported
 	if err == nil {
 		t.Error("a caller reloads")
 	}
 	var got []string
-	for _, op := range told.take() {
+	for _, op := range reported.take() {
 		line := fmt.Sprintf("%s %s %v %s", op.By.Subject, op.Method, op.Of, op.Refused)
 		if strings.Contains(line, "typed") {
-			t.Errorf("told what was typed: %s", line)
+			t.Errorf("reported text that a person typed: %s", line)
 		}
 		got = append(got, strings.TrimSpace(line))
 	}
@@ -107,6 +107,6 @@ func TestOperations(t *testing.T) {
 		"oscar Purge map[run_id:r1]", "oscar Purge map[run_id:r1] RUN_NOT_FOUND",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

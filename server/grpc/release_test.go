@@ -61,7 +61,7 @@ func TestT108ReleaseCalls(t *testing.T) {
 			t.Errorf("%s sees %d held calls, want %d: %v", who, info.GetHeldCalls(), want, err)
 		}
 	}
-	for who, want := range map[string]int64{"oscar": 2, "vera": 2, "mallory": 0, "alice": 0, "ann": 0, "adam": 0} { // who may not list calls may not count them
+	for who, want := range map[string]int64{"oscar": 2, "vera": 2, "mallory": 0, "alice": 0, "ann": 0, "adam": 0} { // a principal that may not list calls may not count them
 		holds(who, want)
 	}
 	for _, step := range []struct {

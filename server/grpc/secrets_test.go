@@ -20,7 +20,7 @@ func TestListSecrets(t *testing.T) {
 	}
 }
 
-// T117: an operator sees the secrets that its namespace is entitled to, and neither their places nor who else is entitled.
+// T117: an operator sees the secrets that its namespace is entitled to, without their places and without other entitled namespaces.
 func TestT117SecretsOfOtherNamespaces(t *testing.T) {
 	w := newWorld(t, options{})
 	for user, want := range map[string]int{"oscar": 1, "mallory": 2} {

@@ -156,11 +156,6 @@ func (s *Server) options() []grpc.ServerOption {
 	}
 }
 
-// RegisterService adds a service, before the first Serve. Each of its methods needs an entry in the table of package access.
-func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	s.grpc.RegisterService(desc, impl)
-}
-
 // Serve accepts connections until Shutdown. It fails at once when a registered method is not in the table of package access. It always
 // closes the listener.
 func (s *Server) Serve(lis net.Listener) error {

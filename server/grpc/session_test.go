@@ -269,7 +269,7 @@ func TestSessionItemNeedsItsRole(t *testing.T) {
 	}
 }
 
-// A name is of one open item, and free again once that has ended. What cannot be told to any item ends the session.
+// An id belongs to one open item, and is free again when that has ended. An error that belongs to no item ends the session.
 func TestSessionCorrelation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -353,7 +353,7 @@ func TestSessionBrokenStream(t *testing.T) {
 	}
 }
 
-// An item that the client does not take ends as lagged, with the cursor from which it goes on; the others stay.
+// An item that the client does not read ends as lagged, with the cursor to resume from; others stay open.
 func TestSessionLagged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 3 * time.Second }})
@@ -526,8 +526,8 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	}
 }
 
-// P11: an item with much to tell is counted among the watchers until its client was sent its end: large results pile up no
-// further for a client that reads nothing.
+// P11: an item with much data counts as a watcher until its last answer was sent, so that large results do not pile up for a client that
+// reads nothing.
 func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {
@@ -587,8 +587,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	}
 }
 
-// An item in which the server itself fails is told as any other failure, and ends neither the session nor what came with it
-// in one message.
+// A panic in an item is a failure of that item. It ends neither the session nor other items of the same message.
 func TestSessionItemPanics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Engine = panics{c.Engine} }})

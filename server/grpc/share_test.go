@@ -33,7 +33,7 @@ func TestWatchersOfOneCallCompressedAndPlain(t *testing.T) {
 	must(t, err)
 	_, err = first.Recv()
 	must(t, err)
-	seen := make(chan error, watchers*(steps+3)) // nobody waits here, whoever goes first
+	seen := make(chan error, watchers*(steps+3)) // no watcher blocks here
 	for n := range watchers {
 		var o []grpc.CallOption
 		if n%2 == 0 {

@@ -21,8 +21,7 @@ func spec(tool, id string) *tooldv1.CallSpec {
 	return &tooldv1.CallSpec{Tool: tool, CallId: longID(id)}
 }
 
-// A gRPC deadline bounds the watching, not the call: the stream ends in order shortly before it, and the cursor goes on
-// where it stood.
+// A gRPC deadline bounds the watch, not the call: the stream ends in order shortly before it, and the client resumes from its cursor.
 func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -99,7 +98,7 @@ func TestReattachAfterEachFrame(t *testing.T) {
 	}
 }
 
-// A frame of every kind that says where the watcher stands can be come back to.
+// A client can resume from the cursor of a frame of every kind.
 func TestEveryCursorIsGood(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -148,7 +147,7 @@ func TestLeaving(t *testing.T) {
 	}
 	cancel()
 	eventually(t, "the call that was left ends", func() bool {
-		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // who watched would keep it
+		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // a watcher would keep the call
 		must(t, err)
 		switch s := got.GetCall().GetStatus(); s {
 		case tooldv1.CallStatus_CALL_STATUS_NEW, tooldv1.CallStatus_CALL_STATUS_RUNNING:
@@ -166,7 +165,7 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// CallTool waits as long as it is told, or its deadline lets it, and answers with the call as it is then.
+// CallTool waits for its wait or until its deadline, and returns the current record of the call.
 func TestCallToolWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -263,7 +262,7 @@ func TestGeneratedID(t *testing.T) {
 	must(t, err)
 }
 
-// Who acts for another needs the role for it, and the record says for whom.
+// A principal needs a role to act for another one, and the record names both.
 func TestOnBehalfOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -131,7 +131,7 @@ func (p *player) play(t *testing.T, name, body string) string {
 	p.late = p.late || status.Code(err) == codes.DeadlineExceeded
 	var out strings.Builder
 	for _, m := range lines {
-		p.tell(&out, m, method.Name() == "WatchCalls")
+		p.print(&out, m, method.Name() == "WatchCalls")
 	}
 	if err != nil {
 		p.tellStatus(&out, err)
@@ -202,9 +202,9 @@ func fieldOf(m proto.Message, oneof string) string {
 	return string(fd.Name())
 }
 
-// tell writes a message, or the events of its frame. Whether a stream that follows a call catches up with it before it ends
-// is a matter of speed.
-func (p *player) tell(out *strings.Builder, m proto.Message, catchesUp bool) {
+// print writes a message, or the events of its frame. It depends on timing whether a stream that follows a call catches up before the call
+// ends.
+func (p *player) print(out *strings.Builder, m proto.Message, catchesUp bool) {
 	f, ok := m.(framed)
 	if !ok {
 		p.line(out, "", m)

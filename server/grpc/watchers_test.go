@@ -36,7 +36,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// registerFlood adds a tool that prints far more than the transport holds for who does not read.
+// registerFlood adds a tool that prints far more than the transport buffers for a client that does not read.
 func (w *world) registerFlood() {
 	w.t.Helper()
 	must(w.t, w.tools.Register("more", tool.Func(tool.Descriptor{ID: "flood", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}},
@@ -141,7 +141,7 @@ func metadataOf(err error) map[string]string {
 	return nil
 }
 
-// P11: watchers are counted, by principal and in all; whoever leaves makes room.
+// P11: watchers are counted by principal and in total; one that leaves frees its slot.
 func TestP11WatchersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach, c.Watchers = 2, 3 }})
@@ -172,7 +172,7 @@ func TestP11WatchersAreBounded(t *testing.T) {
 	})
 }
 
-// P11: who is left before anything was sent goes on from where it asked to, and a heartbeat takes no place away.
+// P11: a watcher that is ended before anything was sent keeps the cursor of its request; heartbeats do not change that.
 func TestP11RefusedWatchersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})

@@ -177,7 +177,7 @@ func seedsOfWorkers() [][]byte {
 	}
 }
 
-// P11: what a worker is asked and does not read is bounded in bytes, and whoever asks hears that there is no answer.
+// P11: questions that a worker does not read are bounded in bytes, and end without an answer.
 func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, cancel := context.WithCancel(within(t))
@@ -210,7 +210,7 @@ func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// heap is what is in use, without what nobody needs any more.
+// heap returns the bytes in use after a garbage collection.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -225,8 +225,9 @@ type kept struct{ testing.TB }
 // Helper implements [testing.TB]: that of a fuzz test may not be called while it runs.
 func (kept) Helper() {}
 
-// FuzzWorkerSays (T61): whatever a worker says while it is asked about a call and runs it, the call comes to an end or to a question that can be read and cancelled, the
-// connection ends with an error that says why, and nothing of it is left. What is no message ends the connection of who sent it.
+// FuzzWorkerSays (T61): whatever a worker sends while it is asked about a call and runs it, the call ends, or waits with a question that can
+// be read and cancelled. The connection ends with an error that gives the reason, and leaves nothing behind. Bytes that are no message end
+// the connection of their sender.
 func FuzzWorkerSays(f *testing.F) {
 	for _, seed := range seedsOfWorkers() {
 		f.Add(seed)
@@ -278,7 +279,7 @@ func FuzzWorkerSays(f *testing.F) {
 	})
 }
 
-// begin says the first of a list, hears what is said to it and leaves. It returns how the connection ended.
+// begin sends the first message of a list, receives the response and leaves. It returns how the connection ended.
 func (r *rude) begin(list [][]byte) error {
 	if len(list) > 0 {
 		r.wrong = proto.Unmarshal(list[0], &tooldv1.ConnectRequest{}) != nil
@@ -300,8 +301,7 @@ func (r *rude) ends(t *testing.T, err error) {
 	}
 }
 
-// talk says something whenever it hears something that wants an answer, and at the end what there is left to say. It returns how the
-// connection ended.
+// talk sends a message for each one that wants a response, and at the end the rest of the list. It returns how the connection ended.
 func (r *rude) talk(list [][]byte) error {
 	for {
 		m, err := r.hears()
@@ -315,7 +315,7 @@ func (r *rude) talk(list [][]byte) error {
 		if q == "" && l == "" {
 			continue
 		}
-		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // a call is told all the rest
+		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // the work of a call gets all the rest
 			b := bytes.ReplaceAll(bytes.ReplaceAll(list[0], []byte(somethingAsked), []byte(q)), []byte(somethingHeld), []byte(l))
 			list, r.wrong = list[1:], r.wrong || proto.Unmarshal(b, &tooldv1.ConnectRequest{}) != nil
 			r.says(b)
