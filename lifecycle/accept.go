@@ -79,7 +79,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 			return false, nil // attach tells what was found
 		}
 	}
-	_, err := e.gapBefore(r.options.Cursor)
+	_, err := r.gap()
 	if err == nil {
 		err = r.refuseLender(spec)
 	}
@@ -103,9 +103,10 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 	return err == nil, err
 }
 
-// gapBefore returns the gap for a caller with a cursor of a call that a crash removed from the journal; nil when the caller misses
+// gap returns the gap for a caller with a cursor of a call that a crash removed from the journal; nil when the caller misses
 // nothing.
-func (e *Engine) gapBefore(cursor string) (*call.Gap, error) {
+func (r *request) gap() (*call.Gap, error) {
+	e, cursor := r.e, r.options.Cursor
 	if cursor == "" {
 		return nil, nil //nolint:nilnil // most callers miss nothing
 	}
@@ -155,20 +156,20 @@ func (r *request) begin(ctx context.Context, l *activeCall) *callWatcher {
 	e := r.e
 	c := r.newCall(r.spec, r.digest)
 	c.Detached = !r.options.Attended
-	gap, _ := e.gapBefore(r.options.Cursor) // admit has checked it
+	gap, _ := r.gap() // admit has checked it
 	if gap != nil {
 		c.Executed = call.ExecutedUnknown
 	}
-	pipe := l.newPipeline()
+	pipe := newPipeline(l)
 	pipe.fresh, pipe.arguments = true, r.arguments
 	pipe.def = r.pin(l, c)
 	if pipe.def != nil && pipe.def.Descriptor.Effects.Mutability == tool.ReadOnly {
 		c.Class = call.Behind
 	}
 	l.reopen = e.owners.Reopen(c)
-	base := e.follow(ctx, c)
+	base := e.trace.follow(ctx, c)
 	in := newInput(c, pipe.def)
-	l.c, l.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, e)
+	l.c, l.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, failures{e})
 	if !l.filters.Changes() {
 		pipe.unread = in
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
-	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -47,7 +46,10 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 	if !known {
 		o.Cursor = "" // of a batch that nobody knows any more
 	}
-	return e.attachBatch(ctx, p, record, digest, o)
+	if record.Digest != digest {
+		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
+	}
+	return e.watches.Attach(ctx, p, record, o)
 }
 
 // checkBatchRequest refuses what must not be stored. It looks at the request alone.
@@ -232,7 +234,7 @@ func (r *batchRequest) store(ctx context.Context) error {
 		if i == 0 {
 			l.reopen = e.owners.Reopen(c)
 		}
-		changes[i] = l.creation(c)
+		changes[i] = creation(l, c)
 	}
 	if err := e.store.CreateBatch(ctx, r.record, changes); err != nil {
 		e.owners.Unopened(r.calls[0].reopen)
@@ -245,20 +247,20 @@ func (r *batchRequest) store(ctx context.Context) error {
 		return batchRefusal(err, r.record.ID)
 	}
 	for _, l := range r.calls {
-		l.created()
+		created(l)
 	}
 	return nil
 }
 
 // creation is the first change of a call of a batch, which nobody else knows yet.
-func (l *activeCall) creation(c *call.Call) *store.Change {
+func creation(l *activeCall, c *call.Call) *store.Change {
 	c.Revision = 1
 	l.c, l.accepted = c, acceptedAs(c)
 	return &store.Change{Key: l.key, Call: c, Create: true, Durability: store.Full, Run: l.reopen}
 }
 
 // created shows a call whose first change is stored. Its log begins when it is its turn.
-func (l *activeCall) created() {
+func created(l *activeCall) {
 	l.mu.Lock()
 	l.stored, l.lent = true, true
 	l.mu.Unlock()
@@ -276,34 +278,4 @@ func batchRefusal(err error, id string) error {
 		return call.Refuse(call.DataLoss, "BATCH_CORRUPT", "the stored record of batch %q is damaged; other batches are not affected", id)
 	}
 	return storeRefusal(err, id)
-}
-
-// attachBatch joins a batch that is known: the same request attaches, another one is a reuse of the id.
-func (e *Engine) attachBatch(ctx context.Context, p tool.Principal, record *call.Batch, digest string, o call.ExecuteOptions) (call.Stream, error) {
-	if record.Digest != digest {
-		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
-	}
-	return e.watches.Attach(ctx, p, record, o)
-}
-
-// WatchBatch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has
-// caught up.
-func (e *Engine) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {
-	record, err := e.seeBatch(ctx, p, id)
-	if err != nil {
-		return nil, err
-	}
-	return e.watches.Batch(ctx, p, record, cursor, follow)
-}
-
-// seeBatch finds a batch that the principal may see.
-func (e *Engine) seeBatch(ctx context.Context, p tool.Principal, id string) (*call.Batch, error) {
-	record, err := e.store.Batch(ctx, call.Key{Namespace: p.Namespace, ID: id})
-	if err == nil && record.Caller != p.Subject && !view.SeesAll(p) {
-		err = store.ErrNotFound
-	}
-	if err != nil {
-		return nil, batchRefusal(err, id)
-	}
-	return record, nil
 }

@@ -100,11 +100,11 @@ func TestBatchReattach(t *testing.T) {
 		synctest.Wait()
 		w.crash() // the call that ran is in doubt
 		synctest.Wait()
-		_, err := w.e.WatchBatch(t.Context(), eve, b.ID, "", true)
+		_, err := w.e.Watches().WatchBatch(t.Context(), eve, b.ID, "", true)
 		wantRefusal(t, err, call.NotFound, "BATCH_NOT_FOUND")
-		_, err = w.e.WatchBatch(t.Context(), alice, b.ID, "c1.1.0", true)
+		_, err = w.e.Watches().WatchBatch(t.Context(), alice, b.ID, "c1.1.0", true)
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
-		again, err := w.e.WatchBatch(t.Context(), alice, b.ID, cursor, true)
+		again, err := w.e.Watches().WatchBatch(t.Context(), alice, b.ID, cursor, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func (m member) State() batch.State {
 
 // Interrupt implements [batch.Member].
 func (m member) Interrupt(why string) {
-	p, asked := m.l.lookupPipeline(), m.l.record().LastRound()
+	p, asked := lookupPipeline(m.l), m.l.record().LastRound()
 	p.finishFound(context.Background(), outcome.Interrupted(why))
 	if asked != nil {
 		p.abandoned(&asked.Suspension)
@@ -64,9 +64,9 @@ func (m member) Interrupt(why string) {
 
 // Enter implements [batch.Member].
 func (m member) Enter() batch.Run {
-	p := m.l.lookupPipeline()
+	p := lookupPipeline(m.l)
 	p.fromStart()
-	return &memberRun{member: m, p: p, ctx: m.l.start(m.l.e.follow(context.Background(), m.l.record()))}
+	return &memberRun{member: m, p: p, ctx: m.l.start(m.l.e.trace.follow(context.Background(), m.l.record()))}
 }
 
 // A memberRun implements [batch.Run].

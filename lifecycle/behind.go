@@ -37,8 +37,8 @@ type behind struct {
 
 // A flight is the calls that one flush writes.
 type flight struct {
-	left   atomic.Int64
-	landed chan struct{}
+	left    atomic.Int64
+	flushed chan struct{}
 }
 
 // add puts a call on the list, once.
@@ -85,7 +85,7 @@ func (b *behind) flush() {
 		b.mu.Unlock()
 		return
 	}
-	f := &flight{landed: make(chan struct{})}
+	f := &flight{flushed: make(chan struct{})}
 	f.left.Store(int64(len(dirty)))
 	if b.flights == nil {
 		b.flights = map[*flight]struct{}{}
@@ -93,7 +93,7 @@ func (b *behind) flush() {
 	b.flights[f] = struct{}{}
 	b.away.Add(f.left.Load())
 	b.mu.Unlock()
-	landed := func(l *activeCall) {
+	flushed := func(l *activeCall) {
 		l.release()
 		b.away.Add(-1)
 		if f.left.Add(-1) > 0 {
@@ -102,15 +102,15 @@ func (b *behind) flush() {
 		b.mu.Lock()
 		delete(b.flights, f)
 		b.mu.Unlock()
-		close(f.landed)
+		close(f.flushed)
 	}
 	for _, l := range dirty {
-		l.writeBehind(landed)
+		b.submit(l, flushed)
 	}
 }
 
-// flying returns what is on its way.
-func (b *behind) flying() []*flight {
+// inFlight returns what is on its way.
+func (b *behind) inFlight() []*flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Keys(b.flights))
@@ -119,20 +119,20 @@ func (b *behind) flying() []*flight {
 // write writes one call now.
 func (b *behind) write(l *activeCall) {
 	written := make(chan struct{})
-	l.writeBehind(func(*activeCall) { close(written) })
+	b.submit(l, func(*activeCall) { close(written) })
 	<-written
 }
 
 // settle returns when everything that was told before is in the journal, or could not be written.
 func (e *Engine) settle() {
 	e.behind.flush()
-	for _, f := range e.behind.flying() {
-		<-f.landed
+	for _, f := range e.behind.inFlight() {
+		<-f.flushed
 	}
 }
 
-// writeBehind writes what was told of a call and calls done. It waits for the slot but not for the journal.
-func (l *activeCall) writeBehind(done func(*activeCall)) {
+// submit writes what was told of a call and calls done. It waits for the slot but not for the journal.
+func (b *behind) submit(l *activeCall, done func(*activeCall)) {
 	l.slot.Take()
 	l.mu.Lock()
 	l.dirty = false
@@ -164,14 +164,14 @@ func (l *activeCall) writeBehind(done func(*activeCall)) {
 	l.mu.Unlock()
 	l.e.limits.Storage.AddChange(change)
 	l.e.store.Submit(change, func(err error) {
-		l.behindWritten(change, err)
+		b.written(l, change, err)
 		l.unslot()
 		done(l)
 	})
 }
 
-// behindWritten notes what became of a change.
-func (l *activeCall) behindWritten(change *store.Change, err error) {
+// written notes whether a change is stored.
+func (b *behind) written(l *activeCall, change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
@@ -197,21 +197,21 @@ func (l *activeCall) behindWritten(change *store.Change, err error) {
 		l.e.log.Error("events of a read-only call are not in the journal", zap.String("call_id", l.key.ID), zap.Error(err))
 	} else if !l.dirty {
 		l.dirty = true
-		l.writeLater()
+		b.later(l)
 	}
 }
 
-// writeLater puts a call whose write may succeed later back on the list, a little later. The call stays in memory:
+// later puts a call whose write may succeed later back on the list, a little later. The call stays in memory:
 // only there is it known.
-func (l *activeCall) writeLater() {
+func (b *behind) later(l *activeCall) {
 	l.retain()
-	l.e.behind.away.Add(1)
+	b.away.Add(1)
 	time.AfterFunc(10*behindDelay, func() {
 		defer l.release()
-		l.e.behind.away.Add(-1)
+		b.away.Add(-1)
 		l.mu.Lock()
 		l.dirty = false
 		l.mu.Unlock()
-		l.e.behind.add(l)
+		b.add(l)
 	})
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // stopMost is what the calls that a call made may take to end before its own end is told without them.
-func (e *Engine) stopMost() time.Duration { return min(e.cfg.Grace, 10*time.Second) + endingTime }
+func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Second) + endingTime }
 
 // leastStop is what they have however late it is: those that were asked before may need no more than a moment.
 const leastStop = time.Second
@@ -48,7 +48,7 @@ func (p *pipeline) stopBelow(most time.Duration) (left below) {
 	left.unseen, err = hook.Bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
-		go e.hasten(ctx, stop)
+		go hasten(ctx, e.drain.Over(), stop)
 		return s.Stop(ctx, p.call(nil)), nil
 	})
 	if err != nil {
@@ -59,11 +59,11 @@ func (p *pipeline) stopBelow(most time.Duration) (left below) {
 }
 
 // hasten ends a wait some time after the drain period is over.
-func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
+func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-e.drain.Over():
+	case <-over:
 	}
 	timer := time.NewTimer(endingTime)
 	defer timer.Stop()
@@ -77,7 +77,7 @@ func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
 // ending is stopBelow for a call whose pipeline run ends so. A tool that came to its own success has none; an answer may have ended the call
 // in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
 func (p *pipeline) ending(ctx context.Context, out *outcome.Terminal) {
-	most := p.l.e.stopMost()
+	most := stopMost(p.l.e.cfg.Grace)
 	switch {
 	case out.Status == call.Succeeded && out.Executed == call.Finished:
 		return

@@ -85,7 +85,7 @@ func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelR
 			continue
 		}
 		mine := c.record().Caller.Subject == l.record().Caller.Subject // anybody may name any parent
-		if mine && !(a.start && c.record().Status == call.Suspended && c.lookupPipeline().stopper() == nil) {
+		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}
 		c.release()
@@ -150,20 +150,20 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
-		if p := l.lookupPipeline(); p.stopper() != nil {
+		if p := lookupPipeline(l); p.stopper() != nil {
 			return a.cancelAbove(p, r)
 		}
-		return l.cancelResting(r, call.NotStarted)
+		return cancelResting(l, r, call.NotStarted)
 	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
 		l.unslot()
 		return nil
 	case l.heldBack():
 		if began(c) {
-			return l.cancelResting(r, call.ExecutedUnknown)
+			return cancelResting(l, r, call.ExecutedUnknown)
 		}
-		return l.cancelResting(r, call.NotStarted)
+		return cancelResting(l, r, call.NotStarted)
 	}
-	if err := l.wish(r); err != nil && !errors.Is(err, errEnded) {
+	if err := wish(l, r); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
 	l.stop(outcome.Wished(&r))
@@ -175,7 +175,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 
 // wish stores that the call shall end. One that waits for a decision takes none from here on, and goes on to its end. The caller has
 // the slot, which is given back.
-func (l *activeCall) wish(r call.CancelRequest) error {
+func wish(l *activeCall, r call.CancelRequest) error {
 	err := l.commitSlotted(step{
 		durability: store.Full, late: true,
 		events: []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
@@ -199,10 +199,10 @@ func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
 	cause := outcome.Wished(&r)
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
-	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
+	base, stop := context.WithCancelCause(l.e.trace.follow(context.Background(), l.record()))
 	stop(cause)
 	m := &memberRun{member: member{l}, p: p, ctx: l.start(base)}
-	if err := l.wish(r); err != nil {
+	if err := wish(l, r); err != nil {
 		m.Release()
 		return err
 	}
@@ -220,8 +220,8 @@ func (l *activeCall) heldBack() bool {
 
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
 // decision as a whole. The caller has the slot, which is given back.
-func (l *activeCall) cancelResting(r call.CancelRequest, executed call.Executed) error {
-	p := l.lookupPipeline()
+func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) error {
+	p := lookupPipeline(l)
 	out := outcome.StoppedBy(outcome.Wished(&r), executed)
 	records := p.after(context.Background(), out)
 	s := p.finalStep(out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
@@ -283,7 +283,7 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 // CancelBatch cancels the unfinished calls of a batch and returns their ids. Those that have not begun will not, and end
 // CANCELLED, with fail_fast too: the wish for all of them comes before the end of the first.
 func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error) {
-	if _, err := e.seeBatch(ctx, p, batch); err != nil {
+	if _, err := e.watches.See(ctx, p, batch); err != nil {
 		return nil, err
 	}
 	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}

@@ -133,6 +133,7 @@ type Engine struct {
 	hold   hold
 
 	catalog   catalog
+	trace     tracing
 	policies  *policy.Service
 	records   *view.Records
 	purger    *purge.Purger
@@ -203,6 +204,7 @@ func New(cfg Config) (*Engine, error) {
 		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
+	e.trace = tracing{cfg.Tracer}
 	e.catalog.cfg, e.sweeps.e, e.suspects.e = &e.cfg, e, e
 	e.hooks.Store(set)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)

@@ -100,7 +100,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 		return nil, err
 	}
 	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // what follows the decision is what is asked for
-	if err := l.storeAnswer(a, rule, &r.Decision); err != nil {
+	if err := d.store(l, a, rule, &r.Decision); err != nil {
 		return nil, d.lostDecision(ctx, l, a.Suspension, r, err)
 	}
 	l.unslot()
@@ -213,8 +213,8 @@ func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Sus
 	return storeRefusal(err, l.key.ID)
 }
 
-// storeAnswer is the compare-and-set; the caller has the slot. sent is what the client sent.
-func (l *activeCall) storeAnswer(a *decision.Answer, rule *call.Rule, sent *tool.Decision) error {
+// store is the compare-and-set; the caller has the slot. sent is what the client sent.
+func (d *decisions) store(l *activeCall, a *decision.Answer, rule *call.Rule, sent *tool.Decision) error {
 	var kept []store.Policy
 	if rule != nil {
 		p, err := policy.Stored(rule)
@@ -223,13 +223,13 @@ func (l *activeCall) storeAnswer(a *decision.Answer, rule *call.Rule, sent *tool
 		}
 		kept = append(kept, p)
 	}
-	s := l.answerStep(a, sent)
+	s := d.step(l, a, sent)
 	s.notAfter, s.rule, s.policies = a.Suspension.ExpiresAt, rule, kept
 	return l.commitSlotted(s)
 }
 
-// answerStep is the step of an answer, which a person or the expiry gave.
-func (l *activeCall) answerStep(a *decision.Answer, sent *tool.Decision) step {
+// step is the step of an answer, which a person or the expiry gave.
+func (d *decisions) step(l *activeCall, a *decision.Answer, sent *tool.Decision) step {
 	id := a.Suspension.ID
 	return step{
 		durability: store.Full, events: []call.Event{a.Event()}, apply: a.Apply,

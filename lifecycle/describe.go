@@ -32,7 +32,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	}
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 	l := &activeCall{e: e, key: c.Key(), c: c}
-	pipe := l.newPipeline()
+	pipe := newPipeline(l)
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
 	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.catalog.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	end := pipe.check(ctx, stageRewrite)

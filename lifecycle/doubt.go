@@ -27,7 +27,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && p.canReconcile(); {
 	case asks:
-		run := l.counted(l.e.follow(context.Background(), l.record()), func(ctx context.Context) { p.settleDoubt(ctx) })
+		run := counted(l, l.e.trace.follow(context.Background(), l.record()), func(ctx context.Context) { p.settleDoubt(ctx) })
 		if p.stopper() != nil {
 			r.later = append(r.later, run)
 		} else {
@@ -37,11 +37,11 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 		if p.stopper() != nil && !p.asksDoubt() {
 			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
 		}
-		r.later = append(r.later, l.counted(context.Background(), func(ctx context.Context) {
+		r.settleLater(l, context.Background(), func(ctx context.Context) {
 			if !errors.Is(context.Cause(ctx), outcome.Drained) { // else the next daemon finds the call as this one did
 				p.undecided(context.WithoutCancel(ctx))
 			}
-		}))
+		})
 	default:
 		p.undecided(ctx)
 	}
@@ -67,7 +67,7 @@ func (p *pipeline) settleDoubt(ctx context.Context) {
 	case cause != nil:
 		p.finish(context.WithoutCancel(ctx), outcome.StoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
-		l.lookupPipeline().again()
+		lookupPipeline(l).again()
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
 		p.carryOut(ctx, p.conclusion(ctx, answer{result: result}))
@@ -78,7 +78,7 @@ func (p *pipeline) settleDoubt(ctx context.Context) {
 
 // reconcile asks the tool what became of the attempt.
 func (p *pipeline) reconcile(ctx context.Context) (*tool.Result, error) {
-	p.resume = p.l.lastInput(p.l.record())
+	p.resume = lastInput(p.l.record())
 	result, err := hook.Bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(nil)
 		c.Deadline, _ = ctx.Deadline()
@@ -128,7 +128,7 @@ func (p *pipeline) afterDoubt(ctx context.Context, d *tool.Decision, holds bool)
 	case a.Outcome == decision.Happened:
 		p.settleRun(ctx, outcome.Answered(call.Finished, a.Result()))
 	case a.Outcome == decision.RunAgain && holds && p.def != nil:
-		p.rewritten, p.resume = true, l.lastInput(l.record())
+		p.rewritten, p.resume = true, lastInput(l.record())
 		p.run(ctx)
 	default: // given up, or the tool changed since
 		p.settleRun(ctx, outcome.InDoubt())

@@ -51,7 +51,7 @@ func (p *pipeline) keepLate(a answer) {
 	}
 	b, err := json.Marshal(late)
 	if err == nil {
-		err = p.l.e.putLate(p.l.key, b)
+		err = putLate(p.l.e, p.l.key, b)
 	}
 	if err != nil {
 		p.l.e.log.Warn("late result not stored", zap.String("call_id", p.l.key.ID), zap.Error(err))
@@ -59,7 +59,7 @@ func (p *pipeline) keepLate(a answer) {
 }
 
 // putLate stores a late answer unless the content of its call was erased meanwhile.
-func (e *Engine) putLate(key call.Key, b []byte) error {
+func putLate(e *Engine, key call.Key, b []byte) error {
 	ctx := context.Background()
 	l, err := e.acquire(ctx, key)
 	if err != nil {

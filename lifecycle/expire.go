@@ -172,7 +172,7 @@ func (s *sweeps) expire(ctx context.Context, key call.Key) bool {
 	if asked.DefaultResult != "" {
 		// A client's decision has no space in its id, so that none can take this one.
 		d := tool.Decision{ID: "expiry of " + asked.ID, Action: tool.Resume, Result: asked.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
-		final := l.answerStep(decision.Expiry(d, l.record().LastRound()), &d)
+		final := e.decisions.step(l, decision.Expiry(d, l.record().LastRound()), &d)
 		final.notBefore = asked.ExpiresAt
 		err = l.commitSlotted(final)
 		l.unslot()
@@ -180,10 +180,10 @@ func (s *sweeps) expire(ctx context.Context, key call.Key) bool {
 			l.resumeRun(ctx, d)
 		}
 	} else {
-		err = l.storeExpired(&asked)
+		err = storeExpired(l, &asked)
 		l.unslot()
 		if err == nil {
-			p := l.lookupPipeline()
+			p := lookupPipeline(l)
 			p.abandoned(&asked)
 		}
 	}
@@ -194,8 +194,8 @@ func (s *sweeps) expire(ctx context.Context, key call.Key) bool {
 }
 
 // storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
-func (l *activeCall) storeExpired(s *call.Suspension) error {
-	p := l.lookupPipeline()
+func storeExpired(l *activeCall, s *call.Suspension) error {
+	p := lookupPipeline(l)
 	out := outcome.Expired(s.ExpiresAt.Sub(s.Created))
 	records := p.after(context.Background(), out)
 	final := p.finalStep(out)
@@ -211,21 +211,4 @@ func (l *activeCall) storeExpired(s *call.Suspension) error {
 		l.refilter()
 	}
 	return err
-}
-
-// lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.
-func (l *activeCall) lookupPipeline() *pipeline {
-	c := l.record()
-	p := l.newPipeline()
-	p.arguments = call.Parse(c.Effective)
-	if def, ok := l.e.catalog.lookup(c); ok {
-		p.def = def
-		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
-		p.freeze(args)
-		p.makeInput()
-		in := *p.in
-		in.Assessment, in.Description = c.Assessment, c.Description
-		p.in = &in
-	}
-	return p
 }

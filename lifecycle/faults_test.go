@@ -119,7 +119,7 @@ func (o *ordeal) cursor(id string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n := len(o.told[id]); n > 0 {
-		return o.w.e.CursorAfter(o.told[id][n-1].Sequence)
+		return o.w.e.Watches().CursorAfter(o.told[id][n-1].Sequence)
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ import (
 func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (logs map[string][]call.Event, last string) {
 	logs = map[string][]call.Event{}
 	for n > 0 {
-		watcher, err := w.e.WatchFeed(w.t.Context(), p, run, thread, cursor, true)
+		watcher, err := w.e.Watches().WatchFeed(w.t.Context(), p, run, thread, cursor, true)
 		if err != nil {
 			w.t.Error(err)
 			return logs, cursor
@@ -55,7 +55,7 @@ func TestP4FeedsTellAtOnce(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{echo("t", effects)}, nil, func(t *testing.T, w *world) {
 			ctx, leave := context.WithCancel(t.Context())
-			watcher, err := w.e.WatchFeed(ctx, alice, "run-1", "", "", true)
+			watcher, err := w.e.Watches().WatchFeed(ctx, alice, "run-1", "", "", true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {
 		}
 		// What was kept can be read again, and after a restart.
 		w.crash()
-		again, err := w.e.WatchFeed(t.Context(), viewer, "run-0", "", "", false)
+		again, err := w.e.Watches().WatchFeed(t.Context(), viewer, "run-0", "", "", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestFeedsShowWhatOneMaySee(t *testing.T) {
 		if _, err := theirs.Wait(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.e.WatchFeed(t.Context(), alice, "", "", "", true)
+		_, err = w.e.Watches().WatchFeed(t.Context(), alice, "", "", "", true)
 		wantRefusal(t, err, call.PermissionDenied, "ROLE_REQUIRED")
 		for _, run := range []string{"run-1", "run-2"} {
 			seen := map[*tool.Principal]int{&alice: 1, &bob: 0, &carol: 1, &eve: 0}
@@ -162,7 +162,7 @@ func TestFeedsShowWhatOneMaySee(t *testing.T) {
 				seen[&alice], seen[&bob] = 0, 1
 			}
 			for who, want := range seen {
-				feed, err := w.e.WatchFeed(t.Context(), *who, run, "", "", false)
+				feed, err := w.e.Watches().WatchFeed(t.Context(), *who, run, "", "", false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -172,10 +172,10 @@ func TestFeedsShowWhatOneMaySee(t *testing.T) {
 				}
 			}
 		}
-		_, err = w.e.WatchFeed(t.Context(), carol, "", "", "f1.999999999.0", true)
+		_, err = w.e.Watches().WatchFeed(t.Context(), carol, "", "", "f1.999999999.0", true)
 		wantRefusal(t, err, call.OutOfRange, "CURSOR_OUT_OF_RANGE")
 		for _, bad := range []string{"f1", "f1.x.0", "f1.1.-1", "c1.1.1", "f1.1.0.0"} {
-			_, err := w.e.WatchFeed(t.Context(), carol, "", "", bad, true)
+			_, err := w.e.Watches().WatchFeed(t.Context(), carol, "", "", bad, true)
 			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 		}
 		for _, bad := range []string{"c1", "c1.x.0", "c1.1.-1", "f1.1.1", "c1.1.1.1", strings.Repeat("c1.", 100)} {
@@ -199,7 +199,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		many, err := w.e.WatchFeed(t.Context(), carol, "", "", "", true)
+		many, err := w.e.Watches().WatchFeed(t.Context(), carol, "", "", "", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +352,7 @@ func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 			who         tool.Principal
 			run, thread string
 		}{{carol, "", ""}, {carol, "run", ""}, {carol, "", "thread"}, {alice, "run", ""}, {alice, "", "thread"}} { // alice sees her own calls
-			watcher, err := e.WatchFeed(t.Context(), of.who, of.run, of.thread, "", false)
+			watcher, err := e.Watches().WatchFeed(t.Context(), of.who, of.run, of.thread, "", false)
 			if err != nil {
 				t.Fatal(err)
 			}

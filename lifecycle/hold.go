@@ -65,17 +65,17 @@ func (h *hold) holds(c *call.Call) bool {
 	return ok
 }
 
-// awaitHold recovers the calls that were left alone, when the hold is over. A daemon that ends earlier leaves them to the next one.
-func (e *Engine) awaitHold() {
-	if e.hold.free == nil {
+// await recovers the calls that were left alone, when the hold is over. A daemon that ends earlier leaves them to the next one.
+func (h *hold) await(e *Engine) {
+	if h.free == nil {
 		return
 	}
-	if len(e.hold.calls) > 0 {
-		e.log.Warn("calls of the earlier owner of the store may still run; they are recovered when the hold is over", zap.Int("calls", len(e.hold.calls)), zap.Duration("hold", e.hold.store.Hold()))
+	if len(h.calls) > 0 {
+		e.log.Warn("calls of the earlier owner of the store may still run; they are recovered when the hold is over", zap.Int("calls", len(h.calls)), zap.Duration("hold", h.store.Hold()))
 	}
 	go func() {
 		select {
-		case <-e.hold.over:
+		case <-h.over:
 		case <-e.drain.Closed():
 			return
 		}
@@ -84,13 +84,13 @@ func (e *Engine) awaitHold() {
 		}
 		defer e.drain.Leave()
 		r := recovery{e: e}
-		for _, l := range e.hold.calls {
+		for _, l := range h.calls {
 			if err := r.takeUp(context.Background(), l); err != nil {
 				e.log.Error("call not recovered; the next start tries again", zap.String("call_id", l.key.ID), zap.Error(err))
 			}
 			l.release()
 		}
-		close(e.hold.free)
+		close(h.free)
 		r.end()
 		e.log.Info("calls of the earlier owner recovered", zap.Any("found", r.found))
 	}()

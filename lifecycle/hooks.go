@@ -14,7 +14,7 @@ func (p *pipeline) scrubber() *hooks.Scrubber {
 	if p.in == nil {
 		p.in = newInput(p.l.peek(), p.def)
 	}
-	return &hooks.Scrubber{Set: p.hooks, In: p.in, Failed: func(name string, err error) { p.l.e.FilterFailed(name, p.l.key.ID, err) }}
+	return &hooks.Scrubber{Set: p.hooks, In: p.in, Failed: func(name string, err error) { failures{p.l.e}.FilterFailed(name, p.l.key.ID, err) }}
 }
 
 // forOperators returns what the caller reads of an error inside the daemon, a hook or a tool: an id under which the log has the text.
@@ -61,8 +61,11 @@ func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *
 	return outcome.HookFailed(name, p.forOperators(err.Error()))
 }
 
+// failures implements [calllog.Failures].
+type failures struct{ e *Engine }
+
 // FilterFailed counts and logs the failure of a filter.
-func (e *Engine) FilterFailed(hook, callID string, err error) {
-	e.stats.hookFailures.Add(1)
-	e.log.Error("filter failed", zap.String("filter", hook), zap.String("call_id", callID), zap.Error(err))
+func (f failures) FilterFailed(hook, callID string, err error) {
+	f.e.stats.hookFailures.Add(1)
+	f.e.log.Error("filter failed", zap.String("filter", hook), zap.String("call_id", callID), zap.Error(err))
 }

@@ -104,7 +104,7 @@ func TestWhoComesBackKeepsTheCall(t *testing.T) {
 			time.Sleep(time.Minute)
 			watcher.Close()
 		}
-		feed, err := w.e.WatchFeed(t.Context(), alice, "run-1", "", "", true) // a feed watches nobody by name
+		feed, err := w.e.Watches().WatchFeed(t.Context(), alice, "run-1", "", "", true) // a feed watches nobody by name
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -207,7 +207,7 @@ func (l *activeCall) filter(events []call.Event) ([]call.Event, []store.Record, 
 	if l.filters == nil {
 		c := l.record()
 		def, _ := l.e.catalog.lookup(c)
-		l.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), l.e)
+		l.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), failures{l.e})
 	}
 	l.openOrdered()
 	return l.filterOrdered(events)

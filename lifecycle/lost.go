@@ -23,10 +23,10 @@ func lostTooOften(c *call.Call) bool {
 	return lost >= maxLost
 }
 
-// takeUp carries a call on whose tool did not see how its attempt ended, as recovery does after a crash. The pipeline run of that
+// takeUpLost takes up a call whose attempt was lost, as a recovery does after a crash. The pipeline run of that
 // attempt has given back what it held, and is still the call's.
-func (l *activeCall) takeUp(ctx context.Context) {
-	p, c := l.lookupPipeline(), l.record()
+func takeUpLost(ctx context.Context, l *activeCall) {
+	p, c := lookupPipeline(l), l.record()
 	l.e.log.Warn("attempt lost: nobody saw its end", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))
 	switch {
 	case lostTooOften(c):

@@ -72,7 +72,7 @@ func TestCountsOfTheEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		feed, err := w.e.WatchFeed(t.Context(), alice, "run-1", "", "", true)
+		feed, err := w.e.Watches().WatchFeed(t.Context(), alice, "run-1", "", "", true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,21 +135,21 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	case o == nil:
 		return errNoOperation
 	}
-	p := l.lookupPipeline()
-	p.attempt, p.resume = len(l.record().Attempts), l.lastInput(l.record())
+	p := lookupPipeline(l)
+	p.attempt, p.resume = len(l.record().Attempts), lastInput(l.record())
 	var a *answer
 	if given != nil {
 		if a = given(l.record(), p); a == nil {
 			return errNoOperation
 		}
 	}
-	rounds := l.rounds()
-	ctx := l.started(l.e.follow(context.Background(), l.record()))
+	rounds := l.e.trace.rounds(l)
+	ctx := l.started(l.e.trace.follow(context.Background(), l.record()))
 	defer l.release()
 	next := p.turn(ctx, o, a)
 	err = l.unstored(ctx)
 	l.endPipeline(ctx)
-	l.followed(ctx, rounds)
+	l.e.trace.followed(ctx, l, rounds)
 	l.e.output.Spool.Release(l.key)
 	if next.operation != nil {
 		if next.failed {

@@ -22,7 +22,7 @@ func (p *pipeline) expect() bool {
 	if !ok {
 		return false
 	}
-	p.attempt, p.resume, p.outlived = len(c.Attempts), l.lastInput(c), true
+	p.attempt, p.resume, p.outlived = len(c.Attempts), lastInput(c), true
 	if p.ownTurn() {
 		_, p.leaveThread, _ = l.e.limits.Threads.Enter(p.thread())
 	}
@@ -36,12 +36,12 @@ func (p *pipeline) expect() bool {
 func (p *pipeline) awaitRunner(x tool.Expected) {
 	l := p.l
 	defer l.release()
-	back := l.awaitBack(x)
+	back := awaitBack(l, x)
 	if !l.e.drain.Admit() {
 		return // it drains: the next daemon finds the call as this one did
 	}
 	if back {
-		ctx := l.started(l.e.follow(context.Background(), l.record()))
+		ctx := l.started(l.e.trace.follow(context.Background(), l.record()))
 		l.unwatched()
 		p.slot.Take(l.e.limits.Slots, p.demand())
 		p.run(ctx)
@@ -61,7 +61,7 @@ func (p *pipeline) awaitRunner(x tool.Expected) {
 
 // awaitBack reports whether the program of an expected attempt came back in time. A wish to end the call ends the wait, unless another
 // daemon may run the call.
-func (l *activeCall) awaitBack(x tool.Expected) bool {
+func awaitBack(l *activeCall, x tool.Expected) bool {
 	within := x.Within
 	if l.e.hold.free != nil {
 		within = max(within, l.e.hold.store.Hold())

@@ -143,7 +143,7 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		return
 	}
 	defer l.e.drain.Leave()
-	rounds := l.rounds()
+	rounds := l.e.trace.rounds(l)
 	p.slot.Return()
 	p.leaveSource(out)
 	for _, release := range p.releases {
@@ -159,10 +159,10 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		p.leaveThread()
 	}
 	if out == (outcome.Lost{}) {
-		l.takeUp(ctx)
+		takeUpLost(ctx, l)
 	}
 	l.endPipeline(ctx)
-	l.followed(ctx, rounds)
+	l.e.trace.followed(ctx, l, rounds)
 	l.e.output.Spool.Release(l.key)
 }
 
@@ -224,8 +224,25 @@ const (
 )
 
 // newPipeline returns a pipeline at the beginning of the path.
-func (l *activeCall) newPipeline() *pipeline {
+func newPipeline(l *activeCall) *pipeline {
 	return &pipeline{l: l, hooks: l.e.hooks.Load(), stages: l.e.path}
+}
+
+// lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.
+func lookupPipeline(l *activeCall) *pipeline {
+	c := l.record()
+	p := newPipeline(l)
+	p.arguments = call.Parse(c.Effective)
+	if def, ok := l.e.catalog.lookup(c); ok {
+		p.def = def
+		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+		p.freeze(args)
+		p.makeInput()
+		in := *p.in
+		in.Assessment, in.Description = c.Assessment, c.Description
+		p.in = &in
+	}
+	return p
 }
 
 // guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
@@ -319,7 +336,7 @@ func (p *pipeline) stopped(ctx context.Context) outcome.Conclusion {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return outcome.StoppedBy(context.Cause(ctx), p.l.begun())
+	return outcome.StoppedBy(context.Cause(ctx), begun(p.l.record()))
 }
 
 // findings is what a pipeline run found out for the record; each of its steps writes it. Writing the record for each thing that

@@ -259,7 +259,7 @@ func TestP7FailedJournalEndsStreams(t *testing.T) {
 		s := spec("asks", "")
 		waiting := w.start(s, call.ExecuteOptions{WaitForDecision: true})
 		synctest.Wait()
-		feed, err := w.e.WatchFeed(t.Context(), carol, "", "", "", true)
+		feed, err := w.e.Watches().WatchFeed(t.Context(), carol, "", "", "", true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 			return r.found, err
 		}
 	}
-	e.awaitHold()
+	e.hold.await(e)
 	return r.found, e.batches.Recover(ctx)
 }
 
@@ -94,11 +94,11 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 		return err
 	}
 	defer l.release()
-	if err := l.findTail(ctx); err != nil {
+	if err := findTail(ctx, l); err != nil {
 		return err
 	}
-	l.noteUnseen()
-	if l.lookupPipeline().expect() {
+	noteUnseen(l)
+	if lookupPipeline(l).expect() {
 		r.e.hold.keepThread(l.record())
 		r.found.Expected++
 		return nil
@@ -114,7 +114,7 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 // takeUp takes up a call whose newest event is known.
 func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	c := l.record()
-	p := l.lookupPipeline()
+	p := lookupPipeline(l)
 	switch {
 	case c.Operation() != nil:
 		r.found.Operations++
@@ -122,7 +122,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	case c.Cancel != nil:
 		r.found.Cancelled++
 		out := outcome.StoppedBy(outcome.Wished(c.Cancel), call.NotStarted)
-		if l.begun() != call.NotStarted {
+		if begun(l.record()) != call.NotStarted {
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
 		if p.stopper() == nil && !r.e.cfg.Full() {
@@ -132,7 +132,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		if p.stopper() != nil {
 			r.warnBelow(ctx, l, *c.Cancel)
 		}
-		r.later = append(r.later, l.counted(context.Background(), func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) }))
+		r.settleLater(l, context.Background(), func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		r.found.Resumed++ // with its batch
 	case c.Status == call.Resuming:
@@ -161,8 +161,13 @@ func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.Ca
 	}
 }
 
-// counted makes a pipeline run of what a start found. The function that it returns carries it out.
-func (l *activeCall) counted(base context.Context, settle func(ctx context.Context)) (run func()) {
+// settleLater makes a pipeline run of what a recovery found. It is carried out when all calls were taken up.
+func (r *recovery) settleLater(l *activeCall, base context.Context, settle func(ctx context.Context)) {
+	r.later = append(r.later, counted(l, base, settle))
+}
+
+// counted makes a pipeline run of what a recovery found. The function that it returns carries it out.
+func counted(l *activeCall, base context.Context, settle func(ctx context.Context)) (run func()) {
 	ctx := l.start(base)
 	return func() {
 		defer l.release()
@@ -173,7 +178,7 @@ func (l *activeCall) counted(base context.Context, settle func(ctx context.Conte
 }
 
 // findTail learns the newest event of the log: events that came after the last stored record are not in it.
-func (l *activeCall) findTail(ctx context.Context) error {
+func findTail(ctx context.Context, l *activeCall) error {
 	for {
 		l.mu.Lock()
 		last := l.log.Last()
@@ -197,7 +202,7 @@ func (l *activeCall) findTail(ctx context.Context) error {
 
 // noteUnseen marks a call whose attempts are written behind: it may have run although the journal has none of them. The next
 // step of the call stores the mark.
-func (l *activeCall) noteUnseen() {
+func noteUnseen(l *activeCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c.Class == call.Behind {
@@ -207,9 +212,9 @@ func (l *activeCall) noteUnseen() {
 	}
 }
 
-// begun is how far the tool of a call came of which no attempt runs.
-func (l *activeCall) begun() call.Executed {
-	if c := l.record(); began(c) || c.Executed == call.ExecutedUnknown {
+// begun is how far the tool came of a call without a running attempt.
+func begun(c *call.Call) call.Executed {
+	if began(c) || c.Executed == call.ExecutedUnknown {
 		return call.ExecutedUnknown
 	}
 	return call.NotStarted
@@ -231,7 +236,7 @@ func mayRunAgain(c *call.Call, def *Definition) bool {
 func (p *pipeline) again() {
 	l := p.l
 	p.fromStart()
-	ctx := l.start(l.e.follow(context.Background(), l.record()))
+	ctx := l.start(l.e.trace.follow(context.Background(), l.record()))
 	go p.run(ctx)
 }
 
@@ -240,13 +245,13 @@ func (p *pipeline) fromStart() {
 	if c := p.l.record(); c.Effective == "" {
 		p.arguments = call.Parse(c.Requested)
 	} else {
-		p.rewritten, p.resume = true, p.l.lastInput(c)
+		p.rewritten, p.resume = true, lastInput(c)
 	}
 }
 
 // lastInput returns what the last decision told the tool; a call without one starts as it did. What somebody said of an
 // attempt in doubt is not for the tool.
-func (l *activeCall) lastInput(c *call.Call) *tool.ResumeInput {
+func lastInput(c *call.Call) *tool.ResumeInput {
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Suspension.Origin == call.OriginDoubt {
 			continue
@@ -286,7 +291,7 @@ func (p *pipeline) awaitCaller(linger time.Duration) {
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			p.finishFound(context.Background(), outcome.StoppedBy(outcome.Wished(wish), l.begun()))
+			p.finishFound(context.Background(), outcome.StoppedBy(outcome.Wished(wish), begun(l.record())))
 			return
 		}
 		if back {
@@ -302,7 +307,7 @@ func (p *pipeline) awaitCaller(linger time.Duration) {
 			return
 		}
 	}
-	p.finishFound(context.Background(), outcome.Restarted(l.begun()))
+	p.finishFound(context.Background(), outcome.Restarted(begun(l.record())))
 }
 
 // finishFound ends a call that a start found.

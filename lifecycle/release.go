@@ -18,7 +18,7 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 		return 0, 0, refuseDraining()
 	}
 	defer e.drain.Leave()
-	keys, err := e.heldKeys(ctx, p, which)
+	keys, err := heldKeys(ctx, e, p, which)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -40,12 +40,12 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 		}
 		e.cfg.FailPoint("released")
 	}
-	left, err = e.settleHeld(ctx, p.Namespace)
+	left, err = r.settle(ctx, p.Namespace)
 	return released, left, err
 }
 
 // heldKeys finds the held calls that are meant. An id that nobody knows is refused before anything is released.
-func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
+func heldKeys(ctx context.Context, e *Engine, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {
 		l, err := e.acquireVisible(ctx, p, id)
 		if err != nil {
@@ -90,7 +90,7 @@ func (r *releasing) call(ctx context.Context, key call.Key) (bool, error) {
 	case !l.heldBack():
 		return false, nil
 	case r.end != nil:
-		if err := l.findTail(ctx); err != nil {
+		if err := findTail(ctx, l); err != nil {
 			return false, err
 		}
 		err := r.e.cancelTree(ctx, l, *r.end)
@@ -108,8 +108,9 @@ func (r *releasing) call(ctx context.Context, key call.Key) (bool, error) {
 	return true, nil
 }
 
-// settleHeld counts what is still held in a namespace. When nothing is held in any, the store is this daemon's own again.
-func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, err error) {
+// settle counts what is still held in a namespace. When nothing is held in any, the store is this daemon's own again.
+func (r *releasing) settle(ctx context.Context, namespace string) (left int, err error) {
+	e := r.e
 	others := 0
 	err = e.held.Each(ctx, call.Query{}, func(c *call.Call) {
 		if c.Namespace == namespace {

@@ -19,7 +19,7 @@ func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 
 // resumePipeline carries a decided call on, without waiting for it.
 func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
-	ctx := l.start(l.e.follow(request, l.record()))
+	ctx := l.start(l.e.trace.follow(request, l.record()))
 	l.e.workers.Run(func() { l.carryOn(ctx, d) })
 }
 
@@ -27,7 +27,7 @@ func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
 func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
-	p := l.newPipeline()
+	p := newPipeline(l)
 	p.def, _ = l.e.catalog.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
@@ -83,7 +83,7 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 	defer l.release()
 	defer l.e.drain.Leave()
 	if ctx.Err() != nil && out.Status == call.Succeeded && !errors.Is(context.Cause(ctx), outcome.Drained) {
-		out = outcome.StoppedBy(context.Cause(ctx), l.begun())
+		out = outcome.StoppedBy(context.Cause(ctx), begun(l.record()))
 	}
 	if out.Status == call.Succeeded && p.def != nil {
 		if broken := p.checkData(out.Result); broken != nil {
@@ -91,10 +91,10 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 			out = broken
 		}
 	}
-	rounds := l.rounds()
+	rounds := l.e.trace.rounds(l)
 	p.finish(ctx, out)
 	l.endPipeline(ctx)
-	l.followed(ctx, rounds)
+	l.e.trace.followed(ctx, l, rounds)
 }
 
 // abandoned tells a tool that its question will not be answered.

@@ -11,7 +11,7 @@ import (
 // retries refuses a new call that says it runs another one again which it cannot: only a call of the same caller and tool
 // that did not succeed is retried. The new call stands on its own; gates, answers and the idempotency key are its own too.
 func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
-	first, err := a.e.peek(ctx, call.Key{Namespace: a.as.Namespace, ID: spec.RetryOf})
+	first, err := a.peek(ctx, call.Key{Namespace: a.as.Namespace, ID: spec.RetryOf})
 	switch {
 	case errors.Is(err, store.ErrTrimmed), errors.Is(err, store.ErrNotFound),
 		err == nil && (first.Caller.Subject != a.as.Subject || first.OnBehalfOf != spec.OnBehalfOf):
@@ -37,8 +37,9 @@ func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
 	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be run again: it %s", spec.RetryOf, why)
 }
 
-// peek returns a call as it stands without waiting for whoever is about to load it.
-func (e *Engine) peek(ctx context.Context, key call.Key) (*call.Call, error) {
+// peek returns a call as it stands without waiting for a goroutine that loads it.
+func (a *admission) peek(ctx context.Context, key call.Key) (*call.Call, error) {
+	e := a.e
 	e.mu.Lock()
 	l := e.activeCalls[key]
 	e.mu.Unlock()

@@ -57,7 +57,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 // awaitEnds waits until the calls of a run that were cancelled have ended, as far as that is soon: what they write at their
 // end belongs to the run, and goes with it.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
-	until := time.Now().Add(e.stopMost() + endingTime)
+	until := time.Now().Add(stopMost(e.cfg.Grace) + endingTime)
 	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
 		l, err := e.acquire(ctx, c.Key())
 		if err != nil {

@@ -85,7 +85,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 			t.Errorf("the call as its caller waits for it: %s %+v", c.Status, c.Open())
 		}
 		first.Close()
-		feed, err := w.e.WatchFeed(t.Context(), alice, "run-1", "", "", false)
+		feed, err := w.e.Watches().WatchFeed(t.Context(), alice, "run-1", "", "", false)
 		if err != nil {
 			t.Fatal(err)
 		}

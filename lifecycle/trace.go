@@ -17,12 +17,15 @@ type Tracer interface {
 	End(ctx context.Context, c *call.Call)
 }
 
-// follow begins to trace a pipeline run. Without a tracer that is nothing.
-func (e *Engine) follow(request context.Context, c *call.Call) context.Context {
-	if e.cfg.Tracer == nil {
+// tracing traces pipeline runs. Without a tracer it does nothing.
+type tracing struct{ Tracer }
+
+// follow begins to trace a pipeline run.
+func (t tracing) follow(request context.Context, c *call.Call) context.Context {
+	if t.Tracer == nil {
 		return context.Background()
 	}
-	ctx, trace := e.cfg.Tracer.Begin(context.WithoutCancel(request), c)
+	ctx, trace := t.Tracer.Begin(context.WithoutCancel(request), c)
 	if c.Status == call.New && c.Trace == "" && c.Revision == 0 { // nobody else has this record yet
 		c.Trace = trace
 	}
@@ -30,16 +33,16 @@ func (e *Engine) follow(request context.Context, c *call.Call) context.Context {
 }
 
 // rounds is how many questions a call has had, for followed.
-func (l *activeCall) rounds() int {
-	if l.e.cfg.Tracer == nil {
+func (t tracing) rounds(l *activeCall) int {
+	if t.Tracer == nil {
 		return 0
 	}
 	return len(l.record().Rounds)
 }
 
 // followed ends what follow began. A question that came since was the end of the pipeline run, whatever became of it meanwhile.
-func (l *activeCall) followed(ctx context.Context, rounds int) {
-	if l.e.cfg.Tracer == nil {
+func (t tracing) followed(ctx context.Context, l *activeCall, rounds int) {
+	if t.Tracer == nil {
 		return
 	}
 	c := l.record()
@@ -48,5 +51,5 @@ func (l *activeCall) followed(ctx context.Context, rounds int) {
 		asked.Status, asked.Result, asked.Rounds = call.Suspended, nil, c.Rounds[:rounds+1]
 		c = &asked
 	}
-	l.e.cfg.Tracer.End(ctx, c)
+	t.Tracer.End(ctx, c)
 }

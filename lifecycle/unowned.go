@@ -125,10 +125,10 @@ func (s *suspects) adopt(ctx context.Context, key call.Key) error {
 		e.batches.Wake(call.Key{Namespace: key.Namespace, ID: c.BatchID})
 		return nil
 	}
-	if err := l.findTail(ctx); err != nil {
+	if err := findTail(ctx, l); err != nil {
 		return err
 	}
-	l.noteUnseen()
+	noteUnseen(l)
 	r := recovery{e: e}
 	defer r.end()
 	return r.takeUp(ctx, l)

@@ -338,12 +338,5 @@ func (w *callWatcher) shownEvents(events []call.Event) []call.Event {
 	return view.Events(w.viewer(c), c, events)
 }
 
-// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty; see [watch.Service.Feed].
-func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
-	return e.watches.Feed(ctx, p, run, thread, cursor, follow)
-}
-
-// CursorAfter returns the cursor behind an event that the current daemon published.
-func (e *Engine) CursorAfter(sequence int64) string {
-	return watch.Cursor{Epoch: e.epoch, Sequence: sequence}.String()
-}
+// Watches returns what follows feeds and batches.
+func (e *Engine) Watches() *watch.Service { return e.watches }

@@ -69,7 +69,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 					for w.get(s.ID).LastSequence < after { // as soon as the sequence is there
 						time.Sleep(time.Millisecond)
 					}
-					cursor := w.e.CursorAfter(after)
+					cursor := w.e.Watches().CursorAfter(after)
 					for {
 						watcher, err := w.e.Watch(t.Context(), alice, s.ID, cursor, true)
 						if err != nil {
@@ -175,7 +175,7 @@ func TestFramesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		feed, err := w.e.WatchFeed(t.Context(), alice, "run-1", "", "", false)
+		feed, err := w.e.Watches().WatchFeed(t.Context(), alice, "run-1", "", "", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +330,7 @@ func TestTrimmedBeginningIsAGap(t *testing.T) {
 			t.Fatal(err)
 		}
 		for after, gap := range map[int64]bool{0: true, 3: true, 6: true, 7: false, 9: false} {
-			watcher, err := e.Watch(t.Context(), alice, c.ID, e.CursorAfter(after), true)
+			watcher, err := e.Watch(t.Context(), alice, c.ID, e.Watches().CursorAfter(after), true)
 			if err != nil {
 				t.Fatal(err)
 			}

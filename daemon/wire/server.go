@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
@@ -19,6 +20,10 @@ func Engine(e *lifecycle.Engine) grpcserver.Engine {
 		*purge.Purger
 		*view.Records
 		*view.Artifacts
+		watches
 		*documents.Editor
-	}{e, e.Policies(), e.Custody(), e.Purger(), e.Records(), e.Artifacts(), e.Editor()}
+	}{e, e.Policies(), e.Custody(), e.Purger(), e.Records(), e.Artifacts(), watches{e.Watches()}, e.Editor()}
 }
+
+// watches has a name of its own among the embedded parts.
+type watches struct{ *watch.Service }

@@ -19,9 +19,25 @@ type batchWatcher struct {
 	over    bool // Next returned BatchFinished
 }
 
-// Batch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has caught
-// up.
-func (s *Service) Batch(ctx context.Context, p tool.Principal, record *call.Batch, cursor string, follow bool) (call.Stream, error) {
+// See returns the record of a batch that the principal may see.
+func (s *Service) See(ctx context.Context, p tool.Principal, id string) (*call.Batch, error) {
+	record, err := s.cfg.Store.Batch(ctx, call.Key{Namespace: p.Namespace, ID: id})
+	if err == nil && record.Caller != p.Subject && !view.SeesAll(p) {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, s.cfg.Refusal(err, id)
+	}
+	return record, nil
+}
+
+// WatchBatch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has
+// caught up.
+func (s *Service) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {
+	record, err := s.See(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
 	w := s.newBatchWatcher(p, record)
 	w.follow, w.through = follow, true
 	return s.begin(ctx, w, cursor)

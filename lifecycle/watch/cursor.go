@@ -50,3 +50,8 @@ func badCursor(s, of string) error {
 	}
 	return call.InvalidField("cursor", "%s is not a cursor of %s; send one back as you got it", fmt.Sprintf("%q", s), of)
 }
+
+// CursorAfter returns the cursor behind an event that this daemon published.
+func (s *Service) CursorAfter(sequence int64) string {
+	return Cursor{Epoch: s.cfg.Epoch, Sequence: sequence}.String()
+}

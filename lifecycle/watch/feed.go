@@ -25,10 +25,10 @@ type feedWatcher struct {
 	beat     Heartbeat
 }
 
-// Feed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
+// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
 // calls of others sees its own. The empty cursor starts with the oldest event that is kept; when the whole namespace is followed,
 // with the next event.
-func (s *Service) Feed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
+func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
 		return nil, err

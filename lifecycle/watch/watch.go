@@ -22,16 +22,19 @@ type Config struct {
 	Store     Journal
 	Spool     Spool
 	Drain     *drain.Drain
-	Heartbeat time.Duration         // between the heartbeats of a watcher that waits; 0 sends none
-	Settle    func()                // waits until everything that was published is in the journal
-	Moves     func(call.Key) bool   // reports whether a call of a batch can change
-	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
+	Heartbeat time.Duration                    // between the heartbeats of a watcher that waits; 0 sends none
+	Settle    func()                           // waits until everything that was published is in the journal
+	Moves     func(call.Key) bool              // reports whether a call of a batch can change
+	Refusal   func(err error, id string) error // what a client sees of an error of the journal about a batch
+	Epoch     int64                            // of this daemon
+	Held      func(*call.Call) bool            // reports whether a call waits for an operator's release
 }
 
 // A Journal is what watchers read.
 type Journal interface {
 	Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 }
 
 // A Spool has the bytes of output.
