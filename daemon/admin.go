@@ -34,10 +34,12 @@ type adminOf struct{ d *daemon }
 func (a adminOf) Info(context.Context) grpcserver.Info {
 	d, l := a.d, &a.d.cfg.Limits
 	id := d.store.Identity()
+	limits := callLimits(l)
+	limits.NamespaceQueue, limits.PrincipalQueue = limits.QueueShares()
 	info := grpcserver.Info{
 		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
 		Limits: grpcserver.Limits{
-			Limits: callLimits(l), Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
+			Limits: limits, Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
 			Suspension: lifecycle.MaxExpiry, Retention: d.cfg.Retention.Calls,
 			OutputThread: int64(l.OutputQuotaThread), OutputNamespace: int64(l.OutputQuotaNamespace),
 		},

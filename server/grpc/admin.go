@@ -30,7 +30,6 @@ type admin struct {
 func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
 	i := s.admin.Info(ctx)
 	l := &i.Limits
-	queueNamespace, queuePrincipal := l.QueueShares()
 	resp := &tooldv1.GetInfoResponse{
 		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: translate.FromTime(i.Started),
 		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: access.From(ctx).Namespace,
@@ -48,7 +47,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			RunningCallsTools: translate.Each(l.ToolConcurrency, func(t *call.ToolLimit) *tooldv1.ToolLimit {
 				return &tooldv1.ToolLimit{Tools: t.Tools, Calls: int32(t.Calls)}
 			}),
-			QueuedCallsNamespace: int32(queueNamespace), QueuedCallsPrincipal: int32(queuePrincipal),
+			QueuedCallsNamespace: int32(l.NamespaceQueue), QueuedCallsPrincipal: int32(l.PrincipalQueue),
 			OpenSuspensionsNamespace: int32(l.NamespaceQuestions), OpenSuspensionsPrincipal: int32(l.PrincipalQuestions),
 			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredBytes,
 			OutputQuotaThread: l.OutputThread, OutputQuotaNamespace: l.OutputNamespace,
