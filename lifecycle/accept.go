@@ -17,10 +17,7 @@ import (
 // Execute starts a call, or attaches to the one that has its id. The watcher must be closed. A refusal is a
 // [*call.Refusal] and nothing is stored then; everything else becomes the call's result.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
-	if err := checkRequest(&spec, e.cfg.MaxArguments); err != nil {
-		return nil, err
-	}
-	if err := e.catalog.checkDeclared(&spec); err != nil {
+	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err
 	}
 	r := request{admission: admission{e, p}, spec: &spec, options: o, arguments: call.Parse(spec.Arguments)}

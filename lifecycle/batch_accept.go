@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
@@ -13,14 +11,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxBatch bounds the calls of a batch.
-const maxBatch = 256
-
 // ExecuteBatch starts the calls of one model turn, or attaches to the batch that has its id. The watcher sees the events
 // of all of them from the first on, or from a cursor on, and must be closed. A refusal is a [*call.Refusal] and nothing is
 // stored then, of no call; everything else becomes the calls' results. The batch continues without watchers.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
-	parsed, err := e.checkBatchRequest(&spec)
+	parsed, err := e.catalog.requests.CheckBatch(&spec)
 	if err == nil && o.Cursor != "" {
 		_, _, err = watch.ParseFeedCursor(o.Cursor)
 	}
@@ -50,57 +45,6 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
 	}
 	return e.watches.Attach(ctx, p, record, o)
-}
-
-// checkBatchRequest refuses what must not be stored. It looks at the request alone.
-func (e *Engine) checkBatchRequest(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
-	spec.Strategy, spec.Replay = or(spec.Strategy, call.Sequential), or(spec.Replay, call.Immediate)
-	switch {
-	case len(spec.Calls) == 0:
-		return nil, call.InvalidField("calls", "is required")
-	case len(spec.Calls) > maxBatch:
-		return nil, call.InvalidField("calls", "has %d calls; at most %d are accepted", len(spec.Calls), maxBatch)
-	case spec.MaxParallel < 0:
-		return nil, call.InvalidField("max_parallel", "is %d; 0 is no bound", spec.MaxParallel)
-	case !slices.Contains([]call.Strategy{call.Sequential, call.Auto, call.Parallel}, spec.Strategy):
-		return nil, call.InvalidField("strategy", "is %q", spec.Strategy)
-	case spec.Replay != call.Immediate && spec.Replay != call.AllDecided:
-		return nil, call.InvalidField("replay", "is %q", spec.Replay)
-	}
-	if spec.ID != "" {
-		if err := call.CheckID("batch_id", spec.ID, 16); err != nil {
-			return nil, err
-		}
-	}
-	known := map[string]bool{}
-	for i := range spec.Calls {
-		s, at := &spec.Calls[i], "calls["+strconv.Itoa(i)+"]"
-		err := checkRequest(s, e.cfg.MaxArguments)
-		if err == nil {
-			err = e.catalog.checkDeclared(s)
-		}
-		switch first := &spec.Calls[0].Run; {
-		case err != nil:
-			return nil, inCall(err, at)
-		case s.Run.ID != first.ID || s.Run.Thread != first.Thread:
-			return nil, call.InvalidField(at+".run", "names another run or thread than the first call; a batch is one turn of one run")
-		case s.ID != "" && known[s.ID]:
-			return nil, call.InvalidField(at+".call_id", "%q is another call of the batch, too", s.ID)
-		}
-		known[s.ID] = true
-		parsed = append(parsed, call.Parse(s.Arguments))
-	}
-	return parsed, nil
-}
-
-// inCall gives the fields that are wrong in a call of a batch their place.
-func inCall(err error, at string) error {
-	var refusal *call.Refusal
-	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
-		return err
-	}
-	v := refusal.Violations[0]
-	return call.InvalidField(at+"."+v.Field, "%s", v.Description)
 }
 
 // A batchRequest asks for a new batch.

@@ -5,11 +5,26 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/lifecycle/requests"
 	"github.com/toold-dev/toold/tool"
 )
 
 // A catalog finds the tools of calls, as their callers may see them.
-type catalog struct{ cfg *Config }
+type catalog struct {
+	cfg      *Config
+	requests requests.Limits
+}
+
+func newCatalog(cfg *Config) catalog {
+	t := catalog{cfg: cfg, requests: requests.Limits{MaxArguments: cfg.MaxArguments}}
+	if cfg.Frontend != nil {
+		t.requests.Frontend = func(f *tool.FrontendTool) error {
+			_, err := cfg.Frontend(f)
+			return err
+		}
+	}
+	return t
+}
 
 // lookup finds a call's tool. A tool that is hidden from the caller, or not offered, does not exist for the call.
 func (t *catalog) lookup(c *call.Call) (*Definition, bool) {
@@ -41,4 +56,16 @@ func (t *catalog) toolOf(c *call.Call) *decision.Tool {
 		Digest: def.Digest, Descriptor: def.Descriptor, ValidateResult: def.Schema.ValidateResult,
 		Validate: func(args tool.Arguments) error { return (&pipeline{def: def}).valid(context.Background(), args) },
 	}
+}
+
+// declared makes the tool of a call that its caller declared. To declare it is to offer it, unless the agent leaves it out.
+func (t *catalog) declared(c *call.Call) (*Definition, bool) {
+	if t.cfg.Frontend == nil {
+		return nil, false
+	}
+	def, err := t.cfg.Frontend(c.Frontend)
+	if err != nil || t.cfg.Hide != nil && t.cfg.Hide(c.Caller, def.Descriptor) || c.Run.Agent.Excludes(def.Descriptor) {
+		return nil, false
+	}
+	return def, true
 }

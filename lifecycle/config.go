@@ -17,6 +17,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/drain"
+	"github.com/toold-dev/toold/lifecycle/expiry"
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/meter"
@@ -143,8 +144,8 @@ type Engine struct {
 	batches   *batch.Service
 	workers   turns.Workers
 	owners    *policy.Owners
-	sweeps    sweeps
-	suspects  suspects
+	expiry    *expiry.Sweeper
+	unowned   *custody.Checker
 
 	operations *outbox.Operations
 	outbox     *outbox.Outbox
@@ -201,11 +202,10 @@ func New(cfg Config) (*Engine, error) {
 		activeCalls: map[call.Key]*activeCall{},
 		drain:       drain.New(),
 		meters:      meter.New(),
-		sweeps:      sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
 	e.trace = tracing{cfg.Tracer}
-	e.catalog.cfg, e.sweeps.e, e.suspects.e = &e.cfg, e, e
+	e.catalog = newCatalog(&e.cfg)
 	e.hooks.Store(set)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
 	e.hold.begin(cfg.Store)
@@ -216,6 +216,8 @@ func New(cfg Config) (*Engine, error) {
 	e.decisions = newDecisions(e)
 	e.batches = newBatches(e)
 	e.watches = newWatches(e)
+	e.expiry = newExpiry(e)
+	e.unowned = newChecker(e)
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
 	e.outbox = newOutbox(e)
 	return e, nil

@@ -13,10 +13,7 @@ import (
 
 // Describe says what would happen. Nothing runs, nothing is stored, and Admit hooks are not asked: no budget is spent.
 func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
-	if err := checkRequest(&spec, e.cfg.MaxArguments); err != nil {
-		return nil, err
-	}
-	if err := e.catalog.checkDeclared(&spec); err != nil {
+	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err
 	}
 	if err := e.owners.Claim(ctx, p, &spec.Run, ""); err != nil {

@@ -8,27 +8,21 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 )
 
-// A hold is how long a daemon that took over a journal leaves the attempts of the earlier owner alone, because they may still
-// run. Nothing reconciles them, runs them again or ends them, and no other call of their threads starts.
+// hold has the calls that are left alone while another daemon may still run them.
 type hold struct {
-	store   store.Owned // nil: nobody can take the journal
-	over    <-chan time.Time
-	threads map[call.Key]struct{} // of the attempts; written before the engine serves
-	free    chan struct{}         // closed when the threads are; nil: there is no hold
-	calls   []*activeCall         // that are left alone
+	custody.Hold
+	store store.Owned // nil: nobody can take the journal
+	calls []*activeCall
 }
 
 func (h *hold) begin(s store.Store) {
-	h.store, _ = s.(store.Owned)
-	if h.store == nil {
-		return
-	}
-	if d := h.store.Hold(); d > 0 {
-		h.over, h.threads, h.free = time.After(d), map[call.Key]struct{}{}, make(chan struct{})
+	if h.store, _ = s.(store.Owned); h.store != nil {
+		h.Hold = custody.NewHold(h.store.Hold())
 	}
 }
 
@@ -36,38 +30,17 @@ func (h *hold) begin(s store.Store) {
 // saw its end. The caller has a reference, which is kept.
 func (h *hold) keep(l *activeCall) bool {
 	c := l.record()
-	if h.free == nil || !began(c) || c.Operation() != nil {
+	if !h.Began() || !began(c) || c.Operation() != nil {
 		return false
 	}
-	h.keepThread(c)
+	h.Keep(c)
 	h.calls = append(h.calls, l)
 	return true
 }
 
-// keepThread leaves the thread of a call alone.
-func (h *hold) keepThread(c *call.Call) {
-	if h.free != nil && c.Run.Thread != "" {
-		h.threads[call.Key{Namespace: c.Namespace, ID: c.Run.Thread}] = struct{}{}
-	}
-}
-
-// holds reports whether a call has to wait because an earlier one of its thread is left alone.
-func (h *hold) holds(c *call.Call) bool {
-	if h.free == nil || c.Run.Thread == "" {
-		return false
-	}
-	select {
-	case <-h.free:
-		return false
-	default:
-	}
-	_, ok := h.threads[call.Key{Namespace: c.Namespace, ID: c.Run.Thread}]
-	return ok
-}
-
 // await recovers the calls that were left alone, when the hold is over. A daemon that ends earlier leaves them to the next one.
 func (h *hold) await(e *Engine) {
-	if h.free == nil {
+	if !h.Began() {
 		return
 	}
 	if len(h.calls) > 0 {
@@ -75,7 +48,7 @@ func (h *hold) await(e *Engine) {
 	}
 	go func() {
 		select {
-		case <-h.over:
+		case <-h.Over():
 		case <-e.drain.Closed():
 			return
 		}
@@ -90,7 +63,7 @@ func (h *hold) await(e *Engine) {
 			}
 			l.release()
 		}
-		close(h.free)
+		h.End()
 		r.end()
 		e.log.Info("calls of the earlier owner recovered", zap.Any("found", r.found))
 	}()
@@ -99,11 +72,11 @@ func (h *hold) await(e *Engine) {
 // awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
 // then on.
 func (p *pipeline) awaitThread(ctx context.Context) outcome.Conclusion {
-	if !p.l.e.hold.holds(p.l.record()) {
+	if !p.l.e.hold.Holds(p.l.record()) {
 		return nil
 	}
 	defer p.l.e.limits.Slots.WaitElsewhere(p.demand())()
-	out := p.waitFor(ctx, p.l.e.hold.free, func() {}, p.l.e.hold.store.Hold()+p.queueLimit())
+	out := p.waitFor(ctx, p.l.e.hold.Free(), func() {}, p.l.e.hold.store.Hold()+p.queueLimit())
 	p.queued = time.Now()
 	return out
 }

@@ -63,7 +63,7 @@ func (p *pipeline) awaitRunner(x tool.Expected) {
 // daemon may run the call.
 func awaitBack(l *activeCall, x tool.Expected) bool {
 	within := x.Within
-	if l.e.hold.free != nil {
+	if l.e.hold.Began() {
 		within = max(within, l.e.hold.store.Hold())
 	}
 	over := time.NewTimer(within)
@@ -72,7 +72,7 @@ func awaitBack(l *activeCall, x tool.Expected) bool {
 		l.mu.Lock()
 		wish, changed := l.c.Cancel != nil, l.log.Changed()
 		l.mu.Unlock()
-		if wish && l.e.hold.free == nil {
+		if wish && !l.e.hold.Began() {
 			return false
 		}
 		select {

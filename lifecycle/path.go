@@ -313,7 +313,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 
 // startsAtOnce reports whether a call that its gates allowed has to wait for nothing.
 func (p *pipeline) startsAtOnce() bool {
-	return !p.ownTurn() && p.basis.Unwritten && !p.l.e.hold.holds(p.l.record()) && p.takeSlot()
+	return !p.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.record()) && p.takeSlot()
 }
 
 // validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.

@@ -99,7 +99,7 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 	}
 	noteUnseen(l)
 	if lookupPipeline(l).expect() {
-		r.e.hold.keepThread(l.record())
+		r.e.hold.Keep(l.record())
 		r.found.Expected++
 		return nil
 	}

@@ -1,9 +1,7 @@
 package lifecycle
 
 import (
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/limit"
@@ -11,44 +9,6 @@ import (
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
-
-// checkRequest refuses what must not be stored: the same call id may be sent again. It looks at the request alone; calls that are
-// known already pass the checks of capacity.
-func checkRequest(spec *call.Spec, maxArguments int) error {
-	if len(spec.Arguments) > maxArguments {
-		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), maxArguments)
-	}
-	if spec.Tool == "" {
-		return call.InvalidField("tool", "is required; ListTools lists the ids")
-	}
-	if len(spec.Tool) > 64 {
-		return call.InvalidField("tool", "has %d bytes; ids have at most 64", len(spec.Tool))
-	}
-	for _, globs := range [...][]string{spec.Run.Agent.Allow, spec.Run.Agent.Exclude} {
-		for _, g := range globs {
-			if !tool.ValidGlob(g) {
-				return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
-			}
-		}
-	}
-	r := &spec.Run
-	for _, f := range [...]struct{ name, id string }{
-		{"run.run_id", r.ID}, {"run.thread_id", r.Thread}, {"run.parent_run_id", r.ParentRun}, {"run.parent_thread_id", r.ParentThread},
-		{"run.parent_call_id", r.ParentCall}, {"run.agent.agent_id", r.Agent.ID}, {"run.origin", r.Origin},
-		{"model_call_id", spec.ModelCallID}, {"retry_of", spec.RetryOf},
-	} {
-		if strings.ContainsFunc(f.id, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			return call.InvalidField(f.name, "has a character that cannot be printed")
-		}
-	}
-	if spec.ID != "" {
-		if spec.ID == spec.RetryOf {
-			return call.InvalidField("retry_of", "is the call itself; a retry has a call_id of its own")
-		}
-		return call.CheckID("call_id", spec.ID, 16)
-	}
-	return nil
-}
 
 // An admission checks new calls of one principal: whether they may begin, and what they count against.
 type admission struct {

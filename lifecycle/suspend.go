@@ -87,7 +87,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 		p.unasked(ctx, out.Origin, err)
 		return
 	}
-	l.e.sweeps.asked(s.ExpiresAt)
+	l.e.expiry.Asked(s.ExpiresAt)
 	l.e.cfg.FailPoint("after-suspend")
 }
 

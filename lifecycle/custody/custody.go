@@ -1,8 +1,11 @@
-// Package custody knows the calls that wait because their store was copied or restored.
+// Package custody knows who may carry a call on.
 //
-// The daemon of the original store may carry these calls on too, so this one starts none of them until an operator releases them.
-// They are the unfinished calls of earlier epochs. A daemon does not store which of them were released: the next one holds again those
-// that are unfinished, until a daemon has nothing left to hold.
+// Calls of a store that was copied or restored are held ([Custody]): the daemon of the original store may carry them on too, so this
+// one starts none of them until an operator releases them. They are the unfinished calls of earlier epochs. A daemon does not store
+// which of them were released: the next one holds again those that are unfinished, until a daemon has nothing left to hold.
+//
+// Calls that an earlier owner of the journal may still run are left alone for a while ([Hold]). Calls that nothing carries on are
+// found and taken up ([Checker]).
 package custody
 
 import (

@@ -1,0 +1,173 @@
+// Package expiry finds the questions of calls whose time is over, and has each of them ended.
+//
+// Each namespace expires on its own: one whose hooks and tools take their time over thousands of calls delays no other. Time is
+// that of the store's clock.
+package expiry
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
+)
+
+const (
+	// longestWait bounds the wait for the next look, because the clock may be set meanwhile.
+	longestWait = 15 * time.Second
+	// atOnce is how many suspensions of a namespace end at the same time: a call over which hooks and tools take their time delays
+	// few others of its tenant.
+	atOnce = 32
+)
+
+// A Journal knows which questions are due.
+type Journal interface {
+	DueNamespaces(ctx context.Context) ([]string, error)
+	Due(ctx context.Context, namespace string, limit int) ([]*call.Call, error)
+	NextExpiry(ctx context.Context) (time.Time, error)
+	Now() time.Time
+}
+
+// Custody knows which calls an operator has to release first: they do not expire.
+type Custody interface {
+	Any() bool
+	Holds(*call.Call) bool
+}
+
+// A Sweeper expires questions. Its methods may be called concurrently.
+type Sweeper struct {
+	journal Journal
+	custody Custody
+	log     *zap.Logger
+	expire  func(context.Context, call.Key) bool // ends one suspension, and reports whether it did
+
+	next atomic.Int64  // when Run looks next, in Unix nanoseconds
+	wake chan struct{} // has room for one
+}
+
+// New returns a Sweeper that ends the suspensions of due calls with expire, which is called concurrently. It reports whether it ended
+// one.
+func New(j Journal, c Custody, log *zap.Logger, expire func(context.Context, call.Key) bool) *Sweeper {
+	return &Sweeper{journal: j, custody: c, log: log, expire: expire, wake: make(chan struct{}, 1)}
+}
+
+// Run expires what is due, again and again, until ctx is done.
+func (s *Sweeper) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	var busy sync.Map // namespaces whose calls expire now
+	for {
+		names, err := s.journal.DueNamespaces(ctx)
+		s.failed(ctx, err)
+		for _, namespace := range names {
+			if _, is := busy.LoadOrStore(namespace, true); is {
+				continue
+			}
+			all.Go(func() {
+				moved, err := s.namespace(ctx, namespace)
+				s.failed(ctx, err)
+				busy.Delete(namespace)
+				if moved > 0 { // others of the namespace may have become due meanwhile
+					s.look()
+				}
+			})
+		}
+		s.next.Store(math.MaxInt64) // a question that comes from here on may not be among what is looked at
+		wait, least := longestWait, 100*time.Millisecond
+		busy.Range(func(any, any) bool { // what expires now is due until it has expired
+			least = time.Second
+			return false
+		})
+		if next, err := s.journal.NextExpiry(ctx); err == nil && !next.IsZero() && !s.custody.Any() {
+			wait = min(wait, max(next.Sub(s.journal.Now()), least))
+		}
+		s.next.Store(s.journal.Now().Add(wait).UnixNano())
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// Once expires what is due now and returns when that is stored.
+func (s *Sweeper) Once(ctx context.Context) error {
+	names, err := s.journal.DueNamespaces(ctx)
+	failed := make([]error, len(names))
+	var all sync.WaitGroup
+	for i, namespace := range names {
+		all.Go(func() { _, failed[i] = s.namespace(ctx, namespace) })
+	}
+	all.Wait()
+	return errors.Join(append(failed, err)...)
+}
+
+// Asked makes Run look in time for a question that is open until then.
+func (s *Sweeper) Asked(until time.Time) {
+	if until.UnixNano() < s.next.Load() {
+		s.look()
+	}
+}
+
+// look makes Run look now.
+func (s *Sweeper) look() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it looks anyway
+	}
+}
+
+func (s *Sweeper) failed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("sweep failed; will try again", zap.Error(err))
+	}
+}
+
+// namespace expires what is due in a namespace and returns how many calls that are.
+func (s *Sweeper) namespace(ctx context.Context, namespace string) (moved int, err error) {
+	for limit := 100; ; {
+		due, err := s.journal.Due(ctx, namespace, limit)
+		if err != nil {
+			return moved, err
+		}
+		n := s.all(ctx, due)
+		moved += n
+		switch {
+		case n > 0:
+		case len(due) < limit:
+			return moved, nil
+		default: // those that cannot be expired must not hide the others
+			limit *= 4
+		}
+	}
+}
+
+// all ends the suspensions of calls and returns how many it ended.
+func (s *Sweeper) all(ctx context.Context, due []*call.Call) int {
+	var all sync.WaitGroup
+	var moved atomic.Int64
+	slots := make(chan struct{}, atOnce)
+	for _, c := range due {
+		if s.custody.Holds(c) {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if s.expire(ctx, c.Key()) {
+				moved.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(moved.Load())
+}

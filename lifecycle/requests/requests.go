@@ -1,0 +1,161 @@
+// Package requests checks what callers ask for.
+//
+// It looks at a request alone, before anything is stored: after a refusal the same ids may be sent again. Whether there is
+// capacity, and which calls exist, the engine checks later; calls that are known already pass that.
+package requests
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+const (
+	maxBatch = 256 // calls of a batch
+
+	// The bounds of what a run declares.
+	maxDeclared      = 64
+	maxDeclaredBytes = 256 << 10
+)
+
+// Limits are the checks that depend on the settings of a daemon.
+type Limits struct {
+	MaxArguments int // bytes
+	// Frontend reports why a declaration makes no tool. nil: there are no frontend tools.
+	Frontend func(*tool.FrontendTool) error
+}
+
+// CheckCall refuses a call that must not be stored.
+func (m *Limits) CheckCall(spec *call.Spec) error {
+	if err := m.check(spec); err != nil {
+		return err
+	}
+	return m.checkDeclared(spec)
+}
+
+func (m *Limits) check(spec *call.Spec) error {
+	if len(spec.Arguments) > m.MaxArguments {
+		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), m.MaxArguments)
+	}
+	if spec.Tool == "" {
+		return call.InvalidField("tool", "is required; ListTools lists the ids")
+	}
+	if len(spec.Tool) > 64 {
+		return call.InvalidField("tool", "has %d bytes; ids have at most 64", len(spec.Tool))
+	}
+	for _, globs := range [...][]string{spec.Run.Agent.Allow, spec.Run.Agent.Exclude} {
+		for _, g := range globs {
+			if !tool.ValidGlob(g) {
+				return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
+			}
+		}
+	}
+	r := &spec.Run
+	for _, f := range [...]struct{ name, id string }{
+		{"run.run_id", r.ID}, {"run.thread_id", r.Thread}, {"run.parent_run_id", r.ParentRun}, {"run.parent_thread_id", r.ParentThread},
+		{"run.parent_call_id", r.ParentCall}, {"run.agent.agent_id", r.Agent.ID}, {"run.origin", r.Origin},
+		{"model_call_id", spec.ModelCallID}, {"retry_of", spec.RetryOf},
+	} {
+		if strings.ContainsFunc(f.id, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return call.InvalidField(f.name, "has a character that cannot be printed")
+		}
+	}
+	if spec.ID != "" {
+		if spec.ID == spec.RetryOf {
+			return call.InvalidField("retry_of", "is the call itself; a retry has a call_id of its own")
+		}
+		return call.CheckID("call_id", spec.ID, 16)
+	}
+	return nil
+}
+
+// checkDeclared refuses declarations that are too many, too large or named like a tool of the daemon. The one that is
+// called must make a tool; the others are not looked at until they are called.
+func (m *Limits) checkDeclared(spec *call.Spec) error {
+	if len(spec.Frontend) == 0 {
+		return nil
+	}
+	if m.Frontend == nil {
+		return call.InvalidField("run.frontend_tools", "this daemon has no frontend tools")
+	}
+	if n := len(spec.Frontend); n > maxDeclared {
+		return call.InvalidField("run.frontend_tools", "has %d entries; at most %d are accepted", n, maxDeclared)
+	}
+	size, seen := 0, map[string]bool{}
+	for i := range spec.Frontend {
+		f := &spec.Frontend[i]
+		size += len(f.Name) + len(f.Description) + len(f.Parameters) + len(f.ResponseSchema)
+		switch {
+		case tool.ValidName(f.Name) != nil:
+			return call.InvalidField("run.frontend_tools", "%q is not a name: want 1 to 64 of a-z, A-Z, 0-9, _ and -", f.Name[:min(len(f.Name), 80)])
+		case !strings.HasPrefix(f.Name, tool.FrontendPrefix):
+			return call.InvalidField("run.frontend_tools", "%q does not begin with %q: a frontend tool never stands for a tool of the daemon", f.Name, tool.FrontendPrefix)
+		case seen[f.Name]:
+			return call.InvalidField("run.frontend_tools", "%q is there twice", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	if size > maxDeclaredBytes {
+		return call.InvalidField("run.frontend_tools", "have %d bytes; at most %d are accepted", size, maxDeclaredBytes)
+	}
+	if f := spec.Declared(); f != nil {
+		if err := m.Frontend(f); err != nil {
+			return call.InvalidField("run.frontend_tools", "%s: %v", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// CheckBatch fills the defaults of a batch, refuses one that must not be stored, and returns the arguments of its calls.
+func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
+	spec.Strategy, spec.Replay = cmp.Or(spec.Strategy, call.Sequential), cmp.Or(spec.Replay, call.Immediate)
+	switch {
+	case len(spec.Calls) == 0:
+		return nil, call.InvalidField("calls", "is required")
+	case len(spec.Calls) > maxBatch:
+		return nil, call.InvalidField("calls", "has %d calls; at most %d are accepted", len(spec.Calls), maxBatch)
+	case spec.MaxParallel < 0:
+		return nil, call.InvalidField("max_parallel", "is %d; 0 is no bound", spec.MaxParallel)
+	case !slices.Contains([]call.Strategy{call.Sequential, call.Auto, call.Parallel}, spec.Strategy):
+		return nil, call.InvalidField("strategy", "is %q", spec.Strategy)
+	case spec.Replay != call.Immediate && spec.Replay != call.AllDecided:
+		return nil, call.InvalidField("replay", "is %q", spec.Replay)
+	}
+	if spec.ID != "" {
+		if err := call.CheckID("batch_id", spec.ID, 16); err != nil {
+			return nil, err
+		}
+	}
+	known := map[string]bool{}
+	for i := range spec.Calls {
+		s, at := &spec.Calls[i], "calls["+strconv.Itoa(i)+"]"
+		err := m.CheckCall(s)
+		switch first := &spec.Calls[0].Run; {
+		case err != nil:
+			return nil, inCall(err, at)
+		case s.Run.ID != first.ID || s.Run.Thread != first.Thread:
+			return nil, call.InvalidField(at+".run", "names another run or thread than the first call; a batch is one turn of one run")
+		case s.ID != "" && known[s.ID]:
+			return nil, call.InvalidField(at+".call_id", "%q is another call of the batch, too", s.ID)
+		}
+		known[s.ID] = true
+		parsed = append(parsed, call.Parse(s.Arguments))
+	}
+	return parsed, nil
+}
+
+// inCall gives the fields that are wrong in a call of a batch their place.
+func inCall(err error, at string) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
+		return err
+	}
+	v := refusal.Violations[0]
+	return call.InvalidField(at+"."+v.Field, "%s", v.Description)
+}
