@@ -166,11 +166,11 @@ func (r *request) begin(ctx context.Context, l *activeCall) *callWatcher {
 	l.reopen = e.owners.Reopen(c)
 	base := e.trace.follow(ctx, c)
 	in := newInput(c, pipe.def)
-	l.c, l.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, failures{e})
-	if !l.filters.Changes() {
+	l.c, l.intake.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, failures{e})
+	if !l.intake.filters.Changes() {
 		pipe.unread = in
 	}
-	l.accepted = acceptedAs(c)
+	l.intake.accepted = acceptedAs(c)
 	w := freshWatcher(l, r.options)
 	w.gap = gap
 	ctx = l.started(base)
@@ -224,36 +224,17 @@ func acceptedAs(c *call.Call) *call.Accepted {
 // a later pipeline run: a call of a batch can be described more than once before anything of it is published.
 func (p *pipeline) accept() {
 	l := p.l
-	l.order.Lock()
-	begins := l.accepted != nil
+	l.intake.order.Lock()
+	begins := l.intake.accepted != nil
 	if begins {
-		l.accepted.Describe(&p.in.Description, p.in.Assessment)
+		l.intake.accepted.Describe(&p.in.Description, p.in.Assessment)
 		if begins = l.peek().Class == call.Behind; begins {
-			l.openOrdered()
+			l.intake.open()
 		}
 	}
-	l.order.Unlock()
+	l.intake.order.Unlock()
 	if begins && !p.ahead {
 		l.e.behind.add(l) // the rest of the path may take its time
-	}
-}
-
-// openOrdered begins the log, whatever is known of the call; the caller has l.order. Who ends a call before it was described
-// begins its log so.
-func (l *activeCall) openOrdered() {
-	if l.accepted == nil {
-		return
-	}
-	accepted, c := l.accepted, l.peek()
-	l.accepted, accepted.Class = nil, c.Class
-	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
-	events, records, _ := l.filterOrdered(append(make([]call.Event, 0, calllog.Few), first)) // an error is of output
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.log.Begin(events, records, c.Class == call.Behind)
-	if c.Class == call.Behind {
-		l.numberLocked(events)
-		l.publishLocked(events)
 	}
 }
 

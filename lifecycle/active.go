@@ -29,11 +29,7 @@ type activeCall struct {
 	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
 	slot turns.Slot
 
-	// order is held while events pass through the filters, and is taken before mu.
-	order      sync.Mutex
-	filters    *calllog.Filters // nil: not made yet
-	accepted   *call.Accepted   // what the first event says; nil when the log has begun
-	output     calllog.Output
+	intake     intake
 	concurrent atomic.Bool // other calls of its batch run beside it, whatever they do
 
 	refs   int          // guarded by Engine.mu
@@ -58,6 +54,12 @@ type activeCall struct {
 	cancel   context.CancelCauseFunc // of the running pipeline run; nil when none runs
 	ctx      context.Context         // of the newest pipeline run
 	attempt  *attempt                // of the running pipeline run, when its tool was started
+}
+
+func newActiveCall(e *Engine, key call.Key) *activeCall {
+	l := &activeCall{e: e, key: key}
+	l.intake.l, l.intake.output = l, calllog.Output{Config: &e.output, Key: key}
+	return l
 }
 
 // claims are the run and the thread that a call may be the first of.
@@ -93,7 +95,7 @@ func (e *Engine) reference(key call.Key) (l *activeCall, fill bool) {
 	defer e.mu.Unlock()
 	l = e.activeCalls[key]
 	if l == nil {
-		l = &activeCall{e: e, key: key, output: calllog.Output{Config: &e.output, Key: key}}
+		l = newActiveCall(e, key)
 		e.activeCalls[key] = l
 		fill = true
 	}
@@ -114,7 +116,7 @@ func (l *activeCall) fill(c *call.Call, err error) {
 		l.c, l.stored = c, true
 		l.log.Reset(c.LastSequence)
 		if c.LastSequence == 0 {
-			l.accepted = acceptedAs(c)
+			l.intake.accepted = acceptedAs(c)
 		}
 	}
 	l.ready.Give()
@@ -228,7 +230,7 @@ func (s *step) needsSync() bool {
 // advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
 func (l *activeCall) advance(s step) error {
 	if !s.filtered {
-		s.events, s.kept = l.filterStep(s.events)
+		s.events, s.kept = l.intake.step(s.events)
 		s.filtered = true
 	}
 	l.mu.Lock()
@@ -309,7 +311,7 @@ func (l *activeCall) commit(s step) error {
 // take with them is made without.
 func (l *activeCall) commitSlotted(s step) error {
 	if !s.filtered {
-		s.events, s.kept = l.filterStep(s.events)
+		s.events, s.kept = l.intake.step(s.events)
 		s.filtered = true
 	}
 	err := l.commitOnce(s)

@@ -18,84 +18,91 @@ import (
 )
 
 // queue waits, at most for the queue timeout, for the call's turn in its thread and for a slot.
-func (p *pipeline) queue(ctx context.Context) outcome.Conclusion {
-	if out := p.awaitThread(ctx); out != nil {
+func (c *capacity) queue(ctx context.Context) outcome.Conclusion {
+	if out := c.awaitThread(ctx); out != nil {
 		return out
 	}
-	if p.ownTurn() && p.leaveThread == nil {
-		if out := p.enterThread(ctx); out != nil {
+	if c.ownTurn() && c.leaveThread == nil {
+		if out := c.enterThread(ctx); out != nil {
 			return out
 		}
 	}
-	if !p.takeSlot() {
-		turn, giveUp := p.slot.Wait()
-		if out := p.wait(ctx, turn, giveUp); out != nil {
+	if !c.takeSlot() {
+		turn, giveUp := c.slot.Wait()
+		if out := c.wait(ctx, turn, giveUp); out != nil {
 			return out
 		}
-		p.slot.Granted()
+		c.slot.Granted()
 	}
 	return nil
 }
 
 // takeSlot takes a free slot. It reports whether the call has one.
-func (p *pipeline) takeSlot() bool {
-	return p.slot.Held() || p.slot.TryTake(p.l.e.limits.Slots, p.demand())
+func (c *capacity) takeSlot() bool {
+	p := c.p
+	return c.slot.Held() || c.slot.TryTake(p.l.e.limits.Slots, c.demand())
 }
 
 // demand returns the limits that the call counts against.
-func (p *pipeline) demand() limit.Demand {
+func (c *capacity) demand() limit.Demand {
+	p := c.p
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
 }
 
 // ownTurn reports whether the call runs alone in its thread.
-func (p *pipeline) ownTurn() bool {
+func (c *capacity) ownTurn() bool {
+	p := c.p
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.concurrent.Load()
 }
 
-func (p *pipeline) thread() limit.Thread {
+func (c *capacity) thread() limit.Thread {
+	p := c.p
 	return limit.Thread{Namespace: p.l.key.Namespace, Thread: p.in.Run.Thread, Parent: p.in.Run.ParentCall}
 }
 
 // enterThread waits for the call's turn in its thread, until the queue timeout.
-func (p *pipeline) enterThread(ctx context.Context) outcome.Conclusion {
-	turn, leave, ok := p.l.e.limits.Threads.Enter(p.thread())
+func (c *capacity) enterThread(ctx context.Context) outcome.Conclusion {
+	p := c.p
+	turn, leave, ok := p.l.e.limits.Threads.Enter(c.thread())
 	if !ok {
 		return outcome.ThreadFull()
 	}
 	select {
 	case <-turn:
 	default:
-		done := p.l.e.limits.Slots.WaitElsewhere(p.demand())
-		out := p.wait(ctx, turn, leave)
+		done := p.l.e.limits.Slots.WaitElsewhere(c.demand())
+		out := c.wait(ctx, turn, leave)
 		done()
 		if out != nil {
 			return out
 		}
 	}
-	p.leaveThread = leave
+	c.leaveThread = leave
 	return nil
 }
 
 // wait publishes that the call is queued, once, and waits for its turn; giveUp is called when the turn does not come in time.
-func (p *pipeline) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) outcome.Conclusion {
-	return p.waitFor(ctx, turn, giveUp, p.queueLimit())
+func (c *capacity) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) outcome.Conclusion {
+	return c.waitFor(ctx, turn, giveUp, c.queueLimit())
 }
 
-func (p *pipeline) queueLimit() time.Duration {
+func (c *capacity) queueLimit() time.Duration {
+	p := c.p
 	return or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
 }
 
-func (p *pipeline) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) outcome.Conclusion {
-	if p.queued.IsZero() {
+func (c *capacity) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) outcome.Conclusion {
+	p := c.p
+	if c.queued.IsZero() {
 		// While it waits the call is in the journal: a restart finds it.
 		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
 		if err != nil {
 			giveUp()
 			return p.unwritten(err)
 		}
-		p.queued = time.Now()
+		c.queued = time.Now()
 	}
-	timer := time.NewTimer(limit - time.Since(p.queued))
+	timer := time.NewTimer(limit - time.Since(c.queued))
 	defer timer.Stop()
 	select {
 	case <-turn:
@@ -110,40 +117,41 @@ func (p *pipeline) waitFor(ctx context.Context, turn <-chan struct{}, giveUp fun
 }
 
 // admit asks the circuit of the source and the Admit hooks for this attempt.
-func (p *pipeline) admit(ctx context.Context) outcome.Conclusion {
-	if out := p.enterSource(); out != nil {
+func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
+	if out := c.enterSource(); out != nil {
 		return out
 	}
-	for _, entry := range p.hooks.Admit {
-		if !entry.Match.Holds(p.in) {
+	for _, entry := range c.p.hooks.Admit {
+		if !entry.Match.Holds(c.p.in) {
 			continue
 		}
-		release, err := hook.BoundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) }, p.giveBack)
+		release, err := hook.BoundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, c.p.in) }, c.giveBack)
 		if err != nil && ctx.Err() != nil {
-			return p.stopped(ctx) // that is no fault of the hook
+			return c.p.stopped(ctx) // that is no fault of the hook
 		}
 		var refusal *tool.Error
 		if err != nil && !errors.As(err, &refusal) {
-			if out := p.failedHook("admit", entry.Name, entry.OnFailure, err); out != nil {
+			if out := c.p.failedHook("admit", entry.Name, entry.OnFailure, err); out != nil {
 				return out
 			}
 			continue
 		}
 		if err != nil {
-			return outcome.NotAdmitted(entry.Name, refusal, p.forOperators)
+			return outcome.NotAdmitted(entry.Name, refusal, c.p.forOperators)
 		}
 		if release != nil {
-			p.releases = append(p.releases, release)
+			c.releases = append(c.releases, release)
 		}
 	}
 	return nil
 }
 
 // enterSource ends a call of a source whose circuit is open.
-func (p *pipeline) enterSource() outcome.Conclusion {
+func (c *capacity) enterSource() outcome.Conclusion {
+	p := c.p
 	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
 	if wait == 0 {
-		p.visit = visit
+		c.visit = visit
 		return nil
 	}
 	return outcome.CircuitOpen(p.def.Descriptor.ID, failures, wait)
@@ -151,8 +159,9 @@ func (p *pipeline) enterSource() outcome.Conclusion {
 
 // leaveSource notes in the circuit of the source how the call ended. A question, a cancellation and a timeout say nothing about the
 // upstream; an answer of the upstream does, whatever it says.
-func (p *pipeline) leaveSource(how outcome.Conclusion) {
-	if p.visit == (limit.Visit{}) {
+func (c *capacity) leaveSource(how outcome.Conclusion) {
+	p := c.p
+	if c.visit == (limit.Visit{}) {
 		return
 	}
 	var code tool.Code
@@ -162,15 +171,16 @@ func (p *pipeline) leaveSource(how outcome.Conclusion) {
 	}
 	reached := ended && out.Executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
 	namespace, source := p.in.Caller.Namespace, p.def.Descriptor.Source
-	if opened := p.l.e.limits.Circuits.Leave(namespace, source, p.visit, code == tool.Upstream, reached); opened > 0 {
+	if opened := p.l.e.limits.Circuits.Leave(namespace, source, c.visit, code == tool.Upstream, reached); opened > 0 {
 		p.l.e.log.Warn("circuit opened: an upstream failed several times in a row", zap.String("source", source),
 			zap.String("namespace", namespace), zap.Duration("for", opened))
 	}
-	p.visit = limit.Visit{}
+	c.visit = limit.Visit{}
 }
 
 // giveBack has an Admit hook take back what an attempt was admitted with.
-func (p *pipeline) giveBack(release func()) {
+func (c *capacity) giveBack(release func()) {
+	p := c.p
 	if release == nil {
 		return
 	}

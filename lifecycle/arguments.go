@@ -15,7 +15,7 @@ import (
 func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
-		err = p.valid(ctx, args)
+		err = p.def.validate(ctx, args, p.forOperators)
 	}
 	if err != nil && ctx.Err() != nil {
 		return p.stopped(ctx)
@@ -33,18 +33,19 @@ func (p *pipeline) freeze(args tool.Arguments) {
 	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
 }
 
-// valid asks the schema, then the tool, which has the deadline of a hook: whoever wants to end the call waits for this.
-func (p *pipeline) valid(ctx context.Context, args tool.Arguments) error {
-	if err := p.def.Schema.ValidateArguments(args); err != nil {
+// validate asks the schema, then the tool, which has the deadline of a hook: a request to end the call waits for this. hidden returns what
+// the caller reads of an error inside the tool.
+func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden func(string) string) error {
+	if err := d.Schema.ValidateArguments(args); err != nil {
 		return err
 	}
-	v, ok := p.def.Tool.(tool.Validator)
+	v, ok := d.Tool.(tool.Validator)
 	if !ok {
 		return nil
 	}
-	err, failed := hook.Bounded(ctx, p.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
+	err, failed := hook.Bounded(ctx, d.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
 	if failed != nil {
-		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: p.forOperators(failed.Error())}
+		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: hidden(failed.Error())}
 	}
 	var kinded *tool.Error
 	if err != nil && !errors.As(err, &kinded) {
@@ -52,7 +53,7 @@ func (p *pipeline) valid(ctx context.Context, args tool.Arguments) error {
 	}
 	if kinded != nil {
 		e := *kinded
-		e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
+		e.DeveloperMessage = hidden(e.DeveloperMessage)
 		return &e
 	}
 	return nil
@@ -81,7 +82,7 @@ func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 			}
 			args, err := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments)
 			if err == nil {
-				err = p.valid(ctx, args)
+				err = p.def.validate(ctx, args, p.forOperators)
 			}
 			if err != nil && ctx.Err() != nil {
 				return p.stopped(ctx)

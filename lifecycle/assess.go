@@ -79,7 +79,7 @@ func (p *pipeline) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {
 		var err error
-		d, err = hook.Bounded(ctx, p.askedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
+		d, err = hook.Bounded(ctx, p.def.askedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
 			return t.Describe(ctx, p.call(nil))
 		})
 		if err != nil {

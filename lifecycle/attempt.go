@@ -103,7 +103,7 @@ func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 		return nil
 	}
 	attempt.reporter.close()
-	return p.conclusion(attempt, a)
+	return returned{p}.conclusion(attempt, a)
 }
 
 // invoke calls the tool and catches what it throws.

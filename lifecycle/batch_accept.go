@@ -199,7 +199,7 @@ func (r *batchRequest) store(ctx context.Context) error {
 // creation is the first change of a call of a batch, which nobody else knows yet.
 func creation(l *activeCall, c *call.Call) *store.Change {
 	c.Revision = 1
-	l.c, l.accepted = c, acceptedAs(c)
+	l.c, l.intake.accepted = c, acceptedAs(c)
 	return &store.Change{Key: l.key, Call: c, Create: true, Durability: store.Full, Run: l.reopen}
 }
 

@@ -129,9 +129,9 @@ func (r *memberRun) Launch() {
 func (r *memberRun) Settle() { r.wait(func() { r.p.run(r.ctx) }) }
 
 func (r *memberRun) Release() {
-	r.p.leaveSource(outcome.Postponed{})
-	for _, release := range r.p.releases {
-		r.p.giveBack(release)
+	r.p.capacity.leaveSource(outcome.Postponed{})
+	for _, release := range r.p.capacity.releases {
+		r.p.capacity.giveBack(release)
 	}
 	r.member.l.endPipeline(r.ctx)
 	r.member.l.e.drain.Leave()

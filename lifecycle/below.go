@@ -27,19 +27,19 @@ type below struct {
 	unknown bool // nobody could say
 }
 
-// stopper is the tool of a call when it makes calls of its own, else nil.
-func (p *pipeline) stopper() tool.Stopper {
-	if p.def == nil {
+// stopper returns the tool when it makes calls itself; else nil, as for a tool that does not exist.
+func (d *Definition) stopper() tool.Stopper {
+	if d == nil {
 		return nil
 	}
-	s, _ := p.def.Tool.(tool.Stopper)
+	s, _ := d.Tool.(tool.Stopper)
 	return s
 }
 
 // stopBelow has the tool of a call end the calls that it made. It returns when they have ended, or that has taken too long, or the drain
 // period is over and they had endingTime since. That comes before the end of the call is stored: nobody is told that it ended while they run.
-func (p *pipeline) stopBelow(most time.Duration) (left below) {
-	s := p.stopper()
+func stopBelow(p *pipeline, most time.Duration) (left below) {
+	s := p.def.stopper()
 	if s == nil {
 		return left
 	}
@@ -76,7 +76,7 @@ func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) 
 
 // ending is stopBelow for a call whose pipeline run ends so. A tool that came to its own success has none; an answer may have ended the call
 // in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
-func (p *pipeline) ending(ctx context.Context, out *outcome.Terminal) {
+func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	most := stopMost(p.l.e.cfg.Grace)
 	switch {
 	case out.Status == call.Succeeded && out.Executed == call.Finished:
@@ -84,7 +84,7 @@ func (p *pipeline) ending(ctx context.Context, out *outcome.Terminal) {
 	case errors.Is(context.Cause(ctx), outcome.Drained):
 		most = 0
 	}
-	p.stopBelow(most).name(out)
+	stopBelow(p, most).name(out)
 }
 
 // UnseenCalls is the entry of a result's metadata that names the calls of a call that may still do something, though it has ended.

@@ -85,7 +85,7 @@ func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelR
 			continue
 		}
 		mine := c.record().Caller.Subject == l.record().Caller.Subject // anybody may name any parent
-		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).stopper() == nil) {
+		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}
 		c.release()
@@ -150,7 +150,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
-		if p := lookupPipeline(l); p.stopper() != nil {
+		if p := lookupPipeline(l); p.def.stopper() != nil {
 			return a.cancelAbove(p, r)
 		}
 		return cancelResting(l, r, call.NotStarted)
@@ -238,7 +238,7 @@ func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) 
 	err := l.commitSlotted(s)
 	l.unslot()
 	if err != nil {
-		l.refilter()
+		l.intake.reset()
 		return err
 	}
 	p.abandoned(&asked)

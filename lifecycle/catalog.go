@@ -54,7 +54,9 @@ func (t *catalog) toolOf(c *call.Call) *decision.Tool {
 	}
 	return &decision.Tool{
 		Digest: def.Digest, Descriptor: def.Descriptor, ValidateResult: def.Schema.ValidateResult,
-		Validate: func(args tool.Arguments) error { return (&pipeline{def: def}).valid(context.Background(), args) },
+		Validate: func(args tool.Arguments) error {
+			return def.validate(context.Background(), args, func(string) string { return "" })
+		},
 	}
 }
 

@@ -124,42 +124,46 @@ type Config struct {
 
 // An Engine carries calls through their life. All methods are called concurrently.
 type Engine struct {
+	parts
+
 	cfg    Config
 	store  store.Store
 	output calllog.OutputConfig // its spool is that of store, which makes one each time that it is asked
 	log    *zap.Logger
 	epoch  int64
 	hooks  atomic.Pointer[hooks.Set] // of new pipelines
-	held   *custody.Custody
-	hold   hold
 
 	catalog   catalog
 	trace     tracing
-	policies  *policy.Service
-	records   *view.Records
-	purger    *purge.Purger
-	limits    *limit.Limits
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
-	batches   *batch.Service
 	workers   turns.Workers
-	owners    *policy.Owners
-	expiry    *expiry.Sweeper
-	unowned   *custody.Checker
-
-	operations *outbox.Operations
-	outbox     *outbox.Outbox
 
 	mu          sync.Mutex
 	activeCalls map[call.Key]*activeCall
 
 	behind    behind
+	hold      hold
 	decisions decisions
+	stats     counters
+}
 
-	drain   *drain.Drain
-	stats   counters
-	meters  *meter.Meters
-	watches *watch.Service
+// parts are what the packages below the engine do for it.
+type parts struct {
+	policies   *policy.Service
+	owners     *policy.Owners
+	records    *view.Records
+	purger     *purge.Purger
+	held       *custody.Custody
+	limits     *limit.Limits
+	meters     *meter.Meters
+	batches    *batch.Service
+	watches    *watch.Service
+	operations *outbox.Operations
+	outbox     *outbox.Outbox
+	drain      *drain.Drain
+	expiry     *expiry.Sweeper
+	unowned    *custody.Checker
 }
 
 // counters count what should be rare.
@@ -196,12 +200,10 @@ func New(cfg Config) (*Engine, error) {
 	}
 	id := cfg.Store.Identity()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
-		limits: limit.New(cfg.Limits),
-		path:   newPath(), groupPath: newGroupPath(),
+		parts: parts{limits: limit.New(cfg.Limits), meters: meter.New(), drain: drain.New()},
+		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
+		path: newPath(), groupPath: newGroupPath(),
 		activeCalls: map[call.Key]*activeCall{},
-		drain:       drain.New(),
-		meters:      meter.New(),
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
 	e.trace = tracing{cfg.Tracer}

@@ -28,7 +28,8 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", spec.Tool)
 	}
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
-	l := &activeCall{e: e, key: c.Key(), c: c}
+	l := newActiveCall(e, c.Key())
+	l.c = c
 	pipe := newPipeline(l)
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
 	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.catalog.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
@@ -45,7 +46,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		}
 		return out, nil
 	}
-	a := pipe.askGates(ctx)
+	a := askGates(ctx, pipe)
 	out.Valid, out.Effective = true, pipe.basis.Arguments.Text()
 	out.Assessment, out.Description = pipe.in.Assessment, pipe.in.Description
 	out.Verdicts, out.Outcome, out.Reason = a.All, gating.ShownKind(a.Verdict), gating.Reason(a.Verdict)

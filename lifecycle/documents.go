@@ -24,7 +24,7 @@ func (p *pipeline) documentChanges(ofTool, ofAfter []tool.Command) ([]store.Docu
 		return nil, nil
 	}
 	l := p.l
-	w := documents.Changes{Run: p.documents.Run, Thread: p.documents.Thread, Count: l.takeCommand, Dropped: func(c *tool.Command, err error) {
+	w := documents.Changes{Run: p.documents.Run, Thread: p.documents.Thread, Count: l.intake.takeCommand, Dropped: func(c *tool.Command, err error) {
 		l.e.log.Warn("document command dropped", zap.String("call_id", l.key.ID), zap.String("scope", string(c.Scope)), zap.String("key", c.Key), zap.Error(err))
 	}}
 	w.Add(p.commands, true, false)

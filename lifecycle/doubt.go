@@ -19,46 +19,51 @@ import (
 // reconcileDeadline is what a tool gets to find out what became of an attempt.
 const reconcileDeadline = 30 * time.Second
 
+// A doubt is a pipeline run of a call of which nobody knows whether its newest attempt ran to its end.
+type doubt struct{ p *pipeline }
+
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
 // which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
 // another crash asks again.
 func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	l := p.l
 	p.attempt = len(l.record().Attempts)
-	switch asks := p.same() && p.canReconcile(); {
+	switch asks := p.same() && (doubt{p}).canReconcile(); {
 	case asks:
-		run := counted(l, l.e.trace.follow(context.Background(), l.record()), func(ctx context.Context) { p.settleDoubt(ctx) })
-		if p.stopper() != nil {
+		run := counted(l.e.trace.follow(context.Background(), l.record()), l, func(ctx context.Context) { doubt{p}.settle(ctx) })
+		if p.def.stopper() != nil {
 			r.later = append(r.later, run)
 		} else {
 			go run()
 		}
-	case p.stopper() != nil || l.e.cfg.Full():
-		if p.stopper() != nil && !p.asksDoubt() {
+	case p.def.stopper() != nil || l.e.cfg.Full():
+		if p.def.stopper() != nil && !(doubt{p}).asks() {
 			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
 		}
-		r.settleLater(l, context.Background(), func(ctx context.Context) {
+		r.settleLater(context.Background(), l, func(ctx context.Context) {
 			if !errors.Is(context.Cause(ctx), outcome.Drained) { // else the next daemon finds the call as this one did
-				p.undecided(context.WithoutCancel(ctx))
+				doubt{p}.undecided(context.WithoutCancel(ctx))
 			}
 		})
 	default:
-		p.undecided(ctx)
+		doubt{p}.undecided(ctx)
 	}
 }
 
 // same reports whether the call's tool is what it was when the call was accepted.
 func (p *pipeline) same() bool { return p.def != nil && p.def.Digest == p.l.record().ToolDigest }
 
-func (p *pipeline) canReconcile() bool {
+func (d doubt) canReconcile() bool {
+	p := d.p
 	_, ok := p.def.Tool.(tool.Reconciler)
 	return ok
 }
 
-// settleDoubt asks the tool and does what it says.
-func (p *pipeline) settleDoubt(ctx context.Context) {
+// settle asks the tool and does what it says.
+func (d doubt) settle(ctx context.Context) {
+	p := d.p
 	l := p.l
-	result, err := p.reconcile(ctx)
+	result, err := d.reconcile(ctx)
 	l.e.cfg.FailPoint("reconciled")
 	cause := context.Cause(ctx)
 	switch {
@@ -70,14 +75,15 @@ func (p *pipeline) settleDoubt(ctx context.Context) {
 		lookupPipeline(l).again()
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
-		p.carryOut(ctx, p.conclusion(ctx, answer{result: result}))
+		p.carryOut(ctx, returned{p}.conclusion(ctx, answer{result: result}))
 	default:
-		p.undecided(ctx)
+		d.undecided(ctx)
 	}
 }
 
 // reconcile asks the tool what became of the attempt.
-func (p *pipeline) reconcile(ctx context.Context) (*tool.Result, error) {
+func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
+	p := d.p
 	p.resume = lastInput(p.l.record())
 	result, err := hook.Bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(nil)
@@ -90,20 +96,22 @@ func (p *pipeline) reconcile(ctx context.Context) (*tool.Result, error) {
 	return result, err
 }
 
-// asksDoubt reports whether somebody is asked what became of an attempt.
-func (p *pipeline) asksDoubt() bool {
+// asks reports whether a person is asked what happened to the attempt.
+func (d doubt) asks() bool {
+	p := d.p
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
 // undecided ends a call of which nobody knows whether it ran, or asks somebody.
-func (p *pipeline) undecided(ctx context.Context) {
-	if !p.asksDoubt() {
+func (d doubt) undecided(ctx context.Context) {
+	p := d.p
+	if !d.asks() {
 		p.finish(ctx, outcome.InDoubt())
 		return
 	}
 	p.attempt = 0 // its end stays unknown
 	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
-	if s, err := p.suspension(out); err != nil || p.nobody(s, call.ExecutedUnknown) != nil {
+	if s, err := suspension(p, out); err != nil || nobody(p, s, call.ExecutedUnknown) != nil {
 		p.finish(ctx, outcome.InDoubt())
 		return
 	}
@@ -120,10 +128,11 @@ func doubtTicket(title string) *tool.Ticket {
 	}
 }
 
-// afterDoubt does what somebody said of an attempt in doubt.
-func (p *pipeline) afterDoubt(ctx context.Context, d *tool.Decision, holds bool) {
+// answered does what a person said about the attempt.
+func (d doubt) answered(ctx context.Context, said *tool.Decision, holds bool) {
+	p := d.p
 	l := p.l
-	a := decision.ParseDoubt(d.Result)
+	a := decision.ParseDoubt(said.Result)
 	switch {
 	case a.Outcome == decision.Happened:
 		p.settleRun(ctx, outcome.Answered(call.Finished, a.Result()))

@@ -83,8 +83,12 @@ type lateResult struct {
 	Error   string       `json:"error,omitempty"`
 }
 
+// returned says what an answer of the tool of a pipeline run means.
+type returned struct{ p *pipeline }
+
 // conclusion turns what a tool returned into how the pipeline run ends.
-func (p *pipeline) conclusion(ctx context.Context, a answer) outcome.Conclusion {
+func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
+	p := r.p
 	if a.panicked != nil {
 		return a.panicked
 	}
@@ -93,13 +97,13 @@ func (p *pipeline) conclusion(ctx context.Context, a answer) outcome.Conclusion 
 	}
 	switch {
 	case a.err != nil && ctx.Err() != nil:
-		return outcome.StoppedBy(context.Cause(ctx), p.stoppedWith(a.err))
+		return outcome.StoppedBy(context.Cause(ctx), r.stoppedWith(a.err))
 	case errors.Is(a.err, tool.ErrLost):
 		return outcome.Lost{}
 	case a.err != nil:
-		return p.failedWith(a.err)
+		return r.failedWith(a.err)
 	case a.result.IsSuccess():
-		if out := p.checkData(a.result); out != nil {
+		if out := r.checkData(a.result); out != nil {
 			return out
 		}
 		p.success = outcome.Succeeded(a.result)
@@ -107,15 +111,16 @@ func (p *pipeline) conclusion(ctx context.Context, a answer) outcome.Conclusion 
 	case a.result.IsError():
 		return outcome.ReturnedError(a.result, p.forOperators)
 	case a.result.IsPending() && a.result.Operation != nil:
-		return p.continues(a.result)
+		return r.continues(a.result)
 	case a.result.IsPending():
-		return p.asks(a.result)
+		return r.asks(a.result)
 	}
 	return outcome.NoResult()
 }
 
 // failedWith returns the outcome of a call whose tool returned an error.
-func (p *pipeline) failedWith(err error) *outcome.Terminal {
+func (r returned) failedWith(err error) *outcome.Terminal {
+	p := r.p
 	out := outcome.ReturnedErr(err, p.forOperators)
 	if errors.Is(err, tool.ErrNotRun) {
 		out.Executed = p.beforeAttempt()
@@ -131,7 +136,8 @@ func (p *pipeline) panicked(r any, executed call.Executed) *outcome.Terminal {
 }
 
 // stoppedWith is how far a stopped attempt got that returned err.
-func (p *pipeline) stoppedWith(err error) call.Executed {
+func (r returned) stoppedWith(err error) call.Executed {
+	p := r.p
 	switch {
 	case errors.Is(err, tool.ErrLost):
 		return call.ExecutedUnknown
@@ -152,18 +158,20 @@ func (p *pipeline) beforeAttempt() call.Executed {
 }
 
 // checkData returns the outcome of a result that does not meet its schema; nil when it does.
-func (p *pipeline) checkData(r *tool.Result) *outcome.Terminal {
-	if err := p.def.Schema.ValidateResult(r.JSON()); err != nil {
-		return outcome.WrongData(r, err)
+func (r returned) checkData(result *tool.Result) *outcome.Terminal {
+	p := r.p
+	if err := p.def.Schema.ValidateResult(result.JSON()); err != nil {
+		return outcome.WrongData(result, err)
 	}
 	return nil
 }
 
 // asks is how a pipeline run ends whose tool has a question.
-func (p *pipeline) asks(r *tool.Result) outcome.Conclusion {
-	t := tool.Ticket{Message: r.Message}
-	if r.Suspension != nil {
-		t = *r.Suspension
+func (r returned) asks(result *tool.Result) outcome.Conclusion {
+	p := r.p
+	t := tool.Ticket{Message: result.Message}
+	if result.Suspension != nil {
+		t = *result.Suspension
 	}
 	t.Action = or(t.Action, "tool:"+p.def.Descriptor.ID)
 	err := gating.CheckTicket(t, true)
@@ -173,7 +181,7 @@ func (p *pipeline) asks(r *tool.Result) outcome.Conclusion {
 	if err != nil {
 		return outcome.Unaskable(p.forOperators(err.Error()))
 	}
-	return &outcome.Question{Ticket: &t, Origin: call.OriginTool, Executed: call.Started, Writes: outcome.WritesOf(r)}
+	return &outcome.Question{Ticket: &t, Origin: call.OriginTool, Executed: call.Started, Writes: outcome.WritesOf(result)}
 }
 
 // call builds what the tool gets.

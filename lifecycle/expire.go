@@ -88,7 +88,7 @@ func storeExpired(l *activeCall, s *call.Suspension) error {
 	}
 	err := l.commitSlotted(final)
 	if err != nil {
-		l.refilter()
+		l.intake.reset()
 	}
 	return err
 }

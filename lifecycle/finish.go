@@ -12,7 +12,6 @@ import (
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
@@ -20,7 +19,7 @@ import (
 func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 	l := p.l
 	asked := l.peek().LastRound()
-	p.ending(ctx, out)
+	ending(ctx, p, out)
 	records := p.after(ctx, out)
 	s := p.finalStep(out)
 	s.records = records
@@ -79,11 +78,11 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	} else {
 		events = append(append(before, events...), finished)
 	}
-	events, kept, result := l.filterEnd(events, out)
+	events, kept, result := l.intake.end(events, out)
 	if len(p.suppressed) > 0 {
 		events = append(p.suppressed, events...)
 	}
-	if err := errors.Join(p.shortener().Shorten(result), l.output.NoteCut(result)); err != nil {
+	if err := errors.Join(p.shortener().Shorten(result), l.intake.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
 	}
@@ -101,33 +100,6 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunBlocked, Reason: out.Block, CallID: c.ID, Changed: now}
 	}
 	return s
-}
-
-// filterEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
-// record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
-func (l *activeCall) filterEnd(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
-	last := events[len(events)-1]
-	events, kept := l.filterStep(events)
-	if !l.filtersChange() {
-		return events, kept, last.Outcome.Result
-	}
-	for i := range events {
-		if o := events[i].Outcome; o != nil && o.Result != nil {
-			last = events[i]
-			events = slices.Delete(events, i, i+1)
-			break
-		}
-	}
-	result := copyResult(last.Outcome.Result)
-	result.Status = out.Result.Status
-	if e := out.Result.Error; e != nil {
-		if result.Error == nil {
-			result.Error = &tool.Error{}
-		}
-		result.Error.Code, result.Error.Aborted, result.Error.TerminateRun = e.Code, e.Aborted, e.TerminateRun
-	}
-	last.Outcome = &call.Outcome{Status: out.Status, Executed: out.Executed, Result: result}
-	return append(events, last), kept, result
 }
 
 func endAttempt(c *call.Call, number int, now time.Time) {
@@ -150,7 +122,7 @@ func closeRound(c *call.Call, expired bool) {
 
 // shortener keeps the result within the budget of the tool.
 func (p *pipeline) shortener() *calllog.Shortener {
-	s := calllog.Shortener{Output: &p.l.output, CallID: p.l.key.ID, Thread: p.l.thread(), Budget: p.l.e.cfg.OutputBudget, Compact: p.l.e.cfg.Compact}
+	s := calllog.Shortener{Output: &p.l.intake.output, CallID: p.l.key.ID, Thread: p.l.thread(), Budget: p.l.e.cfg.OutputBudget, Compact: p.l.e.cfg.Compact}
 	if p.def != nil {
 		s.Budget = or(p.def.Descriptor.OutputBudget, s.Budget)
 	}

@@ -30,7 +30,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil
 	}
-	a := p.askGates(ctx)
+	a := askGates(ctx, p)
 	if p.tentative && a.intercepts() {
 		return outcome.Postponed{}
 	}
@@ -61,7 +61,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 }
 
 // askGates asks every gate, in configured order, and combines the answers.
-func (p *pipeline) askGates(ctx context.Context) asked {
+func askGates(ctx context.Context, p *pipeline) asked {
 	out := asked{Verdicts: gating.NewVerdicts()}
 	for i := range p.hooks.Gate {
 		entry := &p.hooks.Gate[i]
@@ -84,7 +84,7 @@ func (p *pipeline) askGates(ctx context.Context) asked {
 			return out // the call was stopped: that is no fault of the gate
 		}
 		if err != nil {
-			v = p.failedGate(entry, err, &out)
+			v = failedGate(p, entry, err, &out)
 		}
 		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil}
 		if err != nil {
@@ -101,7 +101,7 @@ func (p *pipeline) askGates(ctx context.Context) asked {
 }
 
 // failedGate does what the entry's failure mode says.
-func (p *pipeline) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
+func failedGate(p *pipeline, entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 	onFailure := entry.OnFailure
@@ -121,9 +121,9 @@ func (p *pipeline) failedGate(entry *hook.Entry[hook.Gate], err error, out *aske
 }
 
 // askedWithin returns the deadline of a question to the tool: none for a tool that only computes its answer.
-func (p *pipeline) askedWithin(d time.Duration) time.Duration {
-	if _, ok := p.def.Tool.(tool.Prompt); ok {
+func (d *Definition) askedWithin(limit time.Duration) time.Duration {
+	if _, ok := d.Tool.(tool.Prompt); ok {
 		return hook.NoDeadline
 	}
-	return d
+	return limit
 }

@@ -71,13 +71,14 @@ func (h *hold) await(e *Engine) {
 
 // awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
 // then on.
-func (p *pipeline) awaitThread(ctx context.Context) outcome.Conclusion {
+func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
+	p := c.p
 	if !p.l.e.hold.Holds(p.l.record()) {
 		return nil
 	}
-	defer p.l.e.limits.Slots.WaitElsewhere(p.demand())()
-	out := p.waitFor(ctx, p.l.e.hold.Free(), func() {}, p.l.e.hold.store.Hold()+p.queueLimit())
-	p.queued = time.Now()
+	defer p.l.e.limits.Slots.WaitElsewhere(c.demand())()
+	out := c.waitFor(ctx, p.l.e.hold.Free(), func() {}, p.l.e.hold.store.Hold()+c.queueLimit())
+	c.queued = time.Now()
 	return out
 }
 

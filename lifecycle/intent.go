@@ -17,7 +17,7 @@ import (
 // to be written first becomes SYNC here.
 func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
-	p.l.output.Cut(nil)
+	p.l.intake.output.Cut(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	write := p.l.commit
 	if p.basis.Unwritten {

@@ -5,13 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle/calllog"
-	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
 
 // flushPause is how long what the journal refused is kept before it is tried again.
@@ -22,7 +17,7 @@ func (l *activeCall) emit(events ...call.Event) error {
 	if l.over() {
 		return errEnded
 	}
-	events, records, err := l.filter(events)
+	events, records, err := l.intake.pass(events)
 	if err != nil {
 		return err
 	}
@@ -198,87 +193,4 @@ func (l *activeCall) numberLocked(events []call.Event) {
 	}
 }
 
-// filter passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
-// stored or told before. The records that filters keep of the events go where the events go. An error means that output was
-// lost, and how.
-func (l *activeCall) filter(events []call.Event) ([]call.Event, []store.Record, error) {
-	l.order.Lock()
-	defer l.order.Unlock()
-	if l.filters == nil {
-		c := l.record()
-		def, _ := l.e.catalog.lookup(c)
-		l.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), failures{l.e})
-	}
-	l.openOrdered()
-	return l.filterOrdered(events)
-}
-
-// filterOrdered is filter for a caller that has l.order.
-func (l *activeCall) filterOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
-	for i := range events {
-		if events[i].Time.IsZero() {
-			events[i].Time = time.Now()
-		}
-	}
-	events, records := l.filters.Change(events)
-	var err error
-	if calllog.Counts(events) {
-		events, err = l.output.Keep(events, l.peek())
-	}
-	return events, append(records, l.filters.Observe(events)...), l.exhausted(err)
-}
-
-// exhausted stops the call when err says that it has reached a limit, and returns err.
-func (l *activeCall) exhausted(err error) error {
-	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {
-		l.stop(outcome.OverLimit(e.Err.Reason, e.Err.Message))
-	}
-	return err
-}
-
-// takeCheckpoint counts a checkpoint of n bytes, or stops the call.
-func (l *activeCall) takeCheckpoint(n int) error {
-	l.order.Lock()
-	defer l.order.Unlock()
-	return l.exhausted(l.output.TakeCheckpoint(n, len(l.peek().Checkpoint)))
-}
-
-// takeCommand counts a document command of the tool and reports whether the quota has room for it.
-func (l *activeCall) takeCommand(c *tool.Command) bool {
-	l.order.Lock()
-	defer l.order.Unlock()
-	return l.output.TakeCommand(c)
-}
-
-// saveOwn stores an artifact of the tool, or stops the call.
-func (l *activeCall) saveOwn(name string, b []byte) (string, error) {
-	l.order.Lock()
-	defer l.order.Unlock()
-	name, err := l.output.Save(name, b, l.thread())
-	return name, l.exhausted(err)
-}
-
 func (l *activeCall) thread() string { return l.peek().Run.Thread }
-
-// filterStep is filter for a step: output that could not be kept does not stop it.
-func (l *activeCall) filterStep(events []call.Event) ([]call.Event, []store.Record) {
-	events, kept, err := l.filter(events)
-	if err != nil {
-		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
-	}
-	return events, kept
-}
-
-// filtersChange reports whether a filter may have changed events or left some out.
-func (l *activeCall) filtersChange() bool {
-	l.order.Lock()
-	defer l.order.Unlock()
-	return l.filters.Changes()
-}
-
-// refilter makes filters anew after an end that was not stored: the call continues.
-func (l *activeCall) refilter() {
-	l.order.Lock()
-	defer l.order.Unlock()
-	l.filters = nil
-}

@@ -31,7 +31,7 @@ func takeUpLost(ctx context.Context, l *activeCall) {
 	switch {
 	case lostTooOften(c):
 		p.attempt = len(c.Attempts)
-		p.undecided(ctx)
+		doubt{p}.undecided(ctx)
 	case mayRunAgain(c, p.def):
 		p.again()
 	default:

@@ -28,8 +28,9 @@ const (
 )
 
 // continues is how a pipeline run ends whose tool started work that continues elsewhere.
-func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
-	o := *r.Operation
+func (r returned) continues(result *tool.Result) outcome.Conclusion {
+	p := r.p
+	o := *result.Operation
 	_, polls := p.def.Tool.(tool.Poller)
 	broken := ""
 	switch {
@@ -39,7 +40,7 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 		broken = "its operation has times that cannot be"
 	case o.PollAfter > 0 && !polls:
 		broken = "it wants to be asked for its operation and cannot say"
-	case r.Suspension != nil:
+	case result.Suspension != nil:
 		broken = "it has a question and an operation"
 	}
 	if broken != "" {
@@ -49,7 +50,7 @@ func (p *pipeline) continues(r *tool.Result) outcome.Conclusion {
 		o.PollAfter = max(o.PollAfter, pollLeast)
 	}
 	return &outcome.Continued{
-		Writes: outcome.WritesOf(r), Note: r.Message,
+		Writes: outcome.WritesOf(result), Note: result.Message,
 		Operation: &call.Operation{ID: o.ID, Every: o.PollAfter, Expires: p.l.e.store.Now().Add(or(o.ExpiresIn, operationExpiry)).Truncate(time.Microsecond)},
 	}
 }
@@ -64,7 +65,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l.slot.Take()
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
-		p.stopOperation(out.Operation) // no record has it: this is its only stop
+		stopOperation(p, out.Operation) // no record has it: this is its only stop
 		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return
 	}
@@ -79,7 +80,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	})
 	l.unslot()
 	if err != nil {
-		p.stopOperation(out.Operation)
+		stopOperation(p, out.Operation)
 		p.unasked(ctx, call.OriginTool, err)
 		return
 	}
@@ -89,7 +90,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 
 // stopOperation tells a tool that nobody waits for its operation any more. That comes before the end of the call is stored: a crash
 // between the two makes it happen twice, and not never.
-func (p *pipeline) stopOperation(o *call.Operation) {
+func stopOperation(p *pipeline, o *call.Operation) {
 	if p.def == nil {
 		return
 	}
@@ -198,7 +199,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	next := coming{operation: o}
 	expired := !l.e.store.Now().Before(o.Expires)
 	if a == nil && ctx.Err() == nil && !expired && o.Every > 0 {
-		a = p.poll(ctx, o)
+		a = poll(ctx, p, o)
 		next.failed = a.err != nil
 		if a.err != nil {
 			a = nil
@@ -209,7 +210,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	case errors.Is(cause, errJournal):
 		return coming{} // the next daemon finds the call as this one did
 	case a != nil && a.result != nil || a != nil && a.err != nil:
-		if now, goesOn := p.answered(ctx, *a, o); goesOn {
+		if now, goesOn := answered(ctx, p, *a, o); goesOn {
 			next.operation = now
 			break
 		}
@@ -217,11 +218,11 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	case errors.Is(cause, outcome.Drained):
 		next = coming{}
 	case cause != nil:
-		p.stopOperation(o)
+		stopOperation(p, o)
 		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return coming{}
 	case expired:
-		p.stopOperation(o)
+		stopOperation(p, o)
 		p.finish(ctx, outcome.OperationTimeout())
 		return coming{}
 	}
@@ -229,7 +230,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 }
 
 // poll asks the tool. A tool that is not what it was is not asked.
-func (p *pipeline) poll(ctx context.Context, o *call.Operation) *answer {
+func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	poller, ok := tool.Poller(nil), false
 	if p.same() {
 		poller, ok = p.def.Tool.(tool.Poller)
@@ -251,8 +252,8 @@ func (p *pipeline) poll(ctx context.Context, o *call.Operation) *answer {
 }
 
 // answered does what came of an operation. It reports whether that goes on, and as which one.
-func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*call.Operation, bool) {
-	out := p.conclusion(ctx, a)
+func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*call.Operation, bool) {
+	out := returned{p}.conclusion(ctx, a)
 	switch out := out.(type) {
 	case *outcome.Continued:
 		if a.result.Operation.ExpiresIn == 0 {
@@ -269,7 +270,7 @@ func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*
 		return o, true // the operation may have ended: the tool is asked again
 	case *outcome.Terminal:
 		if a.err == nil && a.result.IsPending() { // it continues, in a way that nobody can follow
-			p.stopOperation(o)
+			stopOperation(p, o)
 		}
 	}
 	p.carryOut(ctx, out)

@@ -12,7 +12,7 @@ import (
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
 // Meanwhile nobody settles the attempt, and the call keeps its turn in the thread.
-func (p *pipeline) expect() bool {
+func expect(p *pipeline) bool {
 	l := p.l
 	c := l.record()
 	if c.Status != call.Running || c.Cancel != nil || !began(c) || c.Operation() != nil || !p.same() {
@@ -23,17 +23,17 @@ func (p *pipeline) expect() bool {
 		return false
 	}
 	p.attempt, p.resume, p.outlived = len(c.Attempts), lastInput(c), true
-	if p.ownTurn() {
-		_, p.leaveThread, _ = l.e.limits.Threads.Enter(p.thread())
+	if p.capacity.ownTurn() {
+		_, p.capacity.leaveThread, _ = l.e.limits.Threads.Enter(p.capacity.thread())
 	}
 	x := t.Expect(p.call(nil))
 	l.retain()
-	go p.awaitRunner(x)
+	go awaitRunner(p, x)
 	return true
 }
 
 // awaitRunner continues the attempt when its program comes back, else takes the call up as if there were none.
-func (p *pipeline) awaitRunner(x tool.Expected) {
+func awaitRunner(p *pipeline, x tool.Expected) {
 	l := p.l
 	defer l.release()
 	back := awaitBack(l, x)
@@ -43,14 +43,14 @@ func (p *pipeline) awaitRunner(x tool.Expected) {
 	if back {
 		ctx := l.started(l.e.trace.follow(context.Background(), l.record()))
 		l.unwatched()
-		p.slot.Take(l.e.limits.Slots, p.demand())
+		p.capacity.slot.Take(l.e.limits.Slots, p.capacity.demand())
 		p.run(ctx)
 		return
 	}
 	defer l.e.drain.Leave()
 	x.Forget()
-	if p.leaveThread != nil {
-		p.leaveThread()
+	if p.capacity.leaveThread != nil {
+		p.capacity.leaveThread()
 	}
 	r := recovery{e: l.e}
 	if err := r.takeUp(context.Background(), l); err != nil {

@@ -99,7 +99,7 @@ func (r *reporter) SaveCheckpoint(b []byte) error {
 	if err := gating.CheckCheckpoint(b); err != nil {
 		return err
 	}
-	if err := r.p.l.takeCheckpoint(len(b)); err != nil {
+	if err := r.p.l.intake.takeCheckpoint(len(b)); err != nil {
 		return err
 	}
 	kept := append([]byte(nil), b...)
@@ -124,7 +124,7 @@ func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 	if !r.p.scrubber().Scrub(func(s hook.Scrubber) { b = s.Artifact(mimeType, b) }) {
 		b = []byte(hooks.NotShown)
 	}
-	name, err := r.p.l.saveOwn(name, b)
+	name, err := r.p.l.intake.save(name, b)
 	if err != nil {
 		return tool.Artifact{}, err
 	}

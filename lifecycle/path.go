@@ -33,7 +33,6 @@ type pipeline struct {
 	in        *hook.Input
 	unread    *hook.Input // the same before the arguments were read, when nobody holds it
 	documents *documents.Snapshot
-	seen      documents.Snapshot // what documents is in the beginning: a call that reads none pays nothing
 
 	fresh     bool // of a call that begins
 	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
@@ -41,9 +40,8 @@ type pipeline struct {
 	tentative bool // calls before it run first if a gate intercepts it
 	outlived  bool // its attempt began before the daemon started
 
-	held
-	queued     time.Time // since when it waits; zero: it did not have to
-	group      string    // of calls that run together: the Before hooks of all come before its tool
+	capacity   capacity
+	group      string // of calls that run together: the Before hooks of all come before its tool
 	attempt    int
 	owner      atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
 	process    *tool.ProcessReport
@@ -53,8 +51,11 @@ type pipeline struct {
 	room
 }
 
-// held is what a pipeline run holds until it ends.
-type held struct {
+// capacity is what a pipeline run waits for before its tool runs, and holds until it ends: its turn in the thread, a slot, the circuit
+// of its source, and what Admit hooks gave it.
+type capacity struct {
+	p           *pipeline
+	queued      time.Time // since when it waits; zero: it did not have to
 	slot        limit.Slot
 	visit       limit.Visit // of its source
 	leaveThread func()      // ends its turn in its thread; nil: it has none
@@ -63,8 +64,9 @@ type held struct {
 
 // room is memory for what most calls need once.
 type room struct {
-	one     [1]call.Event    // the event of a step, which nobody keeps
-	success outcome.Terminal // of a tool that succeeded
+	one     [1]call.Event      // the event of a step, which nobody keeps
+	success outcome.Terminal   // of a tool that succeeded
+	seen    documents.Snapshot // what documents is in the beginning
 }
 
 // start counts a pipeline run and makes the call's context from what [Engine.follow] returned. The caller calls run.
@@ -144,10 +146,10 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	}
 	defer l.e.drain.Leave()
 	rounds := l.e.trace.rounds(l)
-	p.slot.Return()
-	p.leaveSource(out)
-	for _, release := range p.releases {
-		p.giveBack(release)
+	p.capacity.slot.Return()
+	p.capacity.leaveSource(out)
+	for _, release := range p.capacity.releases {
+		p.capacity.giveBack(release)
 	}
 	if errors.Is(context.Cause(ctx), errJournal) {
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
@@ -155,8 +157,8 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		p.carryOut(ctx, out)
 	}
 	p.settled(ctx)
-	if p.leaveThread != nil { // whoever comes next finds what this one left
-		p.leaveThread()
+	if p.capacity.leaveThread != nil { // whoever comes next finds what this one left
+		p.capacity.leaveThread()
 	}
 	if out == (outcome.Lost{}) {
 		takeUpLost(ctx, l)
@@ -196,8 +198,8 @@ func newPath() []stage {
 		{"isolate", (*pipeline).isolate},
 		{"secrets", (*pipeline).secrets},
 		{stageGate, (*pipeline).gate},
-		{stageQueue, (*pipeline).queue}, // before it no call waits
-		{"admit", (*pipeline).admit},
+		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // before it no call waits
+		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
 		{"before", (*pipeline).before},
 		{"intent", (*pipeline).intent},
 	}
@@ -207,9 +209,9 @@ func newPath() []stage {
 // that have a slot would wait for the calls that have none.
 func newGroupPath() []stage {
 	return []stage{
-		{"admit", (*pipeline).admit},
+		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
 		{"before", (*pipeline).before},
-		{stageQueue, (*pipeline).queue},
+		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }},
 		{"intent", (*pipeline).intent},
 	}
 }
@@ -225,7 +227,9 @@ const (
 
 // newPipeline returns a pipeline at the beginning of the path.
 func newPipeline(l *activeCall) *pipeline {
-	return &pipeline{l: l, hooks: l.e.hooks.Load(), stages: l.e.path}
+	p := &pipeline{l: l, hooks: l.e.hooks.Load(), stages: l.e.path}
+	p.capacity.p = p
+	return p
 }
 
 // lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.
@@ -313,7 +317,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 
 // startsAtOnce reports whether a call that its gates allowed has to wait for nothing.
 func (p *pipeline) startsAtOnce() bool {
-	return !p.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.record()) && p.takeSlot()
+	return !p.capacity.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.record()) && p.capacity.takeSlot()
 }
 
 // validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.

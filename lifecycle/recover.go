@@ -98,7 +98,7 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 		return err
 	}
 	noteUnseen(l)
-	if lookupPipeline(l).expect() {
+	if expect(lookupPipeline(l)) {
 		r.e.hold.Keep(l.record())
 		r.found.Expected++
 		return nil
@@ -125,14 +125,14 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		if begun(l.record()) != call.NotStarted {
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
-		if p.stopper() == nil && !r.e.cfg.Full() {
+		if p.def.stopper() == nil && !r.e.cfg.Full() {
 			p.finishFound(ctx, out)
 			break
 		}
-		if p.stopper() != nil {
+		if p.def.stopper() != nil {
 			r.warnBelow(ctx, l, *c.Cancel)
 		}
-		r.settleLater(l, context.Background(), func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) })
+		r.settleLater(context.Background(), l, func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		r.found.Resumed++ // with its batch
 	case c.Status == call.Resuming:
@@ -162,12 +162,12 @@ func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.Ca
 }
 
 // settleLater makes a pipeline run of what a recovery found. It is carried out when all calls were taken up.
-func (r *recovery) settleLater(l *activeCall, base context.Context, settle func(ctx context.Context)) {
-	r.later = append(r.later, counted(l, base, settle))
+func (r *recovery) settleLater(base context.Context, l *activeCall, settle func(ctx context.Context)) {
+	r.later = append(r.later, counted(base, l, settle))
 }
 
 // counted makes a pipeline run of what a recovery found. The function that it returns carries it out.
-func counted(l *activeCall, base context.Context, settle func(ctx context.Context)) (run func()) {
+func counted(base context.Context, l *activeCall, settle func(ctx context.Context)) (run func()) {
 	ctx := l.start(base)
 	return func() {
 		defer l.release()
@@ -279,12 +279,12 @@ func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
 	go func() {
 		defer l.release()
 		defer r.e.drain.Leave()
-		p.awaitCaller(linger)
+		awaitCaller(p, linger)
 	}()
 }
 
 // awaitCaller runs the call when somebody watches it within its linger time, else ends it.
-func (p *pipeline) awaitCaller(linger time.Duration) {
+func awaitCaller(p *pipeline, linger time.Duration) {
 	l := p.l
 	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {
 		l.mu.Lock()

@@ -17,7 +17,7 @@ func (a *attempt) Value(key any) any {
 // nothing.
 func Lend(ctx context.Context) (reclaim func(ctx context.Context) error) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		return a.p.slot.Lend()
+		return a.p.capacity.slot.Lend()
 	}
 	return func(context.Context) error { return nil }
 }

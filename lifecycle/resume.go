@@ -41,7 +41,7 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 		p.settleRun(ctx, outcome.Declined(d.Reason))
 		p.abandoned(&s)
 	case s.Origin == call.OriginDoubt:
-		p.afterDoubt(ctx, &d, holds)
+		doubt{p}.answered(ctx, &d, holds)
 	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
 		p.settleRun(ctx, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
@@ -86,7 +86,7 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 		out = outcome.StoppedBy(context.Cause(ctx), begun(l.record()))
 	}
 	if out.Status == call.Succeeded && p.def != nil {
-		if broken := p.checkData(out.Result); broken != nil {
+		if broken := (returned{p}).checkData(out.Result); broken != nil {
 			broken.Executed = call.NotStarted
 			out = broken
 		}

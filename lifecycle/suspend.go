@@ -26,11 +26,25 @@ const (
 // maxPolicy bounds the name of a policy's version, in bytes.
 const maxPolicy = 128
 
+// mayAsk reserves a place among the open questions. It returns the outcome of a call that may not ask; nil when it may.
+func mayAsk(p *pipeline, s *call.Suspension, origin string, executed call.Executed) *outcome.Terminal {
+	if refused := unattended(p, s, executed); refused != nil {
+		return refused
+	}
+	if why := gating.AskedTooOften(p.l.peek(), origin); why != "" {
+		return outcome.TooManyRounds(why, executed)
+	}
+	if full := p.l.e.limits.Questions.Reserve(p.l.peek(), origin); full != "" {
+		return outcome.TooManyQuestions(full, executed)
+	}
+	return nil
+}
+
 // suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
 func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	l := p.l
 	executed := or(out.Executed, call.NotStarted)
-	s, err := p.suspension(out)
+	s, err := suspension(p, out)
 	switch {
 	case err != nil && out.Origin == call.OriginTool:
 		p.finish(ctx, outcome.Unaskable(p.forOperators(err.Error())))
@@ -39,20 +53,11 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 		p.finish(ctx, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
 		return
 	}
-	if refused := p.nobody(s, executed); refused != nil {
+	if refused := nobody(p, s, executed); refused != nil {
 		p.finish(ctx, refused)
 		return
 	}
-	refused := p.unattended(s, executed)
-	if why := gating.AskedTooOften(l.peek(), out.Origin); refused == nil && why != "" {
-		refused = outcome.TooManyRounds(why, executed)
-	}
-	if refused == nil {
-		if full := l.e.limits.Questions.Reserve(l.peek(), out.Origin); full != "" {
-			refused = outcome.TooManyQuestions(full, executed)
-		}
-	}
-	if refused != nil {
+	if refused := mayAsk(p, s, out.Origin, executed); refused != nil {
 		p.finish(ctx, refused)
 		p.abandoned(s)
 		return
@@ -66,7 +71,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 		p.finish(ctx, outcome.StoppedBy(cause, executed))
 		return
 	}
-	events, kept := l.filterQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
+	events, kept := l.intake.question(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
 		durability: store.Full, documents: documents, group: p.group, events: events, filtered: true, kept: kept, actions: p.storedActions(out.Actions),
 		apply: func(c *call.Call) {
@@ -89,16 +94,6 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	}
 	l.e.expiry.Asked(s.ExpiresAt)
 	l.e.cfg.FailPoint("after-suspend")
-}
-
-// filterQuestion passes a question through the filters, which may change what is told of it and not leave it out.
-func (l *activeCall) filterQuestion(events []call.Event) ([]call.Event, []store.Record) {
-	asked := events[len(events)-1]
-	events, kept := l.filterStep(events)
-	if !slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended }) {
-		events = append(events, asked)
-	}
-	return events, kept
 }
 
 // mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the
@@ -129,7 +124,7 @@ func (p *pipeline) unasked(ctx context.Context, origin string, err error) {
 }
 
 // suspension builds the stored question.
-func (p *pipeline) suspension(out *outcome.Question) (*call.Suspension, error) {
+func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	t, c := *out.Ticket, p.l.record()
 	p.scrubber().Ticket(&t)
 	if len(t.ResponseSchema) > 0 {
@@ -170,7 +165,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 }
 
 // nobody refuses a call whose question nobody could answer.
-func (p *pipeline) nobody(s *call.Suspension, executed call.Executed) *outcome.Terminal {
+func nobody(p *pipeline, s *call.Suspension, executed call.Executed) *outcome.Terminal {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil
 	}

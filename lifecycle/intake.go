@@ -1,0 +1,171 @@
+package lifecycle
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// An intake passes the events of a call through its filters, and puts their output into the spool of the call.
+type intake struct {
+	l *activeCall
+
+	order    sync.Mutex       // held while events pass the filters; taken before activeCall.mu
+	filters  *calllog.Filters // nil: not made yet
+	accepted *call.Accepted   // what the first event says; nil when the log has begun
+	output   calllog.Output
+}
+
+// pass passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
+// stored or published before. The records that filters keep of the events go where the events go. An error means that output was
+// lost, and how.
+func (in *intake) pass(events []call.Event) ([]call.Event, []store.Record, error) {
+	l := in.l
+	in.order.Lock()
+	defer in.order.Unlock()
+	if in.filters == nil {
+		c := l.record()
+		def, _ := l.e.catalog.lookup(c)
+		in.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), failures{l.e})
+	}
+	in.open()
+	return in.passOrdered(events)
+}
+
+// passOrdered is filter for a caller that has in.order.
+func (in *intake) passOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
+	l := in.l
+	for i := range events {
+		if events[i].Time.IsZero() {
+			events[i].Time = time.Now()
+		}
+	}
+	events, records := in.filters.Change(events)
+	var err error
+	if calllog.Counts(events) {
+		events, err = in.output.Keep(events, l.peek())
+	}
+	return events, append(records, in.filters.Observe(events)...), in.exhausted(err)
+}
+
+// exhausted stops the call when err says that it has reached a limit, and returns err.
+func (in *intake) exhausted(err error) error {
+	l := in.l
+	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {
+		l.stop(outcome.OverLimit(e.Err.Reason, e.Err.Message))
+	}
+	return err
+}
+
+// takeCheckpoint counts a checkpoint of n bytes, or stops the call.
+func (in *intake) takeCheckpoint(n int) error {
+	l := in.l
+	in.order.Lock()
+	defer in.order.Unlock()
+	return in.exhausted(in.output.TakeCheckpoint(n, len(l.peek().Checkpoint)))
+}
+
+// takeCommand counts a document command of the tool and reports whether the quota has room for it.
+func (in *intake) takeCommand(c *tool.Command) bool {
+	in.order.Lock()
+	defer in.order.Unlock()
+	return in.output.TakeCommand(c)
+}
+
+// save stores an artifact of the tool, or stops the call.
+func (in *intake) save(name string, b []byte) (string, error) {
+	l := in.l
+	in.order.Lock()
+	defer in.order.Unlock()
+	name, err := in.output.Save(name, b, l.thread())
+	return name, in.exhausted(err)
+}
+
+// step is pass for a step: output that could not be kept does not stop it.
+func (in *intake) step(events []call.Event) ([]call.Event, []store.Record) {
+	l := in.l
+	events, kept, err := in.pass(events)
+	if err != nil {
+		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
+	}
+	return events, kept
+}
+
+// changes reports whether a filter may have changed events or left some out.
+func (in *intake) changes() bool {
+	in.order.Lock()
+	defer in.order.Unlock()
+	return in.filters.Changes()
+}
+
+// reset makes filters anew after an end that was not stored: the call continues.
+func (in *intake) reset() {
+	in.order.Lock()
+	defer in.order.Unlock()
+	in.filters = nil
+}
+
+// open begins the log, whatever is known of the call; the caller has in.order. Who ends a call before it was described
+// begins its log so.
+func (in *intake) open() {
+	l := in.l
+	if in.accepted == nil {
+		return
+	}
+	accepted, c := in.accepted, l.peek()
+	in.accepted, accepted.Class = nil, c.Class
+	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
+	events, records, _ := in.passOrdered(append(make([]call.Event, 0, calllog.Few), first)) // an error is of output
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log.Begin(events, records, c.Class == call.Behind)
+	if c.Class == call.Behind {
+		l.numberLocked(events)
+		l.publishLocked(events)
+	}
+}
+
+// end passes the last events of a call through its filters. What they leave of the result is what is stored: the
+// record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
+func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
+	last := events[len(events)-1]
+	events, kept := in.step(events)
+	if !in.changes() {
+		return events, kept, last.Outcome.Result
+	}
+	for i := range events {
+		if o := events[i].Outcome; o != nil && o.Result != nil {
+			last = events[i]
+			events = slices.Delete(events, i, i+1)
+			break
+		}
+	}
+	result := copyResult(last.Outcome.Result)
+	result.Status = out.Result.Status
+	if e := out.Result.Error; e != nil {
+		if result.Error == nil {
+			result.Error = &tool.Error{}
+		}
+		result.Error.Code, result.Error.Aborted, result.Error.TerminateRun = e.Code, e.Aborted, e.TerminateRun
+	}
+	last.Outcome = &call.Outcome{Status: out.Status, Executed: out.Executed, Result: result}
+	return append(events, last), kept, result
+}
+
+// question passes a question through the filters, which may change what is told of it and not leave it out.
+func (in *intake) question(events []call.Event) ([]call.Event, []store.Record) {
+	asked := events[len(events)-1]
+	events, kept := in.step(events)
+	if !slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended }) {
+		events = append(events, asked)
+	}
+	return events, kept
+}
