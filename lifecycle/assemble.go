@@ -21,13 +21,13 @@ import (
 
 func newRecords(e *Engine) *view.Records {
 	return view.NewRecords(view.Config{
-		Store: e.cfg.Store, Owners: e.owners, Modes: e.cfg.Policies, Call: e.current, Settle: e.settle, Refused: storeRefusal,
+		Store: e.cfg.Store, Owners: e.owners, Modes: e.cfg.Policies, Call: e.current, Settle: e.behind.Settle, Refused: storeRefusal,
 	})
 }
 
 func newPurger(e *Engine) *purge.Purger {
 	return purge.New(purge.Config{
-		Store: e.cfg.Store, Owners: e.owners, Log: e.cfg.Log, PolicyKind: policy.KindRule, Settle: e.settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: e.cfg.FailPoint,
+		Store: e.cfg.Store, Owners: e.owners, Log: e.cfg.Log, PolicyKind: policy.KindRule, Settle: e.behind.Settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: e.cfg.FailPoint,
 		Admit: func() error {
 			if e.drain.Refusing() {
 				return refuseDraining()
@@ -64,7 +64,7 @@ func newBatches(e *Engine) *batch.Service {
 
 func newWatches(e *Engine) *watch.Service {
 	return watch.New(watch.Config{
-		Store: e.cfg.Store, Spool: e.cfg.Store.Spool(), Drain: e.drain, Heartbeat: e.cfg.Heartbeat, Settle: e.settle, Moves: e.batches.Moves, Held: e.held.Holds,
+		Store: e.cfg.Store, Spool: e.cfg.Store.Spool(), Drain: e.drain, Heartbeat: e.cfg.Heartbeat, Settle: e.behind.Settle, Moves: e.batches.Moves, Held: e.held.Holds,
 		Epoch: e.epoch, Refusal: batchRefusal,
 	})
 }

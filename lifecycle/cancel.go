@@ -305,7 +305,7 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 // the journal may not know yet, and those that it knows. Of a batch the last call is the first, so that none begins because
 // one before it ended. All are asked before one ends that rested above others.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
-	e.settle()
+	e.behind.Settle()
 	a := cancelling{e: e}
 	defer a.end()
 	done := map[call.Key]bool{}

@@ -204,6 +204,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
 		path: newPath(), groupPath: newGroupPath(),
 		activeCalls: map[call.Key]*activeCall{},
+		behind:      newBehind(),
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
 	e.trace = tracing{cfg.Tracer}
@@ -302,7 +303,7 @@ func or[T comparable](v, fallback T) T {
 // Stats returns what was counted.
 func (e *Engine) Stats() Stats {
 	running, queued := e.limits.Slots.Count()
-	unwritten := e.behind.count()
+	unwritten := e.behind.Count()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return Stats{

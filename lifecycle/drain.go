@@ -17,7 +17,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	e.drain.Stop() // before the list: a call that was admitted earlier and begins later sees it
 	e.stopAll(outcome.Drained)
 	<-idle // bounded by the grace period of tools
-	e.settle()
+	e.behind.Settle()
 	e.workers.Close()
 	e.drain.Close()
 }

@@ -68,7 +68,7 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 		isBehind, before := l.c.Class == call.Behind, l.log.Written()
 		l.mu.Unlock()
 		if isBehind {
-			l.e.behind.write(l)
+			l.e.behind.Write(l)
 		} else {
 			l.slot.Take()
 			l.flushSlotted()

@@ -44,7 +44,7 @@ func (a *admission) refusal(run, namespace string, d limit.Demand, n int, draini
 		return storeRefusal(store.ErrFull, "")
 	case a.e.limits.Storage.Full(namespace):
 		return a.e.limits.Storage.Refusal()
-	case a.e.behind.full():
+	case a.e.behind.Full():
 		err = limit.QueueFull("too many calls are waiting for the journal; send the call again later")
 	default:
 		err = a.e.limits.Slots.Full(d, n)

@@ -18,7 +18,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if supersededBy != "" && id == supersededBy {
 		return nil, errSelfSuperseded
 	}
-	e.settle()
+	e.behind.Settle()
 	owner, err := e.owners.See(ctx, p, tool.RunScope, id)
 	if err != nil {
 		return nil, err

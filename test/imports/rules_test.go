@@ -47,6 +47,7 @@ func rows() []row {
 		{folder: "lifecycle/documents", ours: []string{"call", "lifecycle/view", "setting", "store", "tool"}},
 		{folder: "lifecycle/drain", ours: []string{}},
 		{folder: "lifecycle/expiry", ours: []string{"call"}},
+		{folder: "lifecycle/flush", ours: []string{}},
 		{folder: "lifecycle/gating", ours: []string{"call", "hook", "tool"}},
 		{folder: "lifecycle/hooks", ours: []string{"call", "hook", "lifecycle/outcome", "tool"}},
 		{folder: "lifecycle/input", ours: []string{"call", "tool"}},
