@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) answerCommand() *cobra.Command {
+func answerCommand(a *App) *cobra.Command {
 	var f decisionFlags
 	var text string
 	c := &cobra.Command{

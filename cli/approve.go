@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) approveCommand() *cobra.Command {
+func approveCommand(a *App) *cobra.Command {
 	var f decisionFlags
 	var keep rememberFlags
 	var edit bool

@@ -133,7 +133,7 @@ func readLines(ctx context.Context, c *client, id, name string, first, count int
 }
 
 // searchArtifact writes each line that matches behind its number.
-func (a *App) searchArtifact(ctx context.Context, c *client, id, name string, r *artifactRange) error {
+func searchArtifact(ctx context.Context, a *App, c *client, id, name string, r *artifactRange) error {
 	for offset := r.offset; ; {
 		got, err := c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Offset: offset,
 			Search: &tooldv1.ArtifactSearch{Pattern: r.search, Regexp: r.regexp, IgnoreCase: r.ignoring, Limit: 1000}})
@@ -160,7 +160,7 @@ func (a *App) searchArtifact(ctx context.Context, c *client, id, name string, r 
 	}
 }
 
-func (a *App) artifactCommand() *cobra.Command {
+func artifactCommand(a *App) *cobra.Command {
 	var r artifactRange
 	c := &cobra.Command{
 		Use:   "artifact CALL NAME",
@@ -187,7 +187,7 @@ In place of CALL NAME stands also the handle that a model was told.`,
 				return err
 			}
 			if r.search != "" {
-				return a.searchArtifact(ctx, c, id, name, &r)
+				return searchArtifact(ctx, a, c, id, name, &r)
 			}
 			var escaper show.Escaper
 			take := func(b []byte) error {

@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) auditCommand() *cobra.Command {
+func auditCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "audit",
 		Short:   "Read and verify the chain of audit records",
@@ -24,7 +24,7 @@ decided, in a chain that shows what was changed later, and signs now and then
 where it stands. Copy the file of checkpoints to where the daemon cannot write:
 they alone show that the end was cut off, or the whole chain written anew.`,
 	}
-	c.AddCommand(a.auditExportCommand())
+	c.AddCommand(auditExportCommand(a))
 	return c
 }
 
@@ -39,7 +39,7 @@ type auditLine struct {
 	Record    json.RawMessage `json:"record"`
 }
 
-func (a *App) auditExportCommand() *cobra.Command {
+func auditExportCommand(a *App) *cobra.Command {
 	after := int64(0)
 	c := &cobra.Command{
 		Use:     "export",

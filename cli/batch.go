@@ -22,7 +22,7 @@ type batchFlags struct {
 	failFast, watch, noReconnect              bool
 }
 
-func (a *App) batchCommand() *cobra.Command {
+func batchCommand(a *App) *cobra.Command {
 	var f batchFlags
 	c := &cobra.Command{
 		Use:   "batch [FILE | -]",
@@ -53,7 +53,7 @@ together), parallel (all together).`,
 			if err != nil {
 				return err
 			}
-			return a.followBatch(ctx, c, spec, &f)
+			return followBatch(ctx, a, c, spec, &f)
 		}),
 	}
 	flags := c.Flags()
@@ -92,7 +92,7 @@ func (f *batchFlags) spec(a *App, args []string) (*tooldv1.BatchSpec, error) {
 		}
 		spec.BatchId = id.String()
 	}
-	text, err := a.batchText(args)
+	text, err := batchText(a, args)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (f *batchFlags) spec(a *App, args []string) (*tooldv1.BatchSpec, error) {
 	return spec, nil
 }
 
-func (a *App) batchText(args []string) (string, error) {
+func batchText(a *App, args []string) (string, error) {
 	if len(args) == 0 || args[0] == "-" {
 		return a.ReadInput()
 	}
@@ -161,7 +161,7 @@ func parseBatch(text string) (calls []*tooldv1.CallSpec, err error) {
 }
 
 // followBatch shows a batch until nothing of it can move, then what became of each call.
-func (a *App) followBatch(ctx context.Context, client *client, spec *tooldv1.BatchSpec, how *batchFlags) error {
+func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.BatchSpec, how *batchFlags) error {
 	p := a.newPrinter(client, true)
 	defer p.close()
 	p.screen.wait("calling")

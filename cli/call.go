@@ -74,7 +74,7 @@ func (f *callFlags) spec(ctx context.Context, a *App, c *client, args []string) 
 	return spec, nil
 }
 
-func (a *App) callCommand() *cobra.Command {
+func callCommand(a *App) *cobra.Command {
 	var f callFlags
 	var watch, noReconnect bool
 	var cursor, linger string
@@ -117,7 +117,7 @@ The same --call-id attaches to a call instead of starting a second one.`,
 				}
 				spec.CallId = id.String()
 			}
-			return a.followCall(c.Context(), client, following{id: spec.GetCallId(), cursor: cursor, throughDecisions: watch, noReconnect: noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
+			return followCall(c.Context(), a, client, following{id: spec.GetCallId(), cursor: cursor, throughDecisions: watch, noReconnect: noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
 				return framesOf(client.calls.ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec, Cursor: cursor, WaitForDecision: watch}))
 			})
 		},
@@ -163,7 +163,7 @@ type following struct {
 }
 
 // followCall shows a call until its stream ends in order, and ends the command as the call did.
-func (a *App) followCall(ctx context.Context, client *client, how following, open func(context.Context, string) (frames, error)) error {
+func followCall(ctx context.Context, a *App, client *client, how following, open func(context.Context, string) (frames, error)) error {
 	p := a.newPrinter(client, false)
 	defer p.close()
 	p.callID = how.id

@@ -25,7 +25,7 @@ type callFilter struct {
 	oldest                    bool
 }
 
-func (a *App) callsCommand() *cobra.Command {
+func callsCommand(a *App) *cobra.Command {
 	var f callFilter
 	c := &cobra.Command{
 		Use:   "calls",
@@ -42,7 +42,7 @@ func (a *App) callsCommand() *cobra.Command {
 			if a.Output == FormTable { // no arguments and results, which nobody sees here
 				request.ReadMask = &fieldmaskpb.FieldMask{Paths: []string{"call_id", "status", "tool", "created_at", "started_at", "ended_at"}}
 			}
-			return a.listCalls(ctx, c, request, f.limit)
+			return listCalls(ctx, a, c, request, f.limit)
 		}),
 	}
 	flags := c.Flags()
@@ -57,7 +57,7 @@ func (a *App) callsCommand() *cobra.Command {
 	flags.StringVar(&f.page, "page", "", "go on where a list ended: the token that it printed")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	_ = c.RegisterFlagCompletionFunc("tool", a.completeTools)
-	c.AddCommand(a.callShowCommand())
+	c.AddCommand(callShowCommand(a))
 	return c
 }
 
@@ -92,7 +92,7 @@ func (f *callFilter) request(now time.Time) (*tooldv1.ListCallsRequest, error) {
 
 // listCalls reads pages until there are enough. The token that it prints fits the end of a page, so that the last page is
 // asked for in the size that is wanted.
-func (a *App) listCalls(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, limit int) error {
+func listCalls(ctx context.Context, a *App, c *client, request *tooldv1.ListCallsRequest, limit int) error {
 	var all []*tooldv1.Call
 	for {
 		request.PageSize = 100
@@ -121,7 +121,7 @@ func (a *App) listCalls(ctx context.Context, c *client, request *tooldv1.ListCal
 	return nil
 }
 
-func (a *App) callShowCommand() *cobra.Command {
+func callShowCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show CALL",
 		Short:   "Show the whole record of a call",

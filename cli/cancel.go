@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) cancelCommand() *cobra.Command {
+func cancelCommand(a *App) *cobra.Command {
 	var reason, run, thread, batch string
 	var wait time.Duration
 	c := &cobra.Command{
@@ -52,9 +52,9 @@ that was complete before stands.`,
 			case len(args) == 0 && wait > 0:
 				return Usagef("--wait goes with a CALL")
 			case len(args) == 0:
-				return a.cancelMany(ctx, c, many)
+				return cancelMany(ctx, a, c, many)
 			}
-			return a.cancelOne(ctx, c, &tooldv1.CancelCallRequest{CallId: args[0], Reason: reason, Wait: durationpb.New(wait)})
+			return cancelOne(ctx, a, c, &tooldv1.CancelCallRequest{CallId: args[0], Reason: reason, Wait: durationpb.New(wait)})
 		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "for the record")
@@ -66,7 +66,7 @@ that was complete before stands.`,
 	return c
 }
 
-func (a *App) cancelOne(ctx context.Context, c *client, request *tooldv1.CancelCallRequest) error {
+func cancelOne(ctx context.Context, a *App, c *client, request *tooldv1.CancelCallRequest) error {
 	got, err := c.calls.CancelCall(ctx, request)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (a *App) cancelOne(ctx context.Context, c *client, request *tooldv1.CancelC
 	return nil
 }
 
-func (a *App) cancelMany(ctx context.Context, c *client, request *tooldv1.CancelCallsRequest) error {
+func cancelMany(ctx context.Context, a *App, c *client, request *tooldv1.CancelCallsRequest) error {
 	got, err := c.calls.CancelCalls(ctx, request)
 	if err != nil {
 		return err

@@ -98,7 +98,7 @@ func (a *App) decide(ctx context.Context, c *client, call *tooldv1.Call, d *tool
 		d.DecisionId = id.String()
 	}
 	request := &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), CallId: call.GetCallId(), Decision: d, WaitForDecision: f.watch}
-	return a.followCall(ctx, c, following{id: call.GetCallId(), throughDecisions: f.watch, noReconnect: f.noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
+	return followCall(ctx, a, c, following{id: call.GetCallId(), throughDecisions: f.watch, noReconnect: f.noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
 		request.Cursor = cursor
 		return framesOf(c.calls.ResumeTool(ctx, request))
 	})

@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) declineCommand() *cobra.Command {
+func declineCommand(a *App) *cobra.Command {
 	var f decisionFlags
 	c := &cobra.Command{
 		Use:     "decline SUSPENSION|CALL",

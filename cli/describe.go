@@ -6,7 +6,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) describeCommand() *cobra.Command {
+func describeCommand(a *App) *cobra.Command {
 	var f callFlags
 	c := &cobra.Command{
 		Use:   "describe TOOL [key=value … | --json '{…}' | -]",

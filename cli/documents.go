@@ -36,7 +36,7 @@ func (p *documentPlace) scope() (tooldv1.DocumentScope, string, error) {
 	return 0, "", Usagef("say whose documents: one of --run, --thread and --namespace")
 }
 
-func (a *App) documentsCommand() *cobra.Command {
+func documentsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "documents", Short: "Read and write what hooks and tools keep", Args: NoArgs,
 		Long: `Documents are JSON values that hooks and tools keep for a run, a thread or the
@@ -47,11 +47,11 @@ which "put" and "delete" find out that somebody else was faster.
 		Example: "  toold documents list --thread t-17\n  toold documents get todo --thread t-17 | jq .todos",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.documentsListCommand(), a.documentsGetCommand(), a.documentsPutCommand(), a.documentsDeleteCommand(), a.deadLettersCommand())
+	c.AddCommand(documentsListCommand(a), documentsGetCommand(a), documentsPutCommand(a), documentsDeleteCommand(a), deadLettersCommand(a))
 	return c
 }
 
-func (a *App) documentsListCommand() *cobra.Command {
+func documentsListCommand(a *App) *cobra.Command {
 	var place documentPlace
 	request := &tooldv1.ListDocumentsRequest{}
 	c := &cobra.Command{
@@ -80,7 +80,7 @@ func (a *App) documentsListCommand() *cobra.Command {
 	return c
 }
 
-func (a *App) documentsGetCommand() *cobra.Command {
+func documentsGetCommand(a *App) *cobra.Command {
 	var place documentPlace
 	c := &cobra.Command{
 		Use: "get KEY", Short: "Print the value of a document", Args: ExactArgs("a KEY"),
@@ -120,7 +120,7 @@ func expected(revision int64) *int64 {
 	return &revision
 }
 
-func (a *App) documentsPutCommand() *cobra.Command {
+func documentsPutCommand(a *App) *cobra.Command {
 	var place documentPlace
 	var expect *int64
 	c := &cobra.Command{
@@ -153,7 +153,7 @@ seeing what they saw.`,
 	return c
 }
 
-func (a *App) documentsDeleteCommand() *cobra.Command {
+func documentsDeleteCommand(a *App) *cobra.Command {
 	var place documentPlace
 	var expect *int64
 	c := &cobra.Command{
@@ -181,7 +181,7 @@ func (a *App) documentsDeleteCommand() *cobra.Command {
 	return c
 }
 
-func (a *App) deadLettersCommand() *cobra.Command {
+func deadLettersCommand(a *App) *cobra.Command {
 	list := func(ctx context.Context, c *client, _ []string) error {
 		all, err := deadLetters(ctx, c)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) drainCommand() *cobra.Command {
+func drainCommand(a *App) *cobra.Command {
 	var period time.Duration
 	c := &cobra.Command{
 		Use: "drain", Short: "Make the daemon finish what runs and stop", Example: "  toold drain --period 1m", Args: NoArgs,

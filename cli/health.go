@@ -10,7 +10,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-func (a *App) healthCommand() *cobra.Command {
+func healthCommand(a *App) *cobra.Command {
 	var service string
 	var timeout time.Duration
 	c := &cobra.Command{

@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) hooksCommand() *cobra.Command {
+func hooksCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "hooks", Short: "List the hooks outside the daemon, and how they fare", Example: "  toold hooks\n  toold hooks -o jsonl | jq -r .lastError", Args: NoArgs,
 		Long: `Lists the programs and services that are asked about calls, in configured order,

@@ -48,7 +48,7 @@ func eachQuestion(ctx context.Context, c *client, request *tooldv1.ListCallsRequ
 	})
 }
 
-func (a *App) inboxCommand() *cobra.Command {
+func inboxCommand(a *App) *cobra.Command {
 	var action, run, thread string
 	var limit int
 	var list bool
@@ -85,9 +85,9 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 			request := waiting()
 			request.Action, request.RunId, request.ThreadId = action, run, thread
 			if _, _, terminal := a.terminal(); terminal && !list && !c.Flags().Changed("output") {
-				return a.workThrough(ctx, client, request, limit)
+				return workThrough(ctx, a, client, request, limit)
 			}
-			return a.listWaiting(ctx, client, request, limit)
+			return listWaiting(ctx, a, client, request, limit)
 		}),
 	}
 	c.Flags().StringVar(&action, "action", "", "only what waits for this: approval, input, auth, frontend, in_doubt …")
@@ -100,7 +100,7 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 }
 
 // listWaiting prints what waits, at most limit of it.
-func (a *App) listWaiting(ctx context.Context, client *client, request *tooldv1.ListCallsRequest, limit int) error {
+func listWaiting(ctx context.Context, a *App, client *client, request *tooldv1.ListCallsRequest, limit int) error {
 	var all []*tooldv1.Call
 	more := false
 	err := eachQuestion(ctx, client, request, func(call *tooldv1.Call) bool {

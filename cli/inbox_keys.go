@@ -18,7 +18,7 @@ import (
 )
 
 // workThrough shows the inbox on a terminal until the person leaves it.
-func (a *App) workThrough(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, limit int) error {
+func workThrough(ctx context.Context, a *App, c *client, request *tooldv1.ListCallsRequest, limit int) error {
 	in, out, ok := a.terminal()
 	if !ok {
 		return Usagef("the keys need a terminal")

@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) infoCommand() *cobra.Command {
+func infoCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "info", Short: "Show what the daemon is, where it listens and what it holds", Example: "  toold info -o json", Args: NoArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {

@@ -15,7 +15,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) inputCommand() *cobra.Command {
+func inputCommand(a *App) *cobra.Command {
 	var keepOpen bool
 	var signal, resize string
 	c := &cobra.Command{
@@ -35,7 +35,7 @@ as it is.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			t := typist{ctx: ctx, c: c, id: args[0]}
 			if signal == "" && resize == "" {
-				return a.typeInto(&t, keepOpen)
+				return typeInto(a, &t, keepOpen)
 			}
 			req := &tooldv1.SendInputRequest{}
 			if signal != "" {
@@ -65,14 +65,14 @@ as it is.`,
 }
 
 // typeInto attaches to a call when both sides are terminals, and copies standard input else.
-func (a *App) typeInto(t *typist, keepOpen bool) error {
+func typeInto(a *App, t *typist, keepOpen bool) error {
 	if in, out, ok := a.terminal(); ok && !keepOpen {
 		got, err := t.c.calls.GetCall(t.ctx, &tooldv1.GetCallRequest{CallId: t.id})
 		if err != nil {
 			return err
 		}
 		if hasTerminal(got.GetCall()) {
-			return a.attach(t.ctx, t, in, out)
+			return attach(t.ctx, a, t, in, out)
 		}
 	}
 	return t.copy(a.In, keepOpen)

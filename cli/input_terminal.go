@@ -22,7 +22,7 @@ import (
 
 // attach puts a person's terminal in the place of the call's: keys go there as they are typed, output comes back as it is
 // printed, from the beginning, and a resize goes along. It returns when the call has ended or the person detached.
-func (a *App) attach(ctx context.Context, t *typist, in, out *os.File) error {
+func attach(ctx context.Context, a *App, t *typist, in, out *os.File) error {
 	if err := t.begin(); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) logLevelCommand() *cobra.Command {
+func logLevelCommand(a *App) *cobra.Command {
 	levels := []string{"debug", "info", "warn", "error"}
 	c := &cobra.Command{
 		Use: "log-level debug|info|warn|error", Short: "Change what the running daemon logs", Args: ExactArgs("a LEVEL: debug, info, warn or error"),

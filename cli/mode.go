@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) modeCommand() *cobra.Command {
+func modeCommand(a *App) *cobra.Command {
 	var run, thread string
 	c := &cobra.Command{
 		Use:   "mode MODE --run RUN | --thread THREAD",

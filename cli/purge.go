@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) purgeCommand() *cobra.Command {
+func purgeCommand(a *App) *cobra.Command {
 	request, yes := &tooldv1.PurgeRequest{}, false
 	c := &cobra.Command{
 		Use:   "purge CALL… | --run RUN | --thread THREAD",

@@ -9,7 +9,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) releaseCommand() *cobra.Command {
+func releaseCommand(a *App) *cobra.Command {
 	request := &tooldv1.ReleaseCallsRequest{}
 	c := &cobra.Command{
 		Use:   "release CALL… | --run RUN | --thread THREAD | --all",

@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) reloadCommand() *cobra.Command {
+func reloadCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reload", Short: "Make the daemon read rules and configuration again", Example: "  toold reload", Args: NoArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {

@@ -78,13 +78,13 @@ exit-codes" lists the exit codes.`,
 			root.AddCommand(c)
 		}
 	}
-	group(groupCalls, a.artifactCommand(), a.batchCommand(), a.callCommand(), a.callsCommand(), a.cancelCommand(), a.describeCommand(), a.inputCommand(), a.watchCommand())
-	group(groupPeople, a.answerCommand(), a.approveCommand(), a.declineCommand(), a.inboxCommand())
-	group(groupTools, a.hooksCommand(), a.toolsCommand())
-	group(groupRuns, a.documentsCommand(), a.modeCommand(), a.runsCommand())
-	group(GroupStore, a.purgeCommand(), a.releaseCommand())
-	group(groupAccess, a.auditCommand(), a.rulesCommand(), a.secretsCommand(), a.tokenCommand())
-	group(GroupDiagnostics, a.drainCommand(), a.healthCommand(), a.infoCommand(), a.logLevelCommand(), a.reloadCommand(), a.versionCommand())
+	group(groupCalls, artifactCommand(a), batchCommand(a), callCommand(a), callsCommand(a), cancelCommand(a), describeCommand(a), inputCommand(a), watchCommand(a))
+	group(groupPeople, answerCommand(a), approveCommand(a), declineCommand(a), inboxCommand(a))
+	group(groupTools, hooksCommand(a), toolsCommand(a))
+	group(groupRuns, documentsCommand(a), modeCommand(a), runsCommand(a))
+	group(GroupStore, purgeCommand(a), releaseCommand(a))
+	group(groupAccess, auditCommand(a), rulesCommand(a), secretsCommand(a), tokenCommand(a))
+	group(GroupDiagnostics, drainCommand(a), healthCommand(a), infoCommand(a), logLevelCommand(a), reloadCommand(a), versionCommand(a))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
 	for _, added := range a.added {
 		parent := root

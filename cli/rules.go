@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) rulesCommand() *cobra.Command {
+func rulesCommand(a *App) *cobra.Command {
 	var id string
 	c := &cobra.Command{
 		Use: "rules", Short: "List the answers that are kept, or try the permission rules", Args: NoArgs,
@@ -22,7 +22,7 @@ force, oldest first. "revoke" ends them; "test" shows what the configured rules
 make of a call.`,
 		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
-			return a.listRules(ctx, c, id)
+			return listRules(ctx, a, c, id)
 		}),
 	}
 	c.Flags().StringVar(&id, "tool", "", "only of this tool")
@@ -30,12 +30,12 @@ make of a call.`,
 		return a.completeTools(c, nil, word)
 	})
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
-	c.AddCommand(a.rulesRevokeCommand())
+	c.AddCommand(rulesRevokeCommand(a))
 	return c
 }
 
 // listRules prints the answers that are kept.
-func (a *App) listRules(ctx context.Context, c *client, id string) error {
+func listRules(ctx context.Context, a *App, c *client, id string) error {
 	all, err := keptRules(ctx, c, id)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func keptRules(ctx context.Context, c *client, id string) (all []*tooldv1.Rule, 
 	}
 }
 
-func (a *App) rulesRevokeCommand() *cobra.Command {
+func rulesRevokeCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke RULE …",
 		Short: "End answers that were kept: such calls are asked about again",

@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) runsCommand() *cobra.Command {
+func runsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{Use: "runs", Short: "Show or end a run", Example: "  toold runs show r-17", Args: NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	show := &cobra.Command{
 		Use: "show RUN", Short: "Show where a run stands", Example: "  toold runs show r-17", Args: ExactArgs("a RUN"), ValidArgsFunction: a.completeRuns,

@@ -9,7 +9,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) secretsCommand() *cobra.Command {
+func secretsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "secrets", Short: "Show what secret:// references stand for, never a value", Example: "  toold secrets list", Args: NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -18,13 +18,13 @@ func (a *App) secretsCommand() *cobra.Command {
 		Use: "list", Short: "List the secrets, and which tools get them", Example: "  toold secrets list\n  toold secrets list -o jsonl | jq -r .name", Args: NoArgs,
 		Long: `Lists the secrets of the daemon's configuration: where each is read from, who is
 entitled, and how it went when it was wanted last. For operators.`,
-		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error { return a.listSecrets(ctx, c, false) }),
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error { return listSecrets(ctx, a, c, false) }),
 	}
 	check := &cobra.Command{
 		Use: "check", Short: "Have the daemon read every secret now", Example: "  toold secrets check", Args: NoArgs,
 		Long: `Has the daemon read every secret, commands included, and lists how that went.
 Exit code 1 when one cannot be read. For operators.`,
-		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error { return a.listSecrets(ctx, c, true) }),
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error { return listSecrets(ctx, a, c, true) }),
 	}
 	for _, shown := range []*cobra.Command{list, check} {
 		a.OutputFlag(shown, FormTable, FormJSON, FormJSONL)
@@ -33,7 +33,7 @@ Exit code 1 when one cannot be read. For operators.`,
 	return c
 }
 
-func (a *App) listSecrets(ctx context.Context, c *client, check bool) error {
+func listSecrets(ctx context.Context, a *App, c *client, check bool) error {
 	got, err := c.admin.ListSecrets(ctx, &tooldv1.ListSecretsRequest{Check: check})
 	if err != nil {
 		return err

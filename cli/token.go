@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) tokenCommand() *cobra.Command {
+func tokenCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Print where the token is", Args: NoArgs,
 		Long: `Prints the file of the token that the daemon made on its first start. The

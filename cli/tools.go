@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) toolsCommand() *cobra.Command {
+func toolsCommand(a *App) *cobra.Command {
 	var source, category string
 	c := &cobra.Command{
 		Use:   "tools [TOOL]",
@@ -47,6 +47,6 @@ func (a *App) toolsCommand() *cobra.Command {
 	c.Flags().StringVar(&source, "source", "", "only of this source, such as builtin")
 	c.Flags().StringVar(&category, "category", "", "only of this category")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
-	c.AddCommand(a.exportCommand(), a.toolDiffCommand(), a.toolAcceptCommand(), a.sourcesCommand())
+	c.AddCommand(exportCommand(a), toolDiffCommand(a), toolAcceptCommand(a), sourcesCommand(a))
 	return c
 }

@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) toolAcceptCommand() *cobra.Command {
+func toolAcceptCommand(a *App) *cobra.Command {
 	var digest string
 	c := &cobra.Command{
 		Use: "accept TOOL --digest DIGEST", Short: "Trust the definition of a tool that waits", Args: ExactArgs("a TOOL"),

@@ -31,7 +31,7 @@ func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.Quaranti
 	return all, nil
 }
 
-func (a *App) toolDiffCommand() *cobra.Command {
+func toolDiffCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "diff [TOOL]", Short: "Show what a tool has otherwise than the definition that is trusted",
 		Long: `A tool of a foreign source is trusted as it was when it was first seen. When its

@@ -29,7 +29,7 @@ func formatName(f tooldv1.ExportFormat) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(f.String(), "EXPORT_FORMAT_")), "_", "-")
 }
 
-func (a *App) exportCommand() *cobra.Command {
+func exportCommand(a *App) *cobra.Command {
 	var format string
 	var guidance, readOnly bool
 	request := &tooldv1.ExportToolsRequest{Offered: &tooldv1.OfferedTools{}}
@@ -99,7 +99,7 @@ func (a *App) export(ctx context.Context, c *client, request *tooldv1.ExportTool
 	if a.Output != FormTable {
 		return a.Print(all, "")
 	}
-	a.tellChanges(all)
+	reportChanges(a, all)
 	text := show.JSON(all.GetTools()) + "\n"
 	if guidance {
 		text = show.Text(all.GetGuidance()) + "\n"
@@ -108,8 +108,8 @@ func (a *App) export(ctx context.Context, c *client, request *tooldv1.ExportTool
 	return err
 }
 
-// tellChanges says on standard error what is not in the list as the tool has it.
-func (a *App) tellChanges(all *tooldv1.ExportToolsResponse) {
+// reportChanges says on standard error what is not in the list as the tool has it.
+func reportChanges(a *App, all *tooldv1.ExportToolsResponse) {
 	for _, note := range all.GetNotes() {
 		fmt.Fprintf(a.Err, "toold: %s\n", show.Line(note))
 	}

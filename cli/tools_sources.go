@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *App) sourcesCommand() *cobra.Command {
+func sourcesCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sources", Short: "Show where the tools come from, and how these sources are", Args: NoArgs,
 		Example: "  toold tools sources",

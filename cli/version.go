@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *App) versionCommand() *cobra.Command {
+func versionCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "version", Short: "Print the version of this program", Example: "  toold version", Args: NoArgs,
 		RunE: func(*cobra.Command, []string) error {

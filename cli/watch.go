@@ -53,7 +53,7 @@ func (f *watchFlags) request(args []string) (*tooldv1.WatchCallsRequest, error) 
 	return r, nil
 }
 
-func (a *App) watchCommand() *cobra.Command {
+func watchCommand(a *App) *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch CALL | --run RUN | --thread THREAD | --batch BATCH | --all",
@@ -94,7 +94,7 @@ cursor.`,
 			case f.tree && !terminal && !f.noFollow:
 				return Usagef("--tree draws on a terminal; elsewhere it goes with --no-follow")
 			case f.run != "" && a.Output == FormTable && (f.tree || terminal && !f.lines):
-				return a.watchTree(c.Context(), client, request, &f)
+				return watchTree(c.Context(), a, client, request, &f)
 			}
 			return a.watch(c.Context(), client, request, &f)
 		},

@@ -22,7 +22,7 @@ const (
 
 // watchTree draws the calls of a run on the terminal, again with all that happens, until ctx ends; with noFollow once. What
 // was drawn last stays.
-func (a *App) watchTree(ctx context.Context, c *client, request *tooldv1.WatchCallsRequest, f *watchFlags) error {
+func watchTree(ctx context.Context, a *App, c *client, request *tooldv1.WatchCallsRequest, f *watchFlags) error {
 	t := &treeWatch{a: a, c: c, run: f.run, said: map[string]string{}, width: 80, height: 24, out: a.Out}
 	if _, out, ok := a.terminal(); ok {
 		t.size = func() (int, int, error) { return term.GetSize(int(out.Fd())) }
