@@ -111,9 +111,8 @@ func (r *request) gap() (*call.Gap, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := callWatcher{l: &activeCall{e: e, c: &call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}}}
-	err = w.placeLocked(cur)
-	return w.gap, err
+	p, err := watch.Place(&call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}, 0, e.epoch, cur)
+	return p.Gap, err
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
@@ -140,7 +139,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 		l.release()
 		return nil, errHeld
 	}
-	w, err := newWatcher(l, r.options, true)
+	w, err := newWatcher(l, nil, r.options, true)
 	if err != nil {
 		l.release()
 		return nil, err
@@ -149,7 +148,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 }
 
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
-func (r *request) begin(ctx context.Context, l *activeCall) *callWatcher {
+func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	e := r.e
 	c := r.newCall(r.spec, r.digest)
 	c.Detached = !r.options.Attended
@@ -171,8 +170,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *callWatcher {
 		pipe.unread = in
 	}
 	l.intake.accepted = acceptedAs(c)
-	w := freshWatcher(l, r.options)
-	w.gap = gap
+	w := freshWatcher(l, r.options, gap)
 	ctx = l.started(base)
 	l.ready.Give()
 	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !describes(pipe.def)

@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/meter"
 	"github.com/toold-dev/toold/lifecycle/turns"
+	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -43,11 +44,11 @@ type activeCall struct {
 	lent    bool
 	stored  bool // the journal has a row
 	log     calllog.Log
-	stalled bool                        // the journal refused what is unwritten: it is tried again a little later
-	lost    error                       // why the call was never accepted; watchers get it
-	shared  atomic.Pointer[sharedFrame] // of the newest events, when several watch; stored with mu held
-	reopen  *store.Run                  // the run that this call opens anew; stored with its first change
-	dirty   bool                        // in the engine's list of calls to write behind
+	stalled bool                              // the journal refused what is unwritten: it is tried again a little later
+	lost    error                             // why the call was never accepted; watchers get it
+	shared  atomic.Pointer[watch.SharedFrame] // of the newest events, when several watch; stored with mu held
+	reopen  *store.Run                        // the run that this call opens anew; stored with its first change
+	dirty   bool                              // in the engine's list of calls to write behind
 
 	watchers int
 	linger   *time.Timer

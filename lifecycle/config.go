@@ -311,7 +311,7 @@ func (e *Engine) Stats() Stats {
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
 		OpenCircuits: e.limits.Circuits.Open(), QueueRefused: e.stats.queueRefused.Load(),
 		Live: len(e.activeCalls), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
-		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.watches.Count().Load(), Unowned: e.stats.unowned.Load(),
+		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.watches.Count(), Unowned: e.stats.unowned.Load(),
 	}
 }
 

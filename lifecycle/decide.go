@@ -38,7 +38,6 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 		l.release()
 		return nil, err
 	}
-	w.as = &p
 	return w, nil
 }
 
@@ -80,7 +79,7 @@ func suspensionRefusal(err error, id string) error {
 
 // decide checks an answer against the state of the call and stores it: one compare-and-set, from SUSPENDED to RESUMING
 // when nobody else has to agree.
-func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*callWatcher, error) {
+func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	l.slot.Take()
 	slotted := true
 	defer func() {
@@ -95,7 +94,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 		if errors.As(err, &replay) {
 			l.unslot()
 			slotted = false
-			return d.rewatch(ctx, l, r)
+			return d.rewatch(ctx, l, p, r)
 		}
 		return nil, err
 	}
@@ -105,7 +104,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 	}
 	l.unslot()
 	slotted = false
-	w, err := newWatcher(l, call.ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
+	w, err := newWatcher(l, &p, call.ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
 	if a.Decides() {
 		l.resumeRun(ctx, a.Decision)
 	}
@@ -114,7 +113,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 
 // rewatch returns the watcher of a decision that was stored before: it sees what the first one saw, from the decision on. Of
 // a log without it, which retention trimmed or which was erased, it gets a snapshot.
-func (d *decisions) rewatch(ctx context.Context, l *activeCall, r *call.ResumeRequest) (*callWatcher, error) {
+func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	from := r.Cursor
 	if from == "" {
 		at, err := d.decidedAt(ctx, l, r.Decision.ID)
@@ -125,13 +124,13 @@ func (d *decisions) rewatch(ctx context.Context, l *activeCall, r *call.ResumeRe
 			from = watch.Cursor{Epoch: l.epochOf(at), Sequence: at - 1}.String()
 		}
 	}
-	return newWatcher(l, call.ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
+	return newWatcher(l, &p, call.ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
 }
 
 // decidedAt returns the number of the event that published a decision or a vote; 0 when the log does not have it.
 func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID string) (int64, error) {
 	for after := int64(0); ; {
-		page, _, err := d.e.store.Events(ctx, l.key, after, readAhead)
+		page, _, err := d.e.store.Events(ctx, l.key, after, watch.ReadAhead)
 		if err != nil {
 			return 0, storeRefusal(err, l.key.ID)
 		}

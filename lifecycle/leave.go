@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -84,40 +83,4 @@ func (l *activeCall) alone() (stored, alone bool) {
 	defer l.mu.Unlock()
 	running := l.c.Status == call.New || l.c.Status == call.Running
 	return l.stored, running && l.watchers == 0 && l.cancel != nil && !l.c.Detached && l.c.Cancel == nil
-}
-
-// Wait returns the call when it is terminal or suspended, or as it is when d is over. It takes the watcher over.
-func (w *callWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error) {
-	defer w.Close()
-	w.yield()
-	var timer *time.Timer
-	for {
-		w.l.mu.Lock()
-		if w.l.lost != nil {
-			defer w.l.mu.Unlock()
-			return nil, w.l.lost
-		}
-		if s := w.l.c.Status; s.Terminal() || s == call.Suspended {
-			defer w.l.mu.Unlock()
-			return w.shown(w.l.snapshotLocked()), nil
-		}
-		changed := w.l.log.Changed()
-		w.l.mu.Unlock()
-		if timer == nil {
-			timer = time.NewTimer(d)
-			defer timer.Stop()
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return w.Call(), nil
-		case <-ctx.Done():
-			return w.Call(), nil
-		case <-w.e.drain.Closed():
-			if err := w.e.drain.Err(); err != nil {
-				return nil, storeRefusal(err, w.l.key.ID) // nobody knows whether there is such a call
-			}
-			return w.Call(), nil
-		}
-	}
 }

@@ -22,7 +22,7 @@ type feedWatcher struct {
 	follow   bool
 	caughtUp bool
 	closed   bool
-	beat     Heartbeat
+	beat     heartbeat
 }
 
 // WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
@@ -78,7 +78,7 @@ func (w *feedWatcher) Close() {
 	}
 	w.closed = true
 	w.s.count.Add(-1)
-	w.beat.Stop(w.s)
+	w.beat.stop(w.s)
 	w.s.leave(&w.feed)
 }
 
@@ -128,7 +128,7 @@ func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing
 	case <-ctx.Done():
 		return call.Frame{}, false, context.Cause(ctx)
 	case <-w.s.cfg.Drain.Closed():
-	case <-w.beat.Due(w.s):
+	case <-w.beat.due(w.s):
 		return call.Frame{Heartbeat: true}, true, nil
 	}
 	return call.Frame{}, false, nil
@@ -149,8 +149,8 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]
 	all := len(events)
-	events = Fitting(events[:min(all, calllog.FrameEvents)])
-	if _, err := w.s.Hydrate(entry.Key, events); err != nil {
+	events = fitting(events[:min(all, calllog.FrameEvents)])
+	if _, err := w.s.hydrate(entry.Key, events); err != nil {
 		return call.Frame{}, err
 	}
 	if len(events) < all {

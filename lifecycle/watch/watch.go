@@ -1,7 +1,8 @@
-// Package watch follows the calls of a run, a thread, a namespace or a batch, and holds what every watcher needs: cursors, the
+// Package watch follows calls: one, or those of a run, a thread, a namespace or a batch. It holds what every watcher needs: cursors, the
 // size of frames, heartbeats.
 //
-// A watcher reads the journal and waits for [Service.Wake]. It sees each event once, in the order of the log, from its cursor on.
+// A watcher of one call reads the active call, and the journal for what memory does not have. The others read the journal and wait
+// for [Service.Wake]. Each sees an event once, in the order of the log, from its cursor on.
 package watch
 
 import (
@@ -19,15 +20,16 @@ import (
 
 // Config is what watchers need of an engine.
 type Config struct {
-	Store     Journal
-	Spool     Spool
-	Drain     *drain.Drain
-	Heartbeat time.Duration                    // between the heartbeats of a watcher that waits; 0 sends none
-	Settle    func()                           // waits until everything that was published is in the journal
-	Moves     func(call.Key) bool              // reports whether a call of a batch can change
-	Refusal   func(err error, id string) error // what a client sees of an error of the journal about a batch
-	Epoch     int64                            // of this daemon
-	Held      func(*call.Call) bool            // reports whether a call waits for an operator's release
+	Store       Journal
+	Spool       Spool
+	Drain       *drain.Drain
+	Heartbeat   time.Duration                    // between the heartbeats of a watcher that waits; 0 sends none
+	Settle      func()                           // waits until everything that was published is in the journal
+	Moves       func(call.Key) bool              // reports whether a call of a batch can change
+	Refusal     func(err error, id string) error // what a client sees of an error of the journal about a batch
+	CallRefusal func(err error, id string) error // the same about a call
+	Epoch       int64                            // of this daemon
+	Held        func(*call.Call) bool            // reports whether a call waits for an operator's release
 }
 
 // A Journal is what watchers read.
@@ -35,6 +37,7 @@ type Journal interface {
 	Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
+	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
 }
 
 // A Spool has the bytes of output.
@@ -46,7 +49,7 @@ type Spool interface {
 type Service struct {
 	cfg    Config
 	timers sync.Pool    // of *time.Timer, stopped, of watchers that are gone
-	count  atomic.Int64 // of watchers, those of single calls too
+	count  atomic.Int64 // of watchers
 
 	mu      sync.Mutex
 	waiting map[*store.Feed]chan struct{}
@@ -55,8 +58,8 @@ type Service struct {
 // New returns a Service.
 func New(cfg Config) *Service { return &Service{cfg: cfg, waiting: map[*store.Feed]chan struct{}{}} }
 
-// Count is the number of watchers. A watcher of a single call adds itself.
-func (s *Service) Count() *atomic.Int64 { return &s.count }
+// Count returns the number of watchers.
+func (s *Service) Count() int64 { return s.count.Load() }
 
 // Wake wakes the watchers of a call that was committed. Commits of other calls cost them nothing.
 func (s *Service) Wake(c *call.Call) {
@@ -108,8 +111,8 @@ func (s *Service) WakeBatch(key call.Key) {
 // frameBytes is the most output that a frame has, in bytes.
 const frameBytes = 256 << 10
 
-// Fitting returns the first events, as many as a frame takes.
-func Fitting(events []call.Event) []call.Event {
+// fitting returns the first events, as many as a frame takes.
+func fitting(events []call.Event) []call.Event {
 	size := 0
 	for i := range events {
 		if size += events[i].Weight(); size > frameBytes && i > 0 {
@@ -119,8 +122,8 @@ func Fitting(events []call.Event) []call.Event {
 	return events
 }
 
-// Hydrate reads the bytes of output back from the spool, up to what fits a frame.
-func (s *Service) Hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
+// hydrate reads the bytes of output back from the spool, up to what fits a frame.
+func (s *Service) hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
 	size := 0
 	for i := range events {
 		o := events[i].Output
@@ -142,11 +145,11 @@ func (s *Service) Hydrate(key call.Key, events []call.Event) ([]call.Event, erro
 	return events, nil
 }
 
-// A Heartbeat is the timer of a watcher that waits.
-type Heartbeat struct{ timer *time.Timer }
+// A heartbeat is the timer of a watcher that waits.
+type heartbeat struct{ timer *time.Timer }
 
-// Due returns a channel that fires when nothing has happened for the heartbeat time; nil when none are sent.
-func (h *Heartbeat) Due(s *Service) <-chan time.Time {
+// due returns a channel that fires when nothing has happened for the heartbeat time; nil when none are sent.
+func (h *heartbeat) due(s *Service) <-chan time.Time {
 	if s.cfg.Heartbeat <= 0 {
 		return nil
 	}
@@ -161,8 +164,8 @@ func (h *Heartbeat) Due(s *Service) <-chan time.Time {
 	return h.timer.C
 }
 
-// Stop is called when the watcher is gone.
-func (h *Heartbeat) Stop(s *Service) {
+// stop is called when the watcher is gone.
+func (h *heartbeat) stop(s *Service) {
 	if h.timer != nil {
 		h.timer.Stop()
 		s.timers.Put(h.timer)
