@@ -37,7 +37,7 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 	limits := callLimits(l)
 	limits.NamespaceQueue, limits.PrincipalQueue = limits.QueueShares()
 	info := grpcserver.Info{
-		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
+		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.addresses,
 		Limits: grpcserver.Limits{
 			Limits: limits, Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
 			Suspension: lifecycle.MaxExpiry, Retention: d.cfg.Retention.Calls,
@@ -63,7 +63,9 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 }
 
 // Reload implements [grpcserver.Admin].
-func (a adminOf) Reload(context.Context) (grpcserver.Reloaded, error) { return a.d.reloadAll() }
+func (a adminOf) Reload(context.Context) (grpcserver.Reloaded, error) {
+	return reloader{a.d}.reloadAll()
+}
 
 // Drain implements [grpcserver.Admin].
 func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
@@ -148,9 +150,12 @@ type reloads struct {
 	references   []config.NamedSecret
 }
 
+// A reloader reads the configuration and the rules again, and puts in force what changed and can change while the daemon serves.
+type reloader struct{ *daemon }
+
 // readSecrets reads again what is taken out of what calls tell. The function puts it in force; it is nil when nothing is
 // new. What the calls of a daemon pass is fitted together once: one that began without secrets has none until a restart.
-func (d *daemon) readSecrets(cfg *config.Config) (func(), error) {
+func (d reloader) readSecrets(cfg *config.Config) (func(), error) {
 	if d.secrets == nil {
 		return nil, nil
 	}
@@ -163,7 +168,7 @@ func (d *daemon) readSecrets(cfg *config.Config) (func(), error) {
 }
 
 // reloads reports whether a setting holds without a restart.
-func (d *daemon) reloads(s setting.Setting) bool {
+func (d reloader) reloads(s setting.Setting) bool {
 	switch s.Reload {
 	case "always":
 		return true
@@ -175,7 +180,7 @@ func (d *daemon) reloads(s setting.Setting) bool {
 }
 
 // needRestart lists the settings that changed and hold after a restart alone.
-func (d *daemon) needRestart(next *config.Config) (keys []string) {
+func (d reloader) needRestart(next *config.Config) (keys []string) {
 	for _, s := range config.Changed(d.cfg, next) {
 		if !d.reloads(s) {
 			keys = append(keys, s.Key)
@@ -185,7 +190,7 @@ func (d *daemon) needRestart(next *config.Config) (keys []string) {
 	return keys
 }
 
-func (d *daemon) reloadDescriptions(next *config.Config) (swapped bool, err error) {
+func (d reloader) reloadDescriptions(next *config.Config) (swapped bool, err error) {
 	if reflect.DeepEqual(d.reload.descriptions, descriptionsOf(next)) {
 		return false, nil
 	}
@@ -198,7 +203,7 @@ func (d *daemon) reloadDescriptions(next *config.Config) (swapped bool, err erro
 }
 
 // reloadRules puts the rules in force, and reports whether they are others.
-func (d *daemon) reloadRules(next *config.Config, rules *permission.Rules, text []byte) bool {
+func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text []byte) bool {
 	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
 		return false
 	}
@@ -223,7 +228,7 @@ type fresh struct {
 	restart     bool // an existing profile of the sandbox is another
 }
 
-func (d *daemon) readAll() (*fresh, error) {
+func (d reloader) readAll() (*fresh, error) {
 	n := &fresh{}
 	for _, read := range []func() error{
 		func() (err error) {
@@ -254,7 +259,7 @@ func (d *daemon) readAll() (*fresh, error) {
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
-func (d *daemon) reloadAll() (grpcserver.Reloaded, error) {
+func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()
 	var done grpcserver.Reloaded

@@ -32,7 +32,7 @@ func (d *daemon) announce() error {
 	if path, err := filepath.Abs(r.TokenFile); err == nil { // its reader may have another working directory
 		r.TokenFile = path
 	}
-	for _, a := range d.where {
+	for _, a := range d.addresses {
 		if a.Network == "tcp" {
 			r.TCP, r.TLS = a.Address, a.TLS
 		} else {

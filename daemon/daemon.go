@@ -49,44 +49,73 @@ type daemon struct {
 	version string
 	started time.Time
 
-	log        *zap.Logger
-	lineLog    *zap.Logger // of calls
-	level      zap.AtomicLevel
-	lines      *linelog.Filter
-	secrets    *redact.Live // nil: nothing is secret
-	references *secret.Resolver
-	token      string // of the first start
-	store      journal
-	runner     *sandbox.Runner
-	workspaces workspaces
-	policy     *sandbox.Policy // of commands in the workspace that namespaces share; nil: none
-	proof      atomic.Pointer[proof]
-	tools      *registry.Registry
-	jobs       *shell.Jobs // nil: no command runs in the background
-	mcp        *mcp.Hub
-	servers    atomic.Pointer[mcpInForce]
-	profiles   profileProofs // of manifests
-	manifests  *command.Set  // guarded by reload.mu once the daemon serves
-	gate       *permission.Gate
-	workers    *worker.Hub
-	plugins    *plugins
-	externals  atomic.Pointer[externalHooks]
-	engine     *lifecycle.Engine
-	auth       *access.Auth
-	server     *grpcserver.Server
-	doors      []net.Listener
-	where      []grpcserver.Address
-
-	metricsAt string        // address; empty: nowhere
-	traces    *trace.Tracer // nil: no call is followed
+	logs
+	confidential
+	isolated
+	sources
+	gates
+	endpoints
+	store  journal
+	engine *lifecycle.Engine
+	traces *trace.Tracer // nil: no call is traced
 
 	reload  reloads
 	drains  drains
 	hangup  chan os.Signal
-	failed  chan error    // what the daemon cannot go on after; the first counts
-	leaving chan struct{} // closed when the doors close
+	failed  chan error    // failures that end the daemon; the first counts
+	leaving chan struct{} // closed when the listeners close
 
 	opened []func() error
+}
+
+// logs are where lines go.
+type logs struct {
+	log     *zap.Logger
+	lineLog *zap.Logger // of calls
+	level   zap.AtomicLevel
+	lines   *linelog.Filter
+}
+
+// confidential is what no line and no event shows.
+type confidential struct {
+	secrets    *redact.Live // nil: nothing is secret
+	references *secret.Resolver
+	token      string // of the first start
+}
+
+// isolated is what processes run in.
+type isolated struct {
+	runner   *sandbox.Runner
+	policy   *sandbox.Policy // of commands in the workspace that namespaces share; nil: none
+	proof    atomic.Pointer[proof]
+	profiles profileProofs // of manifests
+}
+
+// sources are where tools come from.
+type sources struct {
+	tools      *registry.Registry
+	workspaces workspaces
+	jobs       *shell.Jobs // nil: no command runs in the background
+	mcp        *mcp.Hub
+	servers    atomic.Pointer[mcpInForce]
+	manifests  *command.Set // guarded by reload.mu once the daemon serves
+	workers    *worker.Hub
+}
+
+// gates are the hooks of calls.
+type gates struct {
+	gate      *permission.Gate
+	plugins   *plugins
+	externals atomic.Pointer[externalHooks]
+}
+
+// endpoints are where clients come in.
+type endpoints struct {
+	auth      *access.Auth
+	server    *grpcserver.Server
+	listeners []net.Listener
+	addresses []grpcserver.Address
+	metricsAt string // address; empty: nowhere
 }
 
 // newDaemon opens and recovers everything and listens, but answers nobody yet.
@@ -219,7 +248,7 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
 		return err
 	}
-	withToken, err := d.readSecrets(d.cfg)
+	withToken, err := reloader{d}.readSecrets(d.cfg)
 	if err != nil {
 		return err
 	}
@@ -310,14 +339,14 @@ func (d *daemon) openServer(context.Context) error {
 
 // listen takes the addresses, so that one that is taken is found before anything runs.
 func (d *daemon) listen(ctx context.Context) error {
-	if len(d.doors) > 0 {
+	if len(d.listeners) > 0 {
 		return nil // it stood by
 	}
 	add := func(lis net.Listener, err error) error {
 		if err != nil {
 			return config.Errorf("%w", err)
 		}
-		d.doors = append(d.doors, lis)
+		d.listeners = append(d.listeners, lis)
 		d.onClose(func() error { _ = lis.Close(); return nil }) // the server has closed it, unless it never served
 		return nil
 	}
@@ -326,7 +355,7 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := add(grpcserver.ListenTCP(ctx, at, secure)); err != nil {
 			return err
 		}
-		d.where = append(d.where, grpcserver.Address{Network: "tcp", Address: d.doors[len(d.doors)-1].Addr().String(), TLS: secure})
+		d.addresses = append(d.addresses, grpcserver.Address{Network: "tcp", Address: d.listeners[len(d.listeners)-1].Addr().String(), TLS: secure})
 	}
 	if at := d.cfg.Listen.Unix; at != "" {
 		path, err := filepath.Abs(at)
@@ -339,7 +368,7 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := add(grpcserver.ListenUnix(ctx, path)); err != nil {
 			return err
 		}
-		d.where = append(d.where, grpcserver.Address{Network: "unix", Address: path})
+		d.addresses = append(d.addresses, grpcserver.Address{Network: "unix", Address: path})
 	}
 	return nil
 }

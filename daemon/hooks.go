@@ -291,7 +291,7 @@ func entryOf[T any](o *externalHook) hook.Entry[T] {
 }
 
 // readHooks makes the hooks of a configuration that are to be put in force.
-func (d *daemon) readHooks(next *config.Config) (externalHooks, error) {
+func (d reloader) readHooks(next *config.Config) (externalHooks, error) {
 	list, err := newExternalHooks(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.externals.Load())
 	if err == nil {
 		_, err = list.arrange(d.hooks())
@@ -301,7 +301,7 @@ func (d *daemon) readHooks(next *config.Config) (externalHooks, error) {
 
 // reloadHooks puts them in force and reports whether that changed anything. Calls that are on their way keep those that they
 // began with.
-func (d *daemon) reloadHooks(next externalHooks) (swapped bool, err error) {
+func (d reloader) reloadHooks(next externalHooks) (swapped bool, err error) {
 	if next.same(*d.externals.Load()) {
 		return false, nil
 	}

@@ -123,7 +123,7 @@ func (w *standby) begin(holder string) {
 		return
 	}
 	w.server = grpcserver.NewStandby(secure)
-	for _, lis := range w.d.doors {
+	for _, lis := range w.d.listeners {
 		w.server.Serve(lis)
 	}
 	if err := w.d.announceStandby(holder); err != nil {
@@ -153,7 +153,7 @@ type standing struct {
 
 func (d *daemon) announceStandby(holder string) error {
 	s := standing{Standby: true, Holder: holder, PID: os.Getpid()}
-	for _, a := range d.where {
+	for _, a := range d.addresses {
 		if a.Network == "tcp" {
 			s.TCP = a.Address
 		} else {

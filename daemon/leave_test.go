@@ -54,7 +54,7 @@ func TestP6LeavesInTime(t *testing.T) {
 			defer runner.Close()
 			synctest.Test(t, func(t *testing.T) {
 				over := make(chan struct{}) // ends what ignores its end
-				d := &daemon{log: zap.NewNop(), runner: runner, failed: make(chan error, 1), leaving: make(chan struct{})}
+				d := &daemon{logs: logs{log: zap.NewNop()}, isolated: isolated{runner: runner}, failed: make(chan error, 1), leaving: make(chan struct{})}
 				tools, jobs, err := shell.New(shell.Config{
 					Exec: stubborn{over, map[string]time.Duration{"call": tt.call, "job": tt.job}}, Dir: "/", Background: shell.Background{Exec: stubborn{over, map[string]time.Duration{"job": tt.job}}},
 				})

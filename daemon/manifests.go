@@ -37,7 +37,7 @@ func (d *daemon) profilesInForce() []config.Profile {
 }
 
 // addProfiles puts profiles in force, and reports whether some are new.
-func (d *daemon) addProfiles(all []config.Profile) bool {
+func (d reloader) addProfiles(all []config.Profile) bool {
 	d.profiles.mu.Lock()
 	defer d.profiles.mu.Unlock()
 	added := len(all) > len(d.cfg.Sandbox.Profiles)
@@ -67,7 +67,7 @@ func (d *daemon) openManifests() error {
 }
 
 // reloadManifests puts a set in force, and reports whether it is another one.
-func (d *daemon) reloadManifests(next *command.Set) (swapped bool, err error) {
+func (d reloader) reloadManifests(next *command.Set) (swapped bool, err error) {
 	if next.Same(d.manifests) {
 		return false, nil
 	}

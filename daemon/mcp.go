@@ -99,14 +99,14 @@ type nextMCP struct {
 
 // readNextMCP reads what a later configuration says of MCP servers and of new profiles. What else isolates them holds after a
 // restart alone.
-func (d *daemon) readNextMCP(later *config.Config) (nextMCP, error) {
+func (d reloader) readNextMCP(later *config.Config) (nextMCP, error) {
 	cfg := *d.cfg
 	cfg.MCP, cfg.Sandbox.Profiles = later.MCP, later.Sandbox.Profiles
 	servers, err := readMCP(&cfg, d.version)
 	return nextMCP{&cfg, servers.Entries}, err
 }
 
-func (d *daemon) reloadMCP(next nextMCP) (swapped bool, err error) {
+func (d reloader) reloadMCP(next nextMCP) (swapped bool, err error) {
 	d.proveMCP(next.cfg, next.entries)
 	keys, err := d.mcp.Reload(next.entries)
 	if len(keys) > 0 {

@@ -33,7 +33,7 @@ func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error 
 	}
 	d.metricsAt = lis.Addr().String()
 	srv := &http.Server{
-		Handler: d.metricsHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		Handler: metricsPage{d}.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		MaxHeaderBytes: 16 << 10,
 	}
 	loops.Go(func() {
@@ -48,11 +48,14 @@ func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error 
 	return nil
 }
 
-func (d *daemon) metricsHandler() http.Handler {
+// A metricsPage writes what the parts of a daemon have counted.
+type metricsPage struct{ *daemon }
+
+func (d metricsPage) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", metric.ContentType)
-		_, _ = io.WriteString(w, d.metrics(r.Context())) // who left does not need them
+		_, _ = io.WriteString(w, d.page(r.Context())) // who left does not need them
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.cfg.Metrics.Public && !localHost(r.Host) { // a page whose name was bound to this address anew must not read on
@@ -75,23 +78,23 @@ func localHost(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// metrics writes what was counted in the text format of Prometheus. docs/reference/metrics.md says what each name means.
-func (d *daemon) metrics(ctx context.Context) string {
+// page writes what was counted in the text format of Prometheus. docs/reference/metrics.md says what each name means.
+func (d metricsPage) page(ctx context.Context) string {
 	t := metric.NewText("toold_")
-	d.metricsOfTools(t)
-	d.metricsOfEngine(t)
-	d.metricsOfHooks(t)
-	d.metricsOfNotify(t)
-	d.metricsOfStore(ctx, t)
-	d.metricsOfDoor(t)
-	d.metricsOfProcess(t)
+	d.ofTools(t)
+	d.ofEngine(t)
+	d.ofHooks(t)
+	d.ofNotify(t)
+	d.ofStore(ctx, t)
+	d.ofServer(t)
+	d.ofProcess(t)
 	return t.String()
 }
 
 const nanoseconds = float64(time.Second) // of which one second is made
 
-// metricsOfTools has a series for each registered tool that was called, and one for all other names.
-func (d *daemon) metricsOfTools(t *metric.Text) {
+// ofTools has a series for each registered tool that was called, and one for all other names.
+func (d metricsPage) ofTools(t *metric.Text) {
 	stats := d.engine.ToolStats()
 	tools := slices.Sorted(maps.Keys(stats))
 	t.Counter("calls_total", "Calls that ended, by tool and outcome.")
@@ -120,8 +123,8 @@ func (d *daemon) metricsOfTools(t *metric.Text) {
 	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s meter.Stats) metric.Snapshot { return s.Attempt })
 }
 
-// metricsOfHooks has a series for each hook outside the daemon.
-func (d *daemon) metricsOfHooks(t *metric.Text) {
+// ofHooks has a series for each hook outside the daemon.
+func (d metricsPage) ofHooks(t *metric.Text) {
 	list := d.externals.Load().hooks()
 	health := make([]external.Health, len(list))
 	for i, o := range list {
@@ -149,7 +152,7 @@ func (d *daemon) metricsOfHooks(t *metric.Text) {
 	}
 }
 
-func (d *daemon) metricsOfEngine(t *metric.Text) {
+func (d metricsPage) ofEngine(t *metric.Text) {
 	gauge, counter := singles(t)
 	s := d.engine.Stats()
 	gauge("calls_running", "Calls that run.", int64(s.Running))
@@ -181,16 +184,16 @@ func (d *daemon) metricsOfEngine(t *metric.Text) {
 // actions are those that a series may have; tools can make others.
 func actions() []string { return []string{"approval", "input", "auth", "frontend", "in_doubt"} }
 
-// metricsOfOutput has a series for each namespace, when its output is bounded.
-func (d *daemon) metricsOfOutput(t *metric.Text, output map[string]int64) {
+// ofOutput has a series for each namespace, when its output is bounded.
+func (d metricsPage) ofOutput(t *metric.Text, output map[string]int64) {
 	t.Gauge("output_stored_bytes", "Output that the calls of a namespace keep, when that is limited.")
 	for _, namespace := range slices.Sorted(maps.Keys(output)) {
 		t.Value("output_stored_bytes", float64(output[namespace]), "namespace", namespace)
 	}
 }
 
-// metricsOfStore leaves out what the journal cannot say now.
-func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
+// ofStore leaves out what the journal cannot say now.
+func (d metricsPage) ofStore(ctx context.Context, t *metric.Text) {
 	gauge, _ := singles(t)
 	if counts, err := d.store.Counts(ctx); err == nil {
 		t.Gauge("calls_stored", "Calls in the journal that have not ended, by status.")
@@ -231,7 +234,7 @@ func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
 	t.Gauge("journal_waiting", "Changes that wait to be written, by lane.")
 	t.Value("journal_waiting", float64(s.Lanes[0]), "lane", "durable")
 	t.Value("journal_waiting", float64(s.Lanes[1]), "lane", "other")
-	d.metricsOfOutput(t, s.Output)
+	d.ofOutput(t, s.Output)
 	if free, err := d.store.Free(); err == nil {
 		gauge("disk_free_bytes", "Room on the disk of the journal.", free)
 	}
@@ -242,7 +245,7 @@ func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
 	gauge("disk_full", "1 while new calls are refused for want of room.", full)
 }
 
-func (d *daemon) metricsOfDoor(t *metric.Text) {
+func (d metricsPage) ofServer(t *metric.Text) {
 	stats := d.server.Stats()
 	methods := slices.Sorted(maps.Keys(stats))
 	t.Counter("requests_total", "Requests that ended, by method and gRPC code.")
@@ -257,7 +260,7 @@ func (d *daemon) metricsOfDoor(t *metric.Text) {
 	}
 }
 
-func (d *daemon) metricsOfProcess(t *metric.Text) {
+func (d metricsPage) ofProcess(t *metric.Text) {
 	gauge, _ := singles(t)
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(samples)

@@ -103,7 +103,7 @@ func (d *daemon) notify(ctx context.Context) {
 	}
 }
 
-func (d *daemon) metricsOfNotify(t *metric.Text) {
+func (d metricsPage) ofNotify(t *metric.Text) {
 	var stats []notify.Stats
 	if d.plugins.notify != nil {
 		stats = d.plugins.notify.Stats()

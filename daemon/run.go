@@ -86,7 +86,7 @@ func (d *daemon) run(ctx context.Context) error {
 		lines.Wait()
 		return errors.Join(err, d.close())
 	}
-	for _, lis := range d.doors {
+	for _, lis := range d.listeners {
 		loops.Go(func() {
 			if err := d.server.Serve(lis); err != nil {
 				d.fail(err)
@@ -229,7 +229,7 @@ func (d *daemon) hangups(ctx context.Context) {
 			if told := d.operations(); told != nil {
 				told(ctx, grpcserver.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
 			}
-			_, _ = d.reloadAll() // told in the log
+			_, _ = reloader{d}.reloadAll() // told in the log
 		}
 	}
 }

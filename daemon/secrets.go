@@ -102,7 +102,7 @@ func (d *daemon) warmSecrets(ctx context.Context) {
 }
 
 // readReferences makes ready what a reload is to put in force.
-func (d *daemon) readReferences(next *config.Config) ([]secret.Secret, error) {
+func (d reloader) readReferences(next *config.Config) ([]secret.Secret, error) {
 	if d.secrets == nil {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (d *daemon) readReferences(next *config.Config) ([]secret.Secret, error) {
 }
 
 // reloadReferences puts it in force, and has every value read again. It reports whether the settings are others.
-func (d *daemon) reloadReferences(ctx context.Context, list []secret.Secret, next *config.Config) (changed bool, err error) {
+func (d reloader) reloadReferences(ctx context.Context, list []secret.Secret, next *config.Config) (changed bool, err error) {
 	if d.secrets == nil {
 		return false, nil
 	}
