@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/daemon/trace"
-	"github.com/toold-dev/toold/lifecycle"
+	pipelines "github.com/toold-dev/toold/lifecycle/trace"
 )
 
 // flushTime is for the last spans, when the daemon ends: it must not wait for a receiver that has gone.
@@ -38,7 +38,7 @@ func (d *daemon) openTracing(ctx context.Context) error {
 	return nil
 }
 
-func (d *daemon) tracer() lifecycle.Tracer {
+func (d *daemon) tracer() pipelines.Tracer {
 	if d.traces == nil {
 		return nil // and not one that holds nothing
 	}

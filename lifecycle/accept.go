@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -120,11 +121,11 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 	l.ready.Wait()
 	if l.loadErr != nil {
 		defer l.release()
-		var refusal *call.Refusal
-		if errors.As(l.loadErr, &refusal) {
-			return nil, refusal
+		var refused *call.Refusal
+		if errors.As(l.loadErr, &refused) {
+			return nil, refused
 		}
-		return nil, storeRefusal(l.loadErr, l.key.ID)
+		return nil, refusal.OfCall(l.loadErr, l.key.ID)
 	}
 	c := l.record()
 	if c.RequestDigest != r.digest {
@@ -137,7 +138,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 	}
 	if c.Status != call.Suspended && l.heldBack() {
 		l.release()
-		return nil, errHeld
+		return nil, refusal.Held
 	}
 	w, err := newWatcher(l, nil, r.options, true)
 	if err != nil {
@@ -163,7 +164,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 		c.Class = call.Behind
 	}
 	l.reopen = e.owners.Reopen(c)
-	base := e.trace.follow(ctx, c)
+	base := e.trace.Begin(ctx, c)
 	in := newInput(c, pipe.def)
 	l.c, l.intake.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, failures{e})
 	if !l.intake.filters.Changes() {

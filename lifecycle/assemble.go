@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/tool"
@@ -21,7 +22,7 @@ import (
 
 func newRecords(e *Engine) *view.Records {
 	return view.NewRecords(view.Config{
-		Store: e.cfg.Store, Owners: e.owners, Modes: e.cfg.Policies, Call: e.current, Settle: e.behind.Settle, Refused: storeRefusal,
+		Store: e.cfg.Store, Owners: e.owners, Modes: e.cfg.Policies, Call: e.current, Settle: e.behind.Settle,
 	})
 }
 
@@ -30,7 +31,7 @@ func newPurger(e *Engine) *purge.Purger {
 		Store: e.cfg.Store, Owners: e.owners, Log: e.cfg.Log, PolicyKind: policy.KindRule, Settle: e.behind.Settle, Erase: e.erase, Shredded: e.policies.Load, Refused: e.refused, FailPoint: e.cfg.FailPoint,
 		Admit: func() error {
 			if e.drain.Refusing() {
-				return refuseDraining()
+				return refusal.Draining()
 			}
 			return nil
 		},
@@ -43,7 +44,7 @@ func newPurger(e *Engine) *purge.Purger {
 func newDecisions(e *Engine) decisions {
 	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.catalog.toolOf, Refusal: func(c *call.Call) error {
 		if e.held.Holds(c) {
-			return errHeld
+			return refusal.Held
 		}
 		return nil
 	}}
@@ -52,7 +53,7 @@ func newDecisions(e *Engine) decisions {
 
 func newBatches(e *Engine) *batch.Service {
 	return batch.New(batch.Config{
-		Store: e.cfg.Store, Log: e.cfg.Log, Drain: e.drain, Held: e.held.Holds, Transient: transient, Refusal: batchRefusal, Fatal: e.fatal, FailPoint: e.cfg.FailPoint,
+		Store: e.cfg.Store, Log: e.cfg.Log, Drain: e.drain, Held: e.held.Holds, Fatal: e.fatal, FailPoint: e.cfg.FailPoint,
 		Rests: func(key call.Key) { e.watches.WakeBatch(key) },
 		End:   func(ctx context.Context, namespace, id string) error { return e.outbox.EndBatch(ctx, namespace, id) },
 		Acquire: func(ctx context.Context, key call.Key) (batch.Member, error) {
@@ -65,13 +66,13 @@ func newBatches(e *Engine) *batch.Service {
 func newWatches(e *Engine) *watch.Service {
 	return watch.New(watch.Config{
 		Store: e.cfg.Store, Spool: e.cfg.Store.Spool(), Drain: e.drain, Heartbeat: e.cfg.Heartbeat, Settle: e.behind.Settle, Moves: e.batches.Moves, Held: e.held.Holds,
-		Epoch: e.epoch, Refusal: batchRefusal, CallRefusal: storeRefusal,
+		Epoch: e.epoch,
 	})
 }
 
 func newOutbox(e *Engine) *outbox.Outbox {
 	return outbox.New(outbox.Config{
-		Store: e.cfg.Store, Log: e.cfg.Log, Limits: e.cfg.Documents.Limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: e.cfg.FailPoint,
+		Store: e.cfg.Store, Log: e.cfg.Log, Limits: e.cfg.Documents.Limits(), Fatal: e.fatal, Own: e.Own, FailPoint: e.cfg.FailPoint,
 		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
 		Held:   e.held.Any,
 		Failed: func() { e.stats.hookFailures.Add(1) },

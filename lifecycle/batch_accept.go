@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -101,7 +102,7 @@ func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) 
 // knownCall refuses a batch with a call that is known already: it belongs to another batch, or to none.
 func knownCall(err error, id string) error {
 	if err != nil {
-		return storeRefusal(err, id)
+		return refusal.OfCall(err, id)
 	}
 	return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to a call outside of this batch; ids are never used twice", id)
 }
@@ -188,7 +189,7 @@ func (r *batchRequest) store(ctx context.Context) error {
 		if errors.Is(err, store.ErrExists) {
 			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", r.record.ID)
 		}
-		return batchRefusal(err, r.record.ID)
+		return refusal.OfBatch(err, r.record.ID)
 	}
 	for _, l := range r.calls {
 		created(l)
@@ -209,17 +210,4 @@ func created(l *activeCall) {
 	l.stored, l.lent = true, true
 	l.mu.Unlock()
 	l.ready.Give()
-}
-
-// batchRefusal turns what a store found of a batch into what a door may answer.
-func batchRefusal(err error, id string) error {
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return call.Refuse(call.NotFound, "BATCH_NOT_FOUND", "no batch %q here", id)
-	case errors.Is(err, store.ErrTrimmed):
-		return call.Refuse(call.FailedPrecondition, "BATCH_EXPIRED", "batch %q ended long ago and its record is gone; use a new batch_id", id)
-	case errors.Is(err, store.ErrCorrupt):
-		return call.Refuse(call.DataLoss, "BATCH_CORRUPT", "the stored record of batch %q is damaged; other batches are not affected", id)
-	}
-	return storeRefusal(err, id)
 }

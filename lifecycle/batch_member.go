@@ -66,7 +66,7 @@ func (m member) Interrupt(why string) {
 func (m member) Enter() batch.Run {
 	p := lookupPipeline(m.l)
 	p.fromStart()
-	return &memberRun{member: m, p: p, ctx: m.l.start(m.l.e.trace.follow(context.Background(), m.l.record()))}
+	return &memberRun{member: m, p: p, ctx: m.l.start(m.l.e.trace.Begin(context.Background(), m.l.record()))}
 }
 
 // A memberRun implements [batch.Run].

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/flush"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -94,7 +95,7 @@ func (b behind) written(l *activeCall, change *store.Change, err error) {
 		go l.e.fatal(err)
 		return
 	}
-	if !transient(err) {
+	if !refusal.Transient(err) {
 		l.e.log.Error("events of a read-only call are not in the journal", zap.String("call_id", l.key.ID), zap.Error(err))
 	} else if !l.dirty {
 		l.dirty = true

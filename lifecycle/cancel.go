@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -31,7 +32,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller or an operator may cancel call %q", id)
 	}
 	if err := e.cancelTree(ctx, l, call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}); err != nil {
-		return nil, storeRefusal(err, id)
+		return nil, refusal.OfCall(err, id)
 	}
 	if wait > 0 {
 		l.waitTerminal(ctx, wait)
@@ -103,25 +104,15 @@ func (a *cancelling) children(ctx context.Context, parent call.Key) ([]call.Key,
 	for _, c := range a.e.unfinished(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
 		keys = append(keys, c.Key())
 	}
-	q := call.Query{
-		Namespace: parent.Namespace, ParentCall: parent.ID, Limit: 1000, OldestFirst: true,
-		Statuses: []call.Status{call.New, call.Running, call.Suspended, call.Resuming},
-	}
-	for {
-		page, err := a.e.store.Calls(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range page.Calls {
+	err := store.EachUnfinished(ctx, a.e.store, call.Query{Namespace: parent.Namespace, ParentCall: parent.ID}, func(calls []*call.Call) error {
+		for _, c := range calls {
 			if !slices.Contains(keys, c.Key()) {
 				keys = append(keys, c.Key())
 			}
 		}
-		if page.Next == 0 {
-			return keys, nil
-		}
-		q.After = page.Next
-	}
+		return nil
+	})
+	return keys, err
 }
 
 // unfinished returns the unfinished calls in memory for which it holds.
@@ -199,7 +190,7 @@ func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
 	cause := outcome.Wished(&r)
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
-	base, stop := context.WithCancelCause(l.e.trace.follow(context.Background(), l.record()))
+	base, stop := context.WithCancelCause(l.e.trace.Begin(context.Background(), l.record()))
 	stop(cause)
 	m := &memberRun{member: member{l}, p: p, ctx: l.start(base)}
 	if err := wish(l, r); err != nil {
@@ -332,16 +323,8 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query
 	err = end(e.unfinished(func(c *call.Call) bool {
 		return c.Namespace == q.Namespace && (q.Run == "" || c.Run.ID == q.Run) && (q.Thread == "" || c.Run.Thread == q.Thread) && (q.Batch == "" || c.BatchID == q.Batch)
 	}))
-	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
-	q.Limit, q.OldestFirst = 500, true
-	for err == nil {
-		var page call.Page
-		if page, err = e.store.Calls(ctx, q); err == nil {
-			err = end(page.Calls)
-		}
-		if q.After = page.Next; q.After == 0 {
-			break
-		}
+	if err == nil {
+		err = store.EachUnfinished(ctx, e.store, q, end)
 	}
 	return ids, err
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
+	"github.com/toold-dev/toold/lifecycle/refusal"
+	"github.com/toold-dev/toold/lifecycle/trace"
 	"github.com/toold-dev/toold/lifecycle/turns"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
@@ -113,7 +115,7 @@ type Config struct {
 	Compact func(tool, message string) (short, did string, ok bool)
 
 	// Tracer follows calls; nil: none are, and it costs nothing.
-	Tracer Tracer
+	Tracer trace.Tracer
 	// Released remembers that no call of a copied or restored store is held any more. nil: every start holds them anew.
 	Released func() error
 	// OnFatal hears, once, that the journal failed and the daemon must end. What runs has been cancelled.
@@ -134,7 +136,7 @@ type Engine struct {
 	hooks  atomic.Pointer[hooks.Set] // of new pipelines
 
 	catalog   catalog
-	trace     tracing
+	trace     trace.Pipelines
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
 	workers   turns.Workers
@@ -207,7 +209,7 @@ func New(cfg Config) (*Engine, error) {
 		behind:      newBehind(),
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
-	e.trace = tracing{cfg.Tracer}
+	e.trace = trace.Pipelines{Tracer: cfg.Tracer}
 	e.catalog = newCatalog(&e.cfg)
 	e.hooks.Store(set)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
@@ -332,7 +334,7 @@ func (e *Engine) refused(err error, id string) error {
 	if errors.Is(err, store.ErrFatal) {
 		e.fatal(err)
 	}
-	return storeRefusal(err, id)
+	return refusal.OfCall(err, id)
 }
 
 // fatal stops everything: nobody knows what is on the disk.

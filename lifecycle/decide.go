@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -26,7 +27,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 		return nil, err
 	}
 	if !e.drain.Admit() {
-		return nil, refuseDraining()
+		return nil, refusal.Draining()
 	}
 	defer e.drain.Leave()
 	l, err := e.decisions.acquire(ctx, p.Namespace, &r)
@@ -65,7 +66,7 @@ func (d *decisions) acquire(ctx context.Context, namespace string, r *call.Resum
 	l.ready.Wait()
 	if l.loadErr != nil {
 		defer l.release()
-		return nil, storeRefusal(l.loadErr, found.ID)
+		return nil, refusal.OfCall(l.loadErr, found.ID)
 	}
 	return l, nil
 }
@@ -74,7 +75,7 @@ func suspensionRefusal(err error, id string) error {
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTrimmed) {
 		return decision.Unknown(id)
 	}
-	return storeRefusal(err, id)
+	return refusal.OfCall(err, id)
 }
 
 // decide checks an answer against the state of the call and stores it: one compare-and-set, from SUSPENDED to RESUMING
@@ -132,7 +133,7 @@ func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID str
 	for after := int64(0); ; {
 		page, _, err := d.e.store.Events(ctx, l.key, after, watch.ReadAhead)
 		if err != nil {
-			return 0, storeRefusal(err, l.key.ID)
+			return 0, refusal.OfCall(err, l.key.ID)
 		}
 		if len(page) == 0 {
 			return 0, nil
@@ -186,7 +187,7 @@ func (d *decisions) replay(ctx context.Context, p tool.Principal, r *call.Resume
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case err != nil:
-		return storeRefusal(err, r.CallID)
+		return refusal.OfCall(err, r.CallID)
 	case earlier.Content != decision.Content(r.SuspensionID, &r.Decision) || earlier.Decision.DecidedBy.Subject != p.Subject:
 		return call.Refuse(call.AlreadyExists, "DECISION_ID_REUSED", "decision_id %q was used for another decision", r.Decision.ID)
 	}
@@ -209,7 +210,7 @@ func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Sus
 			}
 		}
 	}
-	return storeRefusal(err, l.key.ID)
+	return refusal.OfCall(err, l.key.ID)
 }
 
 // store is the compare-and-set; the caller has the slot. sent is what the client sent.

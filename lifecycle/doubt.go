@@ -30,7 +30,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && (doubt{p}).canReconcile(); {
 	case asks:
-		run := counted(l.e.trace.follow(context.Background(), l.record()), l, func(ctx context.Context) { doubt{p}.settle(ctx) })
+		run := counted(l.e.trace.Begin(context.Background(), l.record()), l, func(ctx context.Context) { doubt{p}.settle(ctx) })
 		if p.def.stopper() != nil {
 			r.later = append(r.later, run)
 		} else {

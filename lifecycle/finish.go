@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -26,7 +27,7 @@ func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 	l.e.cfg.FailPoint("before-result")
 	if err := p.storeEnd(s, out); err != nil {
 		l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
-		l.lose(storeRefusal(err, l.key.ID))
+		l.lose(refusal.OfCall(err, l.key.ID))
 		return
 	}
 	l.e.cfg.FailPoint("after-result")
@@ -45,7 +46,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 		switch {
 		case err == nil || l.e.drain.Ending():
 			return err
-		case transient(err):
+		case refusal.Transient(err):
 		case !rejectsContent(err) || replaced && errors.Is(err, store.ErrCorrupt):
 			return err
 		case !replaced:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -73,7 +74,7 @@ func (p *pipeline) refuse(ctx context.Context, err error, ran bool) {
 	l.slot.Take()
 	out := p.outcomeWithout(err)
 	if out == nil {
-		l.lose(storeRefusal(err, l.key.ID)) // with the slot: the next holder must see it
+		l.lose(refusal.OfCall(err, l.key.ID)) // with the slot: the next holder must see it
 		l.unslot()
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -115,7 +116,7 @@ func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, 
 // the tool. One turn of a call comes after the other. It reports whether the answer that was given counts, and is stored.
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) error {
 	if !e.drain.Admit() {
-		return refuseDraining() // the next daemon finds it
+		return refusal.Draining() // the next daemon finds it
 	}
 	defer e.drain.Leave()
 	defer e.operations.Take(key)()
@@ -144,13 +145,13 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 			return errNoOperation
 		}
 	}
-	rounds := l.e.trace.rounds(l)
-	ctx := l.started(l.e.trace.follow(context.Background(), l.record()))
+	rounds := l.e.trace.Rounds(l.record)
+	ctx := l.started(l.e.trace.Begin(context.Background(), l.record()))
 	defer l.release()
 	next := p.turn(ctx, o, a)
 	err = l.unstored(ctx)
 	l.endPipeline(ctx)
-	l.e.trace.followed(ctx, l, rounds)
+	l.e.trace.End(ctx, l.record, rounds)
 	l.e.output.Spool.Release(l.key)
 	if next.operation != nil {
 		if next.failed {
@@ -175,7 +176,7 @@ func (e *Engine) pollOperation(key call.Key, failures int) error {
 // unstored returns why the journal does not have what the pipeline run of ctx came to; nil when it has.
 func (l *activeCall) unstored(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errJournal) {
-		return storeRefusal(store.ErrFatal, l.key.ID)
+		return refusal.OfCall(store.ErrFatal, l.key.ID)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

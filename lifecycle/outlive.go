@@ -41,7 +41,7 @@ func awaitRunner(p *pipeline, x tool.Expected) {
 		return // it drains: the next daemon finds the call as this one did
 	}
 	if back {
-		ctx := l.started(l.e.trace.follow(context.Background(), l.record()))
+		ctx := l.started(l.e.trace.Begin(context.Background(), l.record()))
 		l.unwatched()
 		p.capacity.slot.Take(l.e.limits.Slots, p.capacity.demand())
 		p.run(ctx)

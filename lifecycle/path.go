@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -145,14 +146,14 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		return
 	}
 	defer l.e.drain.Leave()
-	rounds := l.e.trace.rounds(l)
+	rounds := l.e.trace.Rounds(l.record)
 	p.capacity.slot.Return()
 	p.capacity.leaveSource(out)
 	for _, release := range p.capacity.releases {
 		p.capacity.giveBack(release)
 	}
 	if errors.Is(context.Cause(ctx), errJournal) {
-		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
+		l.lose(refusal.OfCall(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	} else {
 		p.carryOut(ctx, out)
 	}
@@ -164,7 +165,7 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		takeUpLost(ctx, l)
 	}
 	l.endPipeline(ctx)
-	l.e.trace.followed(ctx, l, rounds)
+	l.e.trace.End(ctx, l.record, rounds)
 	l.e.output.Spool.Release(l.key)
 }
 

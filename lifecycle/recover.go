@@ -236,7 +236,7 @@ func mayRunAgain(c *call.Call, def *Definition) bool {
 func (p *pipeline) again() {
 	l := p.l
 	p.fromStart()
-	ctx := l.start(l.e.trace.follow(context.Background(), l.record()))
+	ctx := l.start(l.e.trace.Begin(context.Background(), l.record()))
 	go p.run(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -15,7 +16,7 @@ import (
 // cut off is asked for again. With the last held call of the store its daemon forgets that it was copied or restored.
 func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error) {
 	if !e.drain.Admit() {
-		return 0, 0, refuseDraining()
+		return 0, 0, refusal.Draining()
 	}
 	defer e.drain.Leave()
 	keys, err := heldKeys(ctx, e, p, which)
@@ -33,7 +34,7 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 		}
 		took, err := r.call(ctx, key)
 		if err != nil {
-			return released, 0, storeRefusal(err, key.ID)
+			return released, 0, refusal.OfCall(err, key.ID)
 		}
 		if took {
 			released++
@@ -127,7 +128,7 @@ func (r *releasing) settle(ctx context.Context, namespace string) (left int, err
 			if errors.Is(err, store.ErrFatal) {
 				e.fatal(err)
 			}
-			return 0, storeRefusal(err, "")
+			return 0, refusal.OfCall(err, "")
 		}
 	}
 	e.held.End()

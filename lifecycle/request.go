@@ -1,10 +1,9 @@
 package lifecycle
 
 import (
-	"time"
-
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -35,13 +34,13 @@ func (a *admission) refusal(run, namespace string, d limit.Demand, n int, draini
 	failed := a.e.drain.Err()
 	switch {
 	case failed != nil:
-		return storeRefusal(failed, "")
+		return refusal.OfCall(failed, "")
 	case draining:
-		return refuseDraining()
+		return refusal.Draining()
 	case blocked:
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case a.e.cfg.Full():
-		return storeRefusal(store.ErrFull, "")
+		return refusal.OfCall(store.ErrFull, "")
 	case a.e.limits.Storage.Full(namespace):
 		return a.e.limits.Storage.Refusal()
 	case a.e.behind.Full():
@@ -87,9 +86,4 @@ func (a *admission) refuseLender(spec *call.Spec) error {
 // mayEnd reports whether a principal may cancel a call.
 func mayEnd(p tool.Principal, c *call.Call) bool {
 	return view.Owns(p, c) || p.Namespace == c.Namespace && p.HasRole("operator")
-}
-
-func refuseDraining() error {
-	return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
-		Message: "the daemon is stopping; send this again to the next one"}
 }

@@ -19,7 +19,7 @@ func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 
 // resumePipeline carries a decided call on, without waiting for it.
 func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
-	ctx := l.start(l.e.trace.follow(request, l.record()))
+	ctx := l.start(l.e.trace.Begin(request, l.record()))
 	l.e.workers.Run(func() { l.carryOn(ctx, d) })
 }
 
@@ -91,10 +91,10 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 			out = broken
 		}
 	}
-	rounds := l.e.trace.rounds(l)
+	rounds := l.e.trace.Rounds(l.record)
 	p.finish(ctx, out)
 	l.endPipeline(ctx)
-	l.e.trace.followed(ctx, l, rounds)
+	l.e.trace.End(ctx, l.record, rounds)
 }
 
 // abandoned tells a tool that its question will not be answered.

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
+	"github.com/toold-dev/toold/lifecycle/requests"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -17,24 +19,13 @@ func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
 		err == nil && (first.Caller.Subject != a.as.Subject || first.OnBehalfOf != spec.OnBehalfOf):
 		return call.Refuse(call.NotFound, "RETRY_OF_NOT_FOUND", "no call %q of yours here that this one could run again", spec.RetryOf)
 	case err != nil:
-		return storeRefusal(err, spec.RetryOf)
+		return refusal.OfCall(err, spec.RetryOf)
 	}
 	id := spec.Tool
 	if def, ok := a.e.cfg.Tools.Lookup(a.as.Namespace, id); ok {
 		id = def.Descriptor.ID
 	}
-	var why string
-	switch {
-	case first.Tool != id:
-		why = "is of the tool " + first.Tool
-	case !first.Status.Terminal():
-		why = "has not ended"
-	case first.Status == call.Succeeded:
-		why = "succeeded"
-	default:
-		return nil
-	}
-	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be run again: it %s", spec.RetryOf, why)
+	return requests.CheckRetry(first, id)
 }
 
 // peek returns a call as it stands without waiting for a goroutine that loads it.

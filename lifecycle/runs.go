@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/hooks"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -40,7 +41,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 		return ids, err // what it waits for goes on ending
 	}
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
-		return ids, storeRefusal(err, id)
+		return ids, refusal.OfCall(err, id)
 	}
 	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: call.RunEnded, Reason: reason, Changed: now}
 	if err := e.store.EndRun(ctx, ended); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/tool"
@@ -143,11 +144,11 @@ func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string,
 func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string) (*activeCall, error) {
 	l, err := e.acquire(ctx, call.Key{Namespace: p.Namespace, ID: id})
 	if err != nil {
-		return nil, storeRefusal(err, id)
+		return nil, refusal.OfCall(err, id)
 	}
 	if !view.Sees(p, l.record()) {
 		l.release()
-		return nil, unknownCall(id)
+		return nil, refusal.UnknownCall(id)
 	}
 	return l, nil
 }

@@ -95,7 +95,7 @@ func (h headers) Keys() []string {
 	return keys
 }
 
-// Begin implements lifecycle.Tracer.
+// Begin implements the Tracer of lifecycle/trace.
 func (t *Tracer) Begin(request context.Context, c *call.Call) (context.Context, string) {
 	ctx := context.Background()
 	if md, ok := metadata.FromIncomingContext(request); ok {
@@ -158,7 +158,7 @@ func parent(span trace.Span) string {
 	return carrier["traceparent"]
 }
 
-// End implements lifecycle.Tracer.
+// End implements the Tracer of lifecycle/trace.
 func (t *Tracer) End(ctx context.Context, c *call.Call) {
 	span := trace.SpanFromContext(ctx)
 	defer span.End()

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -140,7 +141,7 @@ func (b *loop) end() {
 		if errors.Is(err, store.ErrFatal) {
 			b.s.cfg.Fatal(err)
 		}
-		if !b.s.cfg.Transient(err) || b.s.cfg.Drain.Ending() {
+		if !refusal.Transient(err) || b.s.cfg.Drain.Ending() {
 			b.s.cfg.Log.Error("end of a batch not stored; the next start does it", zap.String("batch_id", b.key.ID), zap.Error(err))
 			return
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/drain"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -27,11 +28,7 @@ type Config struct {
 	// Rests is called when nothing of a batch can change any more.
 	Rests func(call.Key)
 	// Held reports whether a call waits for an operator's release.
-	Held func(*call.Call) bool
-	// Transient reports whether the journal may take later what it refused.
-	Transient func(error) bool
-	// Refusal returns what a client sees of an error of the journal.
-	Refusal   func(err error, id string) error
+	Held      func(*call.Call) bool
 	Fatal     func(error)
 	FailPoint func(name string)
 }
@@ -85,7 +82,7 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	if errors.Is(err, store.ErrNotFound) {
 		b.record, b.members, err = create()
 	} else if err != nil {
-		err = s.cfg.Refusal(err, b.key.ID)
+		err = refusal.OfBatch(err, b.key.ID)
 	}
 	if err == nil && !known {
 		close(b.ready)

@@ -14,16 +14,12 @@ import (
 	"sync/atomic"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 )
-
-// A Store is searched for held calls.
-type Store interface {
-	Calls(ctx context.Context, q call.Query) (call.Page, error)
-}
 
 // Custody knows which calls are held.
 type Custody struct {
-	store Store
+	store store.Lister
 	epoch int64 // of this daemon
 	on    atomic.Bool
 
@@ -32,7 +28,7 @@ type Custody struct {
 }
 
 // New returns the custody of a store. moved says that the store was copied or restored; without it no call is held.
-func New(s Store, epoch int64, moved bool) *Custody {
+func New(s store.Lister, epoch int64, moved bool) *Custody {
 	h := &Custody{store: s, epoch: epoch, released: map[call.Key]struct{}{}}
 	h.on.Store(moved)
 	return h
@@ -84,20 +80,12 @@ func (h *Custody) Each(ctx context.Context, q call.Query, visit func(*call.Call)
 	if !h.Any() {
 		return nil
 	}
-	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
-	q.Limit, q.OldestFirst = 500, true
-	for {
-		page, err := h.store.Calls(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, c := range page.Calls {
+	return store.EachUnfinished(ctx, h.store, q, func(calls []*call.Call) error {
+		for _, c := range calls {
 			if h.Holds(c) {
 				visit(c)
 			}
 		}
-		if q.After = page.Next; q.After == 0 {
-			return nil
-		}
-	}
+		return nil
+	})
 }

@@ -49,9 +49,8 @@ type Config struct {
 	Held      func() bool                 // whether the actions belong to the store that this one was copied from
 	Own       func(context.Context) error // why nothing may start, because another daemon may own the journal
 	Documents func(namespace, run, thread string) tool.Documents
-	Fatal     func(error)                      // reports that the journal failed
-	Refusal   func(err error, id string) error // what clients read of an error of the store
-	Failed    func()                           // counts a hook that failed
+	Fatal     func(error) // reports that the journal failed
+	Failed    func()      // counts a hook that failed
 	FailPoint func(name string)
 }
 

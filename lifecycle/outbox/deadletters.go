@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -56,7 +57,7 @@ func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id strin
 		o.cfg.Fatal(err)
 	}
 	if err != nil {
-		return nil, o.cfg.Refusal(err, id)
+		return nil, refusal.OfCall(err, id)
 	}
 	o.Wake()
 	o.Committed([]store.Action{a})

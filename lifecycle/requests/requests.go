@@ -150,6 +150,22 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 	return parsed, nil
 }
 
+// CheckRetry refuses to run a call again that did not fail, or is of another tool than id.
+func CheckRetry(first *call.Call, id string) error {
+	var why string
+	switch {
+	case first.Tool != id:
+		why = "is of the tool " + first.Tool
+	case !first.Status.Terminal():
+		why = "has not ended"
+	case first.Status == call.Succeeded:
+		why = "succeeded"
+	default:
+		return nil
+	}
+	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be run again: it %s", first.ID, why)
+}
+
 // inCall gives the fields that are wrong in a call of a batch their place.
 func inCall(err error, at string) error {
 	var refusal *call.Refusal

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -39,8 +40,6 @@ type Config struct {
 	Call func(ctx context.Context, key call.Key) (*call.Call, error)
 	// Settle waits until the store has everything that was published before.
 	Settle func()
-	// Refused returns what a client learns of an error of Call.
-	Refused func(err error, id string) error
 }
 
 // Records reads calls, runs and documents for principals. It returns what the principal may see and nothing else.
@@ -56,7 +55,7 @@ func (r *Records) Get(ctx context.Context, p tool.Principal, id string) (*call.C
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return nil, r.cfg.Refused(err, id)
+		return nil, refusal.OfCall(err, id)
 	}
 	return Call(p, c), nil
 }

@@ -97,7 +97,6 @@ func TestEachRoleGetsWhatItLists(t *testing.T) {
 			}
 			return nil, store.ErrNotFound
 		},
-		Refused: func(err error, _ string) error { return err },
 	})
 	ofAlice := []string{"alice-asks", "alice-asks-operators", "alice-asks-others", "alice-ended"}
 	answered := []string{"alice-asks", "alice-asks-others", "bob-asked", "bob-asks"}
@@ -125,7 +124,7 @@ func TestEachRoleGetsWhatItLists(t *testing.T) {
 				c, err := records.Get(t.Context(), p, id)
 				if err == nil {
 					gets[id] = c
-				} else if !errors.Is(err, store.ErrNotFound) {
+				} else if refused := new(call.Refusal); !errors.As(err, &refused) || refused.Reason != "CALL_NOT_FOUND" {
 					t.Error(err)
 				}
 				if err == nil && len(c.Description.Notes) > 0 {

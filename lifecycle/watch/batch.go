@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -26,7 +27,7 @@ func (s *Service) See(ctx context.Context, p tool.Principal, id string) (*call.B
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return nil, s.cfg.Refusal(err, id)
+		return nil, refusal.OfBatch(err, id)
 	}
 	return record, nil
 }

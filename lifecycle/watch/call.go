@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -179,7 +180,7 @@ func (w *CallWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 			return w.Call(), nil
 		case <-w.s.cfg.Drain.Closed():
 			if err := w.s.cfg.Drain.Err(); err != nil {
-				return nil, w.s.cfg.CallRefusal(err, w.of.Key().ID) // nobody knows whether there is such a call
+				return nil, refusal.OfCall(err, w.of.Key().ID) // nobody knows whether there is such a call
 			}
 			return w.Call(), nil
 		}
@@ -262,7 +263,7 @@ func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 	if len(w.ahead) == 0 || w.ahead[0].Sequence != w.o.After+1 {
 		kept, first, err := w.s.cfg.Store.Events(ctx, key, w.o.After, ReadAhead)
 		if err != nil {
-			return nil, nil, w.s.cfg.CallRefusal(err, key.ID)
+			return nil, nil, refusal.OfCall(err, key.ID)
 		}
 		if first > w.o.After+1 {
 			w.o.After, w.o.Epoch = first-1, w.of.EpochOf(first-1)
@@ -273,7 +274,7 @@ func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 	published := w.of.Published() // what is written but not published yet has to wait
 	next := w.ahead[:min(len(w.ahead), calllog.FrameEvents, int(published-w.o.After))]
 	if len(next) == 0 {
-		return nil, nil, w.s.cfg.CallRefusal(store.ErrCorrupt, key.ID)
+		return nil, nil, refusal.OfCall(store.ErrCorrupt, key.ID)
 	}
 	next = fitting(next)
 	if w.ahead = w.ahead[len(next):]; len(w.ahead) == 0 {

@@ -20,16 +20,14 @@ import (
 
 // Config is what watchers need of an engine.
 type Config struct {
-	Store       Journal
-	Spool       Spool
-	Drain       *drain.Drain
-	Heartbeat   time.Duration                    // between the heartbeats of a watcher that waits; 0 sends none
-	Settle      func()                           // waits until everything that was published is in the journal
-	Moves       func(call.Key) bool              // reports whether a call of a batch can change
-	Refusal     func(err error, id string) error // what a client sees of an error of the journal about a batch
-	CallRefusal func(err error, id string) error // the same about a call
-	Epoch       int64                            // of this daemon
-	Held        func(*call.Call) bool            // reports whether a call waits for an operator's release
+	Store     Journal
+	Spool     Spool
+	Drain     *drain.Drain
+	Heartbeat time.Duration         // between the heartbeats of a watcher that waits; 0 sends none
+	Settle    func()                // waits until everything that was published is in the journal
+	Moves     func(call.Key) bool   // reports whether a call of a batch can change
+	Epoch     int64                 // of this daemon
+	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
 }
 
 // A Journal is what watchers read.

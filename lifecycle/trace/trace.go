@@ -1,4 +1,5 @@
-package lifecycle
+// Package trace follows pipeline runs for operators.
+package trace
 
 import (
 	"context"
@@ -13,15 +14,15 @@ type Tracer interface {
 	// of its later pipeline runs. request is the context of what began the pipeline run; a pipeline run that a start of the daemon takes up has
 	// none.
 	Begin(request context.Context, c *call.Call) (ctx context.Context, trace string)
-	// End hears how the call stands when the pipeline run is over.
+	// End gets the record of the call when the pipeline run is over.
 	End(ctx context.Context, c *call.Call)
 }
 
-// tracing traces pipeline runs. Without a tracer it does nothing.
-type tracing struct{ Tracer }
+// Pipelines traces pipeline runs. Without a tracer it does nothing, and looks at no record.
+type Pipelines struct{ Tracer }
 
-// follow begins to trace a pipeline run.
-func (t tracing) follow(request context.Context, c *call.Call) context.Context {
+// Begin begins to trace a pipeline run.
+func (t Pipelines) Begin(request context.Context, c *call.Call) context.Context {
 	if t.Tracer == nil {
 		return context.Background()
 	}
@@ -32,20 +33,20 @@ func (t tracing) follow(request context.Context, c *call.Call) context.Context {
 	return ctx
 }
 
-// rounds is how many questions a call has had, for followed.
-func (t tracing) rounds(l *activeCall) int {
+// Rounds returns how many questions a call has had, for End.
+func (t Pipelines) Rounds(record func() *call.Call) int {
 	if t.Tracer == nil {
 		return 0
 	}
-	return len(l.record().Rounds)
+	return len(record().Rounds)
 }
 
-// followed ends what follow began. A question that came since was the end of the pipeline run, whatever became of it meanwhile.
-func (t tracing) followed(ctx context.Context, l *activeCall, rounds int) {
+// End ends what Begin began. A question that came since was the end of the pipeline run, even if it is answered by now.
+func (t Pipelines) End(ctx context.Context, record func() *call.Call, rounds int) {
 	if t.Tracer == nil {
 		return
 	}
-	c := l.record()
+	c := record()
 	if len(c.Rounds) > rounds {
 		asked := *c
 		asked.Status, asked.Result, asked.Rounds = call.Suspended, nil, c.Rounds[:rounds+1]

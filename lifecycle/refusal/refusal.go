@@ -1,0 +1,65 @@
+// Package refusal turns errors of the journal into what a client learns.
+//
+// A [*call.Refusal] has the kind and the reason that endpoints answer. Errors that are none of the journal's pass through with the id of
+// the record.
+package refusal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// Held refuses what would carry on a call of a store that is a copy: the original may carry it on too.
+var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: an operator releases or ends the call (toold release), or starts the daemon with --moved when the file was only moved")
+
+// Draining refuses a new call because the daemon is about to end.
+func Draining() error {
+	return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
+		Message: "the daemon is stopping; send this again to the next one"}
+}
+
+// UnknownCall is the one answer for a call that does not exist and for one that the principal may not see.
+func UnknownCall(id string) error {
+	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; ListCalls lists what you can see", id)
+}
+
+// OfCall returns what a client learns of an error about a call.
+func OfCall(err error, id string) error {
+	switch {
+	case errors.Is(err, store.ErrFatal), errors.Is(err, store.ErrClosed):
+		return call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
+	case errors.Is(err, store.ErrNotFound):
+		return UnknownCall(id)
+	case errors.Is(err, store.ErrTrimmed):
+		return call.Refuse(call.FailedPrecondition, "CALL_EXPIRED", "call %q ended long ago and its record is gone; use a new call_id", id)
+	case errors.Is(err, store.ErrCorrupt):
+		return call.Refuse(call.DataLoss, "CALL_CORRUPT", "the stored record of call %q is damaged; other calls are not affected", id)
+	case errors.Is(err, store.ErrFull):
+		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
+	case errors.Is(err, store.ErrBusy):
+		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal did not take this now; nothing was stored, send it again"}
+	}
+	return fmt.Errorf("call %s: %w", id, err)
+}
+
+// OfBatch returns what a client learns of an error about a batch.
+func OfBatch(err error, id string) error {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return call.Refuse(call.NotFound, "BATCH_NOT_FOUND", "no batch %q here", id)
+	case errors.Is(err, store.ErrTrimmed):
+		return call.Refuse(call.FailedPrecondition, "BATCH_EXPIRED", "batch %q ended long ago and its record is gone; use a new batch_id", id)
+	case errors.Is(err, store.ErrCorrupt):
+		return call.Refuse(call.DataLoss, "BATCH_CORRUPT", "the stored record of batch %q is damaged; other batches are not affected", id)
+	}
+	return OfCall(err, id)
+}
+
+// Transient reports whether the journal may take later what it refused with err.
+func Transient(err error) bool {
+	return !errors.Is(err, store.ErrFatal) && (errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy))
+}
