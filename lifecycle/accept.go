@@ -50,7 +50,7 @@ type request struct {
 	generated bool // the engine made the id: nobody can know it
 }
 
-// unfilled is reference for a call that may be new: who only looked for it and found nothing is not waited on.
+// unfilled is reference for a call that may be new. It does not wait for a goroutine that only looked for the call and found none.
 func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	for {
 		l, fill := e.reference(key)
@@ -74,7 +74,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 		c, err := e.store.Call(ctx, l.key)
 		if !errors.Is(err, store.ErrNotFound) {
 			l.fill(c, err)
-			return false, nil // attach tells what was found
+			return false, nil // attach reports what was found
 		}
 	}
 	_, err := r.gap()

@@ -27,7 +27,7 @@ type activeCall struct {
 	ready   turns.Signal // that the record is there, or loadErr says why not
 	loadErr error
 
-	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
+	// slot is held by the goroutine that changes this call, so that changes are stored one after the other.
 	slot turns.Slot
 
 	intake     intake
@@ -38,13 +38,13 @@ type activeCall struct {
 	meter  *meter.Meter // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
-	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see
+	// While c is lent it is replaced and not changed in place: readers may keep it. Its LastSequence is behind; see
 	// last.
 	c       *call.Call
 	lent    bool
 	stored  bool // the journal has a row
 	log     calllog.Log
-	stalled bool                              // the journal refused what is unwritten: it is tried again a little later
+	stalled bool                              // the journal refused the unwritten events: they are tried again after flushPause
 	lost    error                             // why the call was never accepted; watchers get it
 	shared  atomic.Pointer[watch.SharedFrame] // of the newest events, when several watch; stored with mu held
 	reopen  *store.Run                        // the run that this call opens anew; stored with its first change
@@ -134,7 +134,7 @@ func (l *activeCall) release() {
 	}
 }
 
-// forget takes a call that is not in the journal out of memory, whoever still looks at it: its id is free.
+// forget removes a call that is not in the journal from memory, even if others still look at it: its id is free.
 func (e *Engine) forget(l *activeCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *activeCall) retain() {
 	l.e.mu.Unlock()
 }
 
-// record returns the record as it stands. It must not be changed.
+// record returns the current record. The caller must not change it.
 func (l *activeCall) record() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *activeCall) record() *call.Call {
 	return l.c
 }
 
-// peek is record for the goroutine of the pipeline run, until its next step: nobody else changes a record in place, but for the
+// peek is record for the goroutine of the pipeline run, until its next step: no other goroutine changes a record in place, except the
 // revision and the last sequence of a call of the class BEHIND.
 func (l *activeCall) peek() *call.Call {
 	l.mu.Lock()
@@ -203,7 +203,7 @@ func (l *activeCall) stop(cause error) {
 	}
 }
 
-// A step is one change of a call's record with the events that tell it.
+// A step is one change of a call's record, with the events that publish it.
 type step struct {
 	apply      func(c *call.Call) // on a copy of the record; nil changes nothing
 	events     []call.Event
@@ -254,7 +254,7 @@ func (l *activeCall) advance(s step) error {
 	return nil
 }
 
-// stepLocked makes a step of the pipeline run on the record: in place when nobody else has it.
+// stepLocked makes a step on the record: in place when no reader has it.
 func (l *activeCall) stepLocked(s *step) error {
 	if l.lent {
 		next, err := l.nextLocked(s)
@@ -308,7 +308,7 @@ func (l *activeCall) commit(s step) error {
 	return l.commitSlotted(s)
 }
 
-// commitSlotted is commit for who has the slot. Documents never decide the fate of a call: a step that the journal does not
+// commitSlotted is commit for a caller that holds the slot. Documents never decide the outcome of a call: a step that the journal does not
 // take with them is made without.
 func (l *activeCall) commitSlotted(s step) error {
 	if !s.filtered {
@@ -348,7 +348,7 @@ func (l *activeCall) commitOnce(s step) error {
 	next.LastSequence = l.log.Last()
 	next.Revision = l.c.Revision + 1
 	change := l.changeLocked(next, events, records, &s)
-	if wasBehind { // from here on nothing is told before it is written
+	if wasBehind { // from here on events are published after they are written
 		promoted := *l.c
 		promoted.Class = call.Sync
 		l.c = &promoted
@@ -362,7 +362,7 @@ func (l *activeCall) commitOnce(s step) error {
 		l.e.cfg.Policies.PutRule(s.rule)
 	}
 	if err == nil && s.run != nil {
-		l.e.owners.Note(s.run) // before the end is told: the next call may come at once
+		l.e.owners.Note(s.run) // before the end is published: the next call may come at once
 	}
 
 	l.mu.Lock()
@@ -438,7 +438,7 @@ func (l *activeCall) unslot() {
 	}
 }
 
-// metered returns the meter of a call. The new call of a registered tool has it at hand.
+// metered returns the meter of a call. A new call of a registered tool holds it.
 func (l *activeCall) metered() *meter.Meter {
 	if l.meter != nil {
 		return l.meter

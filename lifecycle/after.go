@@ -19,12 +19,12 @@ import (
 // after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
 func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Record {
 	if c := p.l.peek(); out.Executed == call.NotStarted && c.Executed != call.NotStarted {
-		out.Executed = c.Executed // it had asked before, or a crash took what it did
+		out.Executed = c.Executed // it had asked before, or a crash lost what it did
 	}
 	if !out.After || p.in == nil || len(p.hooks.After) == 0 {
 		return nil
 	}
-	out.Result = copyResult(out.Result) // the tool's own stays as it is
+	out.Result = copyResult(out.Result) // the tool's result does not change
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
 	for _, entry := range p.hooks.After {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// parse checks the arguments: the one parse was made at the door.
+// parse checks the arguments: the request was parsed once, when it arrived.
 func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Who owns an attempt. It is claimed once.
+// The owner of an attempt. One goroutine claims it, once.
 const (
 	attemptRuns int32 = iota
 	attemptReturned
@@ -81,13 +81,13 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 	if p.outlived {
 		a.deadline = p.l.record().Attempts[p.attempt-1].Started.Add(a.limit)
 	}
-	if ctx.Err() != nil { // before it was there to be told
+	if ctx.Err() != nil { // the context ended before the attempt existed
 		a.stopped()
 	}
 	return a
 }
 
-// execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
+// execute runs the tool. Result, cancel and timeout race, and are preferred in this order: a result that is complete before the
 // tool was stopped stands.
 func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	if out := p.own(ctx); out != nil {

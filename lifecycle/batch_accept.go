@@ -40,7 +40,7 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 		return nil, err
 	}
 	if !known {
-		o.Cursor = "" // of a batch that nobody knows any more
+		o.Cursor = "" // of a batch that does not exist any more
 	}
 	if record.Digest != digest {
 		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
@@ -197,7 +197,7 @@ func (r *batchRequest) store(ctx context.Context) error {
 	return nil
 }
 
-// creation is the first change of a call of a batch, which nobody else knows yet.
+// creation is the first change of a call of a batch, which no other goroutine knows yet.
 func creation(l *activeCall, c *call.Call) *store.Change {
 	c.Revision = 1
 	l.c, l.intake.accepted = c, acceptedAs(c)

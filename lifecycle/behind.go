@@ -33,7 +33,7 @@ func (b behind) add(l *activeCall) {
 	b.Add(l)
 }
 
-// submit writes what was told of a call and calls done. It waits for the slot but not for the journal.
+// submit writes the published events of a call, and calls done. It waits for the slot but not for the journal.
 func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	l.slot.Take()
 	l.mu.Lock()

@@ -15,16 +15,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// stopMost is what the calls that a call made may take to end before its own end is told without them.
+// stopMost is how long a call waits for the calls that it made to end, before its own outcome is published.
 func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Second) + endingTime }
 
-// leastStop is what they have however late it is: those that were asked before may need no more than a moment.
+// leastStop is the shortest wait, even when the drain is over: calls that were already stopping may need only a moment.
 const leastStop = time.Second
 
-// below is what is known of the calls that a call made when it ends.
+// below is the state of the calls that a call made, at its end.
 type below struct {
 	unseen  []string
-	unknown bool // nobody could say
+	unknown bool // the tool could not tell
 }
 
 // stopper returns the tool when it makes calls itself; else nil, as for a tool that does not exist.
@@ -37,7 +37,7 @@ func (d *Definition) stopper() tool.Stopper {
 }
 
 // stopBelow has the tool of a call end the calls that it made. It returns when they have ended, or that has taken too long, or the drain
-// period is over and they had endingTime since. That comes before the end of the call is stored: nobody is told that it ended while they run.
+// period is over and they had endingTime since. The outcome of the call is stored after that: it is never published while they run.
 func stopBelow(p *pipeline, most time.Duration) (left below) {
 	s := p.def.stopper()
 	if s == nil {
@@ -75,7 +75,7 @@ func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) 
 }
 
 // ending is stopBelow for a call whose pipeline run ends so. A tool that came to its own success has none; an answer may have ended the call
-// in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
+// in its place. When the daemon stops, they have only leastStop: the call ends now.
 func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	most := stopMost(p.l.e.cfg.Grace)
 	switch {
@@ -90,7 +90,7 @@ func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 // UnseenCalls is the entry of a result's metadata that names the calls of a call that may still do something, though it has ended.
 const UnseenCalls = "unseen_calls"
 
-// name says in the result which calls nobody saw end.
+// name lists in the result the calls whose end is not confirmed.
 func (b below) name(out *outcome.Terminal) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return

@@ -18,7 +18,7 @@ import (
 )
 
 // Cancel ends a call. The wish is stored first and then carried out, children before parents. With wait it returns the
-// call when it is terminal or wait is over, else as it is. Cancelling a call that has ended changes nothing.
+// call when it is terminal or wait is over, otherwise its current record. Cancelling a call that has ended changes nothing.
 func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error) {
 	if len(reason) > 1<<10 {
 		return nil, call.InvalidField("reason", "has %d bytes; at most 1,024 are accepted", len(reason))
@@ -54,12 +54,12 @@ func (e *Engine) cancelTree(ctx context.Context, l *activeCall, r call.CancelReq
 type cancelling struct {
 	e     *Engine
 	later parents // the pipeline runs of calls that rested above calls that they made: they begin when all were asked
-	start bool    // it is of a start, which ends no call that waits for people alone: it begins nothing, and its tool may take time to hear of it
+	start bool    // from a start, which does not end calls that only wait for people: they begin nothing, and to tell their tool takes time
 }
 
 func (a *cancelling) end() { a.later.end() }
 
-// ask cancels the children of a call, then the call, and waits for nobody.
+// ask cancels the children of a call, then the call, and waits for none of them.
 func (a *cancelling) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
 	if err := a.askBelow(ctx, l, r, depth); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelR
 		if err != nil {
 			continue
 		}
-		mine := c.record().Caller.Subject == l.record().Caller.Subject // anybody may name any parent
+		mine := c.record().Caller.Subject == l.record().Caller.Subject // any caller may name any parent
 		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}
@@ -134,7 +134,7 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	return calls
 }
 
-// cancel stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
+// cancel stores that the call shall end and ends it: at once when it waits for a decision and made no calls, else
 // through its pipeline run.
 func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	l.slot.Take()
@@ -164,7 +164,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	return nil
 }
 
-// wish stores that the call shall end. One that waits for a decision takes none from here on, and goes on to its end. The caller has
+// wish stores that the call shall end. A call that waits for a decision accepts none from here on, and continues to its end. The caller has
 // the slot, which is given back.
 func wish(l *activeCall, r call.CancelRequest) error {
 	err := l.commitSlotted(step{
@@ -284,7 +284,7 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 
 var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
 
-// superseded is a wish to end calls because a run takes their place; "" leaves it as it is.
+// superseded is a wish to end calls because a run takes their place; "" does not change the request.
 func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	if by != "" {
 		r.Cause, r.Reason = call.CauseSuperseded, or(r.Reason, "superseded by run "+by)

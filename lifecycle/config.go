@@ -58,7 +58,7 @@ type Tools interface {
 // Answers checks answers against the response schemas of tickets.
 type Answers = decision.Answers
 
-// People knows who could answer a ticket.
+// People knows the principals that could answer a ticket.
 type People interface {
 	// CanApprove reports whether so many different people with one of these roles exist in the namespace who are none of
 	// these subjects.
@@ -71,10 +71,10 @@ type Config struct {
 	Tools   Tools       // required
 	Answers Answers     // required
 	Hooks   hook.Set    // [Engine.SetHooks] replaces them
-	// Keepers hear of runs that ended and calls that were purged when they are a hook.RunKeeper or hook.CallKeeper: what keeps
+	// Keepers are told about ended runs and purged calls when they are a hook.RunKeeper or hook.CallKeeper: what keeps
 	// something of calls and is no hook.
 	Keepers []any
-	People  People       // nil: there is always somebody
+	People  People       // nil: an approver always exists
 	Modes   policy.Modes // nil: there are no permission modes
 	// Policies are what gates may have been given already; nil makes some.
 	Policies *policy.Policies
@@ -90,7 +90,7 @@ type Config struct {
 	Isolation func(*tool.Descriptor) []call.Fact
 	// Secret returns why a tool cannot have a secret that it requires, for the operator. It reads none. nil: tools have them all.
 	Secret func(namespace, tool, name string) error
-	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.
+	// Full reports that the disk has no space for new calls; the rest is for running ones. nil reports never.
 	Full func() bool
 	// SingleUser replaces four eyes by a confirmation that the one person types.
 	SingleUser bool
@@ -107,7 +107,7 @@ type Config struct {
 	Expiry       time.Duration // of tickets; 0 means 30 days
 	OutputBudget int           // bytes; 0 means 48 KiB
 	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
-	MaxArguments int           // bytes, at the door; 0 means 1 MiB
+	MaxArguments int           // bytes of a request; 0 means 1 MiB
 	Documents    documents.Settings
 
 	// Compact makes the message of a tool's result shorter for the model and says what it did; ok is false when it stays. What
@@ -118,7 +118,7 @@ type Config struct {
 	Tracer trace.Tracer
 	// Released remembers that no call of a copied or restored store is held any more. nil: every start holds them anew.
 	Released func() error
-	// OnFatal hears, once, that the journal failed and the daemon must end. What runs has been cancelled.
+	// OnFatal is called once, when the journal failed and the daemon must end. Running calls have been cancelled.
 	OnFatal func(error)
 	// FailPoint is called at named points, for crash tests; nil in production.
 	FailPoint func(name string)
@@ -179,7 +179,7 @@ type counters struct {
 type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
-	Events, OutputBytes                                                     int64    // told; printed by tools
+	Events, OutputBytes                                                     int64    // published; printed by tools
 	Unowned                                                                 int64    // calls that nothing carried on, and that [Engine.CheckOwners] took up
 	Watchers                                                                int64    // of calls and feeds, now
 	Unwritten                                                               int      // read-only calls that the journal does not have yet
@@ -250,7 +250,7 @@ func (e *Engine) Editor() *documents.Editor {
 	return &documents.Editor{Store: e.store, Owners: e.owners, Settings: &e.cfg.Documents, Refused: e.refused}
 }
 
-// Owners returns who began the runs and threads of the store.
+// Owners returns the owners of the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }
 
 // claimed visits the runs and threads that active calls may have begun; the journal may not know these calls yet.
@@ -337,14 +337,14 @@ func (e *Engine) refused(err error, id string) error {
 	return refusal.OfCall(err, id)
 }
 
-// fatal stops everything: nobody knows what is on the disk.
+// fatal stops everything: the state on the disk is unknown.
 func (e *Engine) fatal(err error) {
 	if !e.drain.Fail(err) {
 		return
 	}
 	e.log.Error("journal failed; stopping", zap.Error(err))
 	e.stopAll(errJournal)
-	e.drain.Close() // nothing will be told any more
+	e.drain.Close() // no more events will be published
 	if e.cfg.OnFatal != nil {
 		e.cfg.OnFatal(err)
 	}

@@ -57,7 +57,7 @@ func (d *decisions) acquire(ctx context.Context, namespace string, r *call.Resum
 	}
 	l, fill := d.e.reference(found.Key())
 	if fill {
-		if c := d.recent.Find(q); c != nil { // still, and until it is filled nobody changes it
+		if c := d.recent.Find(q); c != nil { // still, and no goroutine changes it until it is filled
 			l.fill(c, nil)
 		} else {
 			l.load(ctx)
@@ -99,7 +99,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 		}
 		return nil, err
 	}
-	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // what follows the decision is what is asked for
+	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // the client asked for what follows the decision
 	if err := d.store(l, a, rule, &r.Decision); err != nil {
 		return nil, d.lostDecision(ctx, l, a.Suspension, r, err)
 	}

@@ -19,7 +19,7 @@ import (
 // reconcileDeadline is what a tool gets to find out what became of an attempt.
 const reconcileDeadline = 30 * time.Second
 
-// A doubt is a pipeline run of a call of which nobody knows whether its newest attempt ran to its end.
+// A doubt is a pipeline run of a call whose newest attempt may or may not have run to its end.
 type doubt struct{ p *pipeline }
 
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
@@ -59,7 +59,7 @@ func (d doubt) canReconcile() bool {
 	return ok
 }
 
-// settle asks the tool and does what it says.
+// settle asks the tool and acts on its answer.
 func (d doubt) settle(ctx context.Context) {
 	p := d.p
 	l := p.l
@@ -102,7 +102,7 @@ func (d doubt) asks() bool {
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
-// undecided ends a call of which nobody knows whether it ran, or asks somebody.
+// undecided ends a call in doubt, or asks a person.
 func (d doubt) undecided(ctx context.Context) {
 	p := d.p
 	if !d.asks() {

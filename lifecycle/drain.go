@@ -6,7 +6,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
-// Drain stops taking new calls, lets what runs come to its end until ctx is done, stops the rest, and returns when
+// Drain refuses new calls, lets running ones finish until ctx is done, stops the rest, and returns when
 // nothing runs any more. Then streams end with a cursor. Suspended calls stay.
 func (e *Engine) Drain(ctx context.Context) {
 	idle := e.drain.Refuse()

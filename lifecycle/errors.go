@@ -14,7 +14,7 @@ var (
 	errJournal = errors.New("the journal failed")
 )
 
-// rejectsContent reports whether the journal refused a change for what is in it.
+// rejectsContent reports whether the journal refused a change because of its content.
 func rejectsContent(err error) bool {
 	if err == nil || errors.As(err, new(*call.Refusal)) {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Sweep expires suspensions that nobody decided in time. It blocks until ctx is done.
+// Sweep expires suspensions without a decision in time. It blocks until ctx is done.
 func (e *Engine) Sweep(ctx context.Context) error {
 	e.expiry.Run(ctx)
 	return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
-// terminal event, and nothing is told before it is there.
+// finish stores the outcome of a call and publishes it: one transaction holds documents, records, result, status and the one
+// terminal event, and nothing is published before it is stored.
 func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 	l := p.l
 	asked := l.peek().LastRound()
@@ -60,7 +60,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	}
 }
 
-// finalStep builds the last step of a call; before is what is told in it before how the call ended.
+// finalStep builds the last step of a call; before are events that it publishes before the outcome.
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()

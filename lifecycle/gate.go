@@ -25,7 +25,7 @@ type asked struct {
 // intercepts reports whether the call does not simply run.
 func (a *asked) intercepts() bool { return a.failed != nil || a.Verdict.Kind() != hook.KindAllow }
 
-// gate asks all gates and does what they say.
+// gate asks all gates and acts on their combined verdict.
 func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // hold has the calls that are left alone while another daemon may still run them.
 type hold struct {
 	custody.Hold
-	store store.Owned // nil: nobody can take the journal
+	store store.Owned // nil: no other daemon can take the journal
 	calls []*activeCall
 }
 

@@ -113,7 +113,7 @@ func (in *intake) reset() {
 	in.filters = nil
 }
 
-// open begins the log, whatever is known of the call; the caller has in.order. Who ends a call before it was described
+// open begins the log, whatever is known of the call; the caller has in.order. The end of a call that was not described
 // begins its log so.
 func (in *intake) open() {
 	l := in.l
@@ -133,7 +133,7 @@ func (in *intake) open() {
 	}
 }
 
-// end passes the last events of a call through its filters. What they leave of the result is what is stored: the
+// end passes the last events of a call through its filters. The stored result is what they leave of it: the
 // record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
 func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
@@ -160,7 +160,7 @@ func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event,
 	return append(events, last), kept, result
 }
 
-// question passes a question through the filters, which may change what is told of it and not leave it out.
+// question passes a question through the filters, which may change its texts but not leave it out.
 func (in *intake) question(events []call.Event) ([]call.Event, []store.Record) {
 	asked := events[len(events)-1]
 	events, kept := in.step(events)

@@ -11,7 +11,7 @@ import (
 )
 
 // left notes that a watcher went. A call ends only when it is NEW or RUNNING, was started by a stream, was never
-// suspended, is in no batch, and nobody has watched it by name for its linger time.
+// suspended, is in no batch, and had no watcher by name for its linger time.
 func (l *activeCall) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,7 +22,7 @@ func (l *activeCall) left() {
 	l.unwatchedLocked()
 }
 
-// unwatched starts the clock of a call that a restart runs again, unless somebody watches it already.
+// unwatched starts the clock of a call that a restart runs again, unless it has a watcher already.
 func (l *activeCall) unwatched() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,7 +36,7 @@ func (l *activeCall) unwatchedLocked() {
 	l.lingerLocked()
 }
 
-// lingerLocked ends the call when nobody comes back in time.
+// lingerLocked ends the call when no watcher comes in time.
 func (l *activeCall) lingerLocked() {
 	if linger := lingerOf(l.c, l.e.cfg.Linger); linger >= 0 {
 		l.linger = time.AfterFunc(linger, l.gone)
@@ -51,7 +51,7 @@ func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	return usual
 }
 
-// gone cancels a call that everybody left. The wish is stored first, under the slot: meanwhile somebody may have come
+// gone cancels a call without watchers. The request is stored first, under the slot: meanwhile a watcher may have come
 // back, cancelled it, or the call may have asked its question.
 func (l *activeCall) gone() {
 	l.retain()
@@ -76,7 +76,7 @@ func (l *activeCall) gone() {
 	}
 }
 
-// alone reports whether the journal knows the call, and whether it is one that ends when nobody watches it, and nobody
+// alone reports whether the journal knows the call, and whether it ends without watchers, and has none; no
 // does. The caller has the slot.
 func (l *activeCall) alone() (stored, alone bool) {
 	l.mu.Lock()

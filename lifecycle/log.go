@@ -60,7 +60,7 @@ func (l *activeCall) over() bool {
 	return false
 }
 
-// makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, whatever a tool
+// makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, however much a tool
 // prints and however full the disk is.
 func (l *activeCall) makeRoom(ctx context.Context) error {
 	for {
@@ -91,7 +91,7 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 	}
 }
 
-// kick writes what is unwritten of a SYNC call, unless somebody who holds the slot will do so.
+// kick writes what is unwritten of a SYNC call, unless the holder of the slot will do so.
 func (l *activeCall) kick() {
 	l.mu.Lock()
 	idle := !l.stored || l.stalled // the first step of the call, or the next try, takes it along
@@ -129,7 +129,7 @@ func (l *activeCall) stallLocked(err error) {
 	})
 }
 
-// flushSlotted appends what is unwritten to the journal; the caller has the slot. What fails stays unwritten and goes
+// flushSlotted appends what is unwritten to the journal; the caller has the slot. Events that fail stay unwritten and go
 // with the next step.
 func (l *activeCall) flushSlotted() {
 	l.mu.Lock()

@@ -24,7 +24,7 @@ func lostTooOften(c *call.Call) bool {
 }
 
 // takeUpLost takes up a call whose attempt was lost, as a recovery does after a crash. The pipeline run of that
-// attempt has given back what it held, and is still the call's.
+// attempt has released what it held, and still belongs to the call.
 func takeUpLost(ctx context.Context, l *activeCall) {
 	p, c := lookupPipeline(l), l.record()
 	l.e.log.Warn("attempt lost: nobody saw its end", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))

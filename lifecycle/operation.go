@@ -56,7 +56,7 @@ func (r returned) continues(result *tool.Result) outcome.Conclusion {
 	}
 }
 
-// park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
+// park stores that the work of a call continues elsewhere. From then on the call holds nothing: no goroutine, no slot.
 func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l := p.l
 	documents, events := p.documentChanges(out.Commands, nil)
@@ -89,7 +89,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l.e.operations.Arm(l.key, out.Operation, 0)
 }
 
-// stopOperation tells a tool that nobody waits for its operation any more. That comes before the end of the call is stored: a crash
+// stopOperation tells a tool that its operation is not needed any more. That happens before the end of the call is stored: a crash
 // between the two makes it happen twice, and not never.
 func stopOperation(p *pipeline, o *call.Operation) {
 	if p.def == nil {
@@ -112,7 +112,7 @@ func stopOperation(p *pipeline, o *call.Operation) {
 
 func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, PollAfter: o.Every} }
 
-// turn does what is to be done for an operation: it ends it, or asks how far it is. given is the answer of who completes it; nil asks
+// turn ends an operation, or polls it. given is the answer of a completion; nil polls
 // the tool. One turn of a call comes after the other. It reports whether the answer that was given counts, and is stored.
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) error {
 	if !e.drain.Admit() {
@@ -188,7 +188,7 @@ var (
 	errNotYet      = call.Refuse(call.Unavailable, "NO_OPERATION_YET", "the call runs and has no operation yet")
 )
 
-// coming is what follows a turn after which the operation goes on.
+// coming is what follows a turn after which the operation continues.
 type coming struct {
 	operation *call.Operation
 	failed    bool // the tool could not say how far it is
@@ -230,7 +230,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	return next
 }
 
-// poll asks the tool. A tool that is not what it was is not asked.
+// poll asks the tool. A tool whose definition changed is not asked.
 func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	poller, ok := tool.Poller(nil), false
 	if p.same() {
@@ -252,7 +252,7 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	return &answer{result: result, err: err}
 }
 
-// answered does what came of an operation. It reports whether that goes on, and as which one.
+// answered acts on an answer about an operation. It reports whether the operation continues, and as which one.
 func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*call.Operation, bool) {
 	out := returned{p}.conclusion(ctx, a)
 	switch out := out.(type) {
@@ -270,7 +270,7 @@ func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*c
 	case outcome.Lost:
 		return o, true // the operation may have ended: the tool is asked again
 	case *outcome.Terminal:
-		if a.err == nil && a.result.IsPending() { // it continues, in a way that nobody can follow
+		if a.err == nil && a.result.IsPending() { // it continues, in a way that toold cannot follow
 			stopOperation(p, o)
 		}
 	}

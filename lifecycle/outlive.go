@@ -11,7 +11,7 @@ import (
 )
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
-// Meanwhile nobody settles the attempt, and the call keeps its turn in the thread.
+// Meanwhile the attempt is not settled, and the call keeps its turn in the thread.
 func expect(p *pipeline) bool {
 	l := p.l
 	c := l.record()

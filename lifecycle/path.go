@@ -32,7 +32,7 @@ type pipeline struct {
 	basis     gating.Basis // of the effective arguments: from here on only these count
 	resume    *tool.ResumeInput
 	in        *hook.Input
-	unread    *hook.Input // the same before the arguments were read, when nobody holds it
+	unread    *hook.Input // the same before the arguments were read, when no hook holds it
 	documents *documents.Snapshot
 
 	fresh     bool // of a call that begins
@@ -44,7 +44,7 @@ type pipeline struct {
 	capacity   capacity
 	group      string // of calls that run together: the Before hooks of all come before its tool
 	attempt    int
-	owner      atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
+	owner      atomic.Int32 // of the attempt: its goroutine until it returned, or the one that abandoned it
 	process    *tool.ProcessReport
 	found      findings
 	commands   []tool.Command // of Before hooks, which commit with the call
@@ -65,7 +65,7 @@ type capacity struct {
 
 // room is memory for what most calls need once.
 type room struct {
-	one     [1]call.Event      // the event of a step, which nobody keeps
+	one     [1]call.Event      // the event of a step, which is not kept
 	success outcome.Terminal   // of a tool that succeeded
 	seen    documents.Snapshot // what documents is in the beginning
 }
@@ -153,12 +153,12 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		p.capacity.giveBack(release)
 	}
 	if errors.Is(context.Cause(ctx), errJournal) {
-		l.lose(refusal.OfCall(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
+		l.lose(refusal.OfCall(store.ErrFatal, l.key.ID)) // the content of the journal is unknown: recovery decides
 	} else {
 		p.carryOut(ctx, out)
 	}
 	p.settled(ctx)
-	if p.capacity.leaveThread != nil { // whoever comes next finds what this one left
+	if p.capacity.leaveThread != nil { // the next call of the thread finds the effects of this one
 		p.capacity.leaveThread()
 	}
 	if out == (outcome.Lost{}) {
@@ -180,7 +180,7 @@ func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) {
 		p.park(ctx, c)
 	case outcome.Unaccepted:
 		p.refuse(ctx, c.Err, false)
-	case outcome.Lost, outcome.Postponed: // the call stays as it is
+	case outcome.Lost, outcome.Postponed: // the call does not change
 	}
 }
 
@@ -304,7 +304,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
 		} else {
-			out = p.deserted() // nobody hears what is returned
+			out = p.deserted() // the result reaches no caller
 		}
 		p.early = out
 	}()

@@ -19,7 +19,7 @@ type Recovered struct {
 	Expected                                                                            int // to run still in another program
 }
 
-// Recover takes up what the last daemon left, each call in a transaction of its own, so that it can be interrupted and
+// Recover takes up what the last daemon left, each call in a separate transaction, so that it can be interrupted and
 // done again. It looks at the attempt, not at the status: what may have run is not run again unless that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
@@ -76,7 +76,7 @@ type recovery struct {
 // end begins what had to wait until all calls were taken up.
 func (r *recovery) end() { r.later.end() }
 
-// parents are pipeline runs of calls that end and made calls of their own, which have to be taken up before they can end.
+// parents are pipeline runs of calls that end and made other calls. Those are taken up before these can end.
 type parents []func()
 
 // end carries them out. Nobody waits for that.
@@ -227,7 +227,7 @@ func began(c *call.Call) bool {
 }
 
 // mayRunAgain reports whether a started attempt may be followed by another: read-only and idempotent tools, while they
-// are what they were.
+// have not changed.
 func mayRunAgain(c *call.Call, def *Definition) bool {
 	return def != nil && def.Digest == c.ToolDigest && (c.Assessment.Mutability == tool.ReadOnly || def.Descriptor.Idempotent)
 }
@@ -249,7 +249,7 @@ func (p *pipeline) fromStart() {
 	}
 }
 
-// lastInput returns what the last decision told the tool; a call without one starts as it did. What somebody said of an
+// lastInput returns what the last decision gave the tool; nil for a call without one. An answer about an
 // attempt in doubt is not for the tool.
 func lastInput(c *call.Call) *tool.ResumeInput {
 	for _, r := range slices.Backward(c.Rounds) {
@@ -283,7 +283,7 @@ func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
 	}()
 }
 
-// awaitCaller runs the call when somebody watches it within its linger time, else ends it.
+// awaitCaller runs the call when a watcher comes within its linger time, else ends it.
 func awaitCaller(p *pipeline, linger time.Duration) {
 	l := p.l
 	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {

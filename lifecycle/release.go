@@ -45,7 +45,7 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 	return released, left, err
 }
 
-// heldKeys finds the held calls that are meant. An id that nobody knows is refused before anything is released.
+// heldKeys finds the selected calls. An unknown id is refused before anything is released.
 func heldKeys(ctx context.Context, e *Engine, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {
 		l, err := e.acquireVisible(ctx, p, id)

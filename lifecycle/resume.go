@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// resumeRun carries a decided call on, without waiting for it. When one of a batch goes on its batch says.
+// resumeRun carries a decided call on, without waiting for it. The batch of a call decides when the call continues.
 func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 	if l.record().BatchID == "" {
 		l.resumePipeline(request, d)

@@ -38,7 +38,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.awaitEnds(ctx, p.Namespace, id)
 	if err := ctx.Err(); err != nil {
-		return ids, err // what it waits for goes on ending
+		return ids, err // the calls that it waits for continue to end
 	}
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, refusal.OfCall(err, id)
@@ -55,7 +55,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	return ids, nil
 }
 
-// awaitEnds waits until the calls of a run that were cancelled have ended, as far as that is soon: what they write at their
+// awaitEnds waits until the calls of a run that were cancelled have ended, within a limit: what they write at their
 // end belongs to the run, and goes with it.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	until := time.Now().Add(stopMost(e.cfg.Grace) + endingTime)

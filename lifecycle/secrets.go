@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
-// secrets ends a call whose tool requires a secret that it cannot have, before anybody is asked whether it may run. Why it
+// secrets ends a call whose tool requires a secret that it cannot have, before a person is asked whether it may run. Why it
 // cannot is for the operator.
 func (p *pipeline) secrets(context.Context) outcome.Conclusion {
 	d := p.def.Descriptor

@@ -147,8 +147,8 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	return s, nil
 }
 
-// approvers fills what a ticket leaves open. A single user has nobody else to ask: the ticket's own confirmation stands
-// in for other eyes, and the record says so by naming nobody distinct and one vote.
+// approvers fills what a ticket leaves open. With a single user nobody else can answer: the typed confirmation replaces
+// the other people, and the record shows that with one vote and no distinct person.
 func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	if a == nil {
 		return nil
@@ -164,7 +164,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	return &c
 }
 
-// nobody refuses a call whose question nobody could answer.
+// nobody refuses a call whose question has no possible approver.
 func nobody(p *pipeline, s *call.Suspension, executed call.Executed) *outcome.Terminal {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil

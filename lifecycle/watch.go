@@ -76,7 +76,7 @@ func (w watched) Left() {
 
 // freshWatcher returns the watcher of a call that begins. It takes over the caller's reference.
 func freshWatcher(l *activeCall, o call.ExecuteOptions, gap *call.Gap) *watch.CallWatcher {
-	l.watchers++ // nobody else knows the call yet
+	l.watchers++ // no other goroutine knows the call yet
 	return l.e.watches.Call(watched{l}, watch.Options{
 		Position: watch.Position{Epoch: l.e.epoch, Gap: gap}, Through: o.WaitForDecision, Follow: true, Fresh: true,
 	})

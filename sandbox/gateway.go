@@ -21,7 +21,7 @@ const ProxyPort = 3128
 // A Gateway is the one way out of processes with [NetworkProxy]. The package sandbox/proxy has one.
 type Gateway interface {
 	// Serve answers what the processes of one run ask for, on a listener in their network, as the policy of the run says.
-	// It returns soon after ctx is done, and nothing that it began goes on after that.
+	// It returns soon after ctx is done, and nothing that it began continues after that.
 	Serve(ctx context.Context, tag string, policy *Policy, l net.Listener)
 }
 

@@ -28,8 +28,8 @@ type guardian struct {
 	made bool // by a guard
 }
 
-// filler returns what stands in the place of a file of git's, which git would stumble over if it were a socket. A .git/commondir
-// leads git to another configuration and other hooks; this one says what git believes without it.
+// filler returns the placeholder of a file in .git; git would fail if it were a socket. A .git/commondir leads git to another
+// configuration and other hooks; this one contains git's default.
 func filler(base string) (text string, file bool) {
 	switch base {
 	case "commondir":
@@ -106,7 +106,7 @@ func absent(workspace, top, path string) (at place, missing bool, err error) {
 			path, inside := within(workspace, top, filepath.Join(real(filepath.Join(workspace, dir)), base))
 			return place{workspace, path}, inside, nil
 		case errors.Is(err, unix.ENOTDIR):
-			return at, false, nil // the file that stands in the way is protected
+			return at, false, nil // the file on the way is protected
 		case err != nil:
 			return at, false, err
 		case info.Mode().Type() != fs.ModeSymlink:

@@ -54,7 +54,7 @@ type home struct {
 	at  string // where the process finds it; empty: it has none of this Runner
 }
 
-// enterHome gives the run its home directory and names it in HOME. An operator who sets HOME keeps it.
+// enterHome gives the run its home directory and names it in HOME. A HOME that the operator set stays.
 func (r *Runner) enterHome(run *run) error {
 	spec := &run.spec
 	if spec.Home == "" || slices.ContainsFunc(spec.Env, func(pair string) bool { return strings.HasPrefix(pair, homeVariable) }) {

@@ -19,7 +19,7 @@ import (
 // launchBound is for process 1 to build what a policy asks for; it takes some milliseconds.
 const launchBound = 20 * time.Second
 
-// An inner is an isolated run, as its helper tells of it.
+// An inner is an isolated run, as its helper reports it.
 type inner struct {
 	status, control *os.File      // our ends
 	started         chan error    // nil when the command runs
@@ -130,7 +130,7 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	return theirs, nil
 }
 
-// follow reads what process 1 tells, until it has ended. It is what closes ended and gone.
+// follow reads the messages of process 1 until it has ended. Then it closes ended and gone.
 func (run *run) follow() {
 	in := run.inner
 	told := false
@@ -193,7 +193,8 @@ func refusal(m *helper.Message, spec *Spec) error {
 	return &RefusedError{Fact: factOf(step), Step: step, Err: err}
 }
 
-// awaitStart waits until the command runs, or is not to: who attends the run ends it then. After an error nothing does.
+// awaitStart waits until the command runs. Without an error the caller attends the run, also when it was cut short before. After
+// an error nothing runs.
 func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	if run.inner.gate != nil {
 		run.inner.gate.begin(r.gateway, &run.spec)
@@ -225,7 +226,7 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	case <-run.inner.gone:
 		_, _ = run.handle.Wait() // to reap it
 		run.handle = nil
-	case <-timer.C: // it is told as not verified
+	case <-timer.C: // it is reported as not verified
 	}
 	return err
 }
@@ -290,7 +291,7 @@ func (run *run) awaitLast() {
 			return
 		case <-done:
 			if streams = streams[1:]; len(streams) == 0 && run.inner.end != nil && run.inner.end.Rest != 0 {
-				timer.Reset(outputGrace / 10) // whoever wrote the last lines may still be ending
+				timer.Reset(outputGrace / 10) // the process that wrote the last lines may still be ending
 			}
 		}
 	}
@@ -300,7 +301,7 @@ func (run *run) awaitLast() {
 func (r *Runner) listInner(run *run) {
 	c, err := takeCensus()
 	if err != nil {
-		return // nobody is told the numbers; process 1 ends all the same
+		return // the pids are not reported; process 1 ends anyway
 	}
 	found, _ := r.family.linked(run, c)
 	for pid, p := range found {
@@ -328,7 +329,7 @@ func (r *Runner) askToEnd(run *run) {
 	}
 }
 
-// accountInner notes how the command ended, as the helper told it.
+// accountInner notes how the command ended, as the helper reported it.
 func (run *run) accountInner(exit *Exit) {
 	exit.Duration = run.endedAt.Sub(run.began)
 	state, err := run.handle.Wait()

@@ -28,7 +28,7 @@ func (run *run) terminate() {
 		for pid, p := range run.inSession(c) {
 			run.killed[pid] = true
 			if p.group != run.main.pid {
-				_ = send(p, syscall.SIGTERM) // who is not gone is killed later
+				_ = send(p, syscall.SIGTERM) // a process that stays is killed later
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (run *run) inSession(c *census) map[int]process {
 // end kills what find finds until a census shows nothing of it, and returns what is left after killBound and confirmBound. The pids that
 // it signalled are added to killed. group is the process group of a main process that is not reaped yet, or 0.
 //
-// Whoever is new is first stopped and only killed when a further census finds nobody newer: a stopped process has no
+// A new process is first stopped, and killed when a further census finds no newer one: a stopped process has no
 // more children, and its links still show those that it has.
 func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	const (
@@ -104,7 +104,7 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			strike(living, group, killed) // there was time to stop them only; left stopped they would stay for ever
 			if struck {
 				if len(left) == 0 && c.moving {
-					left = append(left, process{}) // it goes on, but nobody could be caught
+					left = append(left, process{}) // processes still appear, but none could be caught
 				}
 				return left
 			}

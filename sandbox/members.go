@@ -45,11 +45,11 @@ func (k *pack) seeds(c *census) []int {
 }
 
 // A finder picks out of a census the processes that are to end, dead ones that wait to be reaped among them, and those
-// that may be meant but cannot be told from another's.
+// that may belong to the run or to another one.
 type finder func(*census) (mine, doubtful map[int]process)
 
 // spread adds to found the seeds, their children and all who share a session with one of them, and so on. A session is
-// entered by birth only, so whoever is in one that a run made is of the run. Nothing that may refuses is added.
+// entered by birth only, so every process in a session of a run belongs to the run. Nothing that may refuses is added.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
 	entered := map[int]bool{} // sessions: to add all who share one for each of them takes as many steps as there are pairs
 	for len(seeds) > 0 {
@@ -70,7 +70,7 @@ func (c *census) spread(found map[int]process, seeds []int, may func(process) bo
 
 // active are the runs that last.
 type active struct {
-	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
+	// starting is held for writing from before a fork until its run has the pid, and for reading by goroutines that judge
 	// children of this process: a main process must never be taken for an orphan.
 	starting sync.RWMutex
 
@@ -119,7 +119,7 @@ func (a *active) close() bool {
 	return first
 }
 
-// A family tells the processes of each run from those of others, and ends them.
+// A family finds the processes of each run, and ends them.
 type family struct {
 	*origin
 	active   *active
@@ -209,8 +209,8 @@ func (f *family) claim(c *census, orphans []int, others []*run, mine, doubtful m
 	}
 }
 
-// helpers returns the sessions of the helpers among runs. Whoever is in one is the helper or a process 1 that has not begun:
-// none of a run, or the main process of one.
+// helpers returns the sessions of the helpers among runs. A process in one is the helper, or a process 1 that has not begun:
+// of no run, or the main process of one.
 func helpers(runs []*run) map[int]bool {
 	sessions := map[int]bool{}
 	for _, o := range runs {

@@ -116,7 +116,7 @@ func (p *pipes) start(stdin io.Reader, output func(string, []byte) error, broken
 	}
 }
 
-// feed copies in to the process. It ends with either; who ends the run closes the pipe.
+// feed copies in to the process. It ends with either; the end of the run closes the pipe.
 func feed(pipe *os.File, in io.Reader) {
 	_, _ = io.Copy(pipe, in) // the process may stop reading when it likes
 	pipe.Close()
@@ -173,7 +173,7 @@ func (p *pipes) await(d time.Duration) {
 }
 
 // finish is called when the run is dead. It delivers what is still in the pipes, closes them, and returns
-// who holds one open.
+// the processes that hold one open.
 func (p *pipes) finish() []Process {
 	var holders []Process
 	for _, s := range p.streams {
@@ -190,7 +190,7 @@ func (p *pipes) finish() []Process {
 	return holders
 }
 
-// holders returns the processes that hold the other end. They are told and not killed: a descriptor can be sent to a
+// holders returns the processes that hold the other end. They are reported and not killed: a descriptor can be sent to a
 // process that is not ours.
 func (s *stream) holders() []Process {
 	link := s.peer

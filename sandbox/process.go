@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// process is what /proc/<pid>/stat tells of a process.
+// process is what /proc/<pid>/stat says about a process.
 type process struct {
 	pid, parent, group, session int
 	state                       byte

@@ -90,7 +90,7 @@ type trial struct {
 	spent    cgroup.Usage
 }
 
-// whole reports whether the canary told how each of its tries ended. The forks are its last.
+// whole reports whether the canary reported the end of each try. The forks are its last.
 func (t *trial) whole() bool {
 	_, told := t.tried[helper.TryForks]
 	return told

@@ -44,7 +44,7 @@ const (
 	mostFree   = 64
 )
 
-// blank is a record that tells nothing.
+// blank is an empty record.
 func blank() string { return strings.Repeat(" ", recordSize) }
 
 // open is called before the start: on a full disk nothing is to start. It takes the room that the record needs.

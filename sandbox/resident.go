@@ -32,8 +32,8 @@ var (
 // A resident is the helper that all isolated runs are made by, one after the other: it is started with the first of them,
 // and again when it has ended. It keeps nothing of a run.
 type resident struct {
-	turn chan struct{}  // has room for who makes a run
-	now  *helperProcess // of who has the turn
+	turn chan struct{}  // has room for one goroutine, which makes a run
+	now  *helperProcess // of the goroutine that has the turn
 }
 
 // A helperProcess is one process of the helper program.
@@ -133,7 +133,7 @@ func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
 	return nil
 }
 
-// awaitHelper waits for the end of the helper, and tells who waits for its word.
+// awaitHelper waits for the end of the helper, and wakes the goroutine that waits for its answer.
 func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
 		_ = c.handle.Kill() // not waitable: somebody else waited for it
@@ -224,8 +224,8 @@ func (r *Runner) reapStrays(session int) error {
 	}
 }
 
-// ask has the helper make process 1, notes who that is, and lets it begin. After an error of who was asked there is another
-// one for the next run.
+// ask makes the helper create process 1, notes its pid, and lets it begin. After an error of the helper the next run gets another
+// helper.
 func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*os.File) error {
 	more, err := r.openInner(run)
 	asked := err == nil
@@ -255,8 +255,8 @@ func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*
 	return err
 }
 
-// register notes who process 1 is, and lets it begin. Until then that is in the session of a helper that is among the runs,
-// by which it is known as nobody's orphan. After an error it is killed, and to be waited for.
+// register notes the pid of process 1, and lets it begin. Until then it is in the session of a helper that is among the runs, so
+// that it is not taken for an orphan. After an error it is killed, and to be waited for.
 func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()
@@ -278,7 +278,7 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	}
 	if err == nil {
 		if err = run.group.Add(pid); errors.Is(err, syscall.ESRCH) {
-			err = nil // it has ended, and told why
+			err = nil // it has ended, and said why
 		} else if err != nil {
 			err = ungrouped(err)
 		}
@@ -309,7 +309,7 @@ func (c *helperProcess) send(files []*os.File) error {
 	fds := make([]int, 0, len(files))
 	for _, f := range files {
 		fd := int(f.Fd())
-		if err := unix.SetNonblock(fd, false); err != nil { // who gets it does not expect that
+		if err := unix.SetNonblock(fd, false); err != nil { // the receiver does not expect that
 			return err
 		}
 		fds = append(fds, fd)
@@ -324,7 +324,7 @@ func (c *helperProcess) send(files []*os.File) error {
 	return nil
 }
 
-// hello waits until the helper tells the number of process 1, and keeps what that tells before.
+// hello waits until the helper reports the pid of process 1, and keeps the messages that come before.
 func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid int, err error) {
 	if err := in.status.SetReadDeadline(time.Now().Add(helloBound)); err != nil {
 		return 0, err

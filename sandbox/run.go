@@ -21,7 +21,7 @@ import (
 type run struct {
 	pack
 	spec     Spec
-	id       string // new for each run, so that two attempts of one call are told apart
+	id       string // new for each run: two attempts of one call differ
 	tag      string // value of TagVariable
 	note     note   // guarded by pack.mu once started
 	handle   *os.Process
@@ -228,7 +228,7 @@ func (run *run) await() {
 	close(run.ended)
 }
 
-// attend sees a started run to its end.
+// attend waits for the end of a started run.
 func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	var why error
 	select {
@@ -302,7 +302,7 @@ func (run *run) over() bool {
 func (run *run) account(exit *Exit) {
 	select {
 	case <-run.ended:
-	case <-time.After(confirmBound): // a census may see the end before who waits for it is scheduled
+	case <-time.After(confirmBound): // a census may see the end before the waiting goroutine is scheduled
 		exit.Duration = time.Since(run.began)
 		run.handle.Release()
 		return

@@ -5,14 +5,14 @@
 // What could not be confirmed dead is named in [Exit.Unverified]; nothing is passed over in silence. [Runner.Sweep]
 // does the same at start for what a daemon left that was itself killed.
 //
-// The processes of a run are told by four marks: the session that the run began; links from parent to child, noted
+// Four marks identify the processes of a run: the session that the run began; links from parent to child, noted
 // while the run lasts; the variable TOOLD_CALL in the environment that the process was started with; and, when the
 // daemon called [BecomeSubreaper], by being an orphan that the kernel handed to it. A process can shed all four only
 // by help of another service of the machine.
 //
 // A Spec with a [Policy] is isolated: it runs in namespaces of its own, in a root of its own, without rights, and ends with
-// its process 1, which the kernel does not survive anything of. It gets all of its policy or does not run
-// ([RefusedError]). What a policy is worth on this machine says [Runner.Prove], which tries it out.
+// its process 1: the kernel ends everything in the namespace with it. It gets all of its policy or does not run
+// ([RefusedError]). [Runner.Prove] tries out what a policy is worth on this machine.
 //
 // Linux only, 5.12 or newer, with /proc.
 package sandbox
@@ -256,7 +256,7 @@ func (r *Runner) Close() error {
 // Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.
 //
 // The Exit is nil exactly when no process was started. Beside an Exit the error says why the run was cut short: the
-// cause of ctx, the error of Output, or ErrClosed. A process that had ended before that was noticed stands as it ended,
+// cause of ctx, the error of Output, or ErrClosed. A process that had ended before that was noticed keeps its exit,
 // without error.
 func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
 	if err := spec.check(); err != nil {

@@ -31,7 +31,7 @@ func splitTag(value string) (owner string, daemon identity, tag string) {
 	return parts[0], daemon, parts[3]
 }
 
-// origin is who starts the processes: this process, for one owner, since one boot of the machine.
+// origin identifies this process as the one that starts runs: for one owner, since one boot of the machine.
 type origin struct {
 	owner  string
 	bootID string

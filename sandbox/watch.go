@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// watchLoop notes, while runs last, who descends from whom, and reaps orphans that ended.
+// watchLoop notes, while runs last, which processes descend from which, and reaps orphans that ended.
 func (r *Runner) watchLoop() {
 	// A census reads a file for each process of the machine; it may take 2 % of one core. Runs whose processes are the same
 	// as in the last one, such as servers that idle for days, are looked at ever more rarely.
@@ -43,7 +43,7 @@ func (r *Runner) watchLoop() {
 	}
 }
 
-// watched returns the runs that are told by marks alone. The others are in a namespace of their own.
+// watched returns the runs that only marks identify. The others are in a separate namespace.
 func (r *Runner) watched() []*run {
 	return slices.DeleteFunc(r.runs.others(nil), func(run *run) bool { return run.supervised() })
 }

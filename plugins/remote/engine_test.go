@@ -220,7 +220,7 @@ func TestT112RemoteFilterInTheEngine(t *testing.T) {
 		if c.Status != call.Succeeded || c.Result.ModelText() != want {
 			t.Errorf("broken %t: call %s %+v", broken, c.Status, c.Result)
 		}
-		printed, err := e.ReadArtifact(t.Context(), alice, c.ID, "stdout", 0, 100)
+		printed, err := e.Artifacts().ReadArtifact(t.Context(), alice, c.ID, "stdout", 0, 100)
 		switch {
 		case !broken && (err != nil || string(printed.Bytes) != "a ***"):
 			t.Errorf("stdout %q, %v", printed.Bytes, err)

@@ -70,7 +70,7 @@ func (p *program) namespaces(o *Order, own view) error {
 	return p.root(o, own)
 }
 
-// listener makes a socket that belongs to the empty network and hands it out: whoever holds it takes connections from there,
+// listener makes a socket that belongs to the empty network and hands it out: its holder accepts connections from there,
 // wherever it is itself. Nothing of it stays here.
 func (p *program) listener(port int) {
 	l := p.at(&p.setup, "network: proxy")

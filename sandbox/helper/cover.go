@@ -35,7 +35,7 @@ func (p *program) protect(o *Order) error {
 }
 
 // protected returns what to mount read-only for a path in the workspace: itself, or as much of it as there is when a file
-// stands in the place of a directory, as .git does in another work tree; and with a link what it leads to.
+// is where a directory could be, as .git is in another work tree; and with a link what it leads to.
 func protected(workspace, path string) ([]string, error) {
 	for i := range path + "/" {
 		if i < len(path) && path[i] != '/' {
@@ -101,7 +101,7 @@ func (p *program) pin(workspace, path string, whole bool) {
 	l.close(at, t)
 }
 
-// inside opens a path of the workspace without following a link, whoever changes the workspace meanwhile.
+// inside opens a path of the workspace without following a link, even when the workspace changes meanwhile.
 func (l list) inside(workspace, path string) reg {
 	base := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	at := l.open(unix.SYS_OPENAT2, base, path, openHow(), 24)

@@ -43,7 +43,7 @@ func (p *program) tell(kind Kind) {
 	syscall.RawSyscall(unix.SYS_WRITE, p.tellTo, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
 }
 
-// fail tells which step failed, and why.
+// fail reports which step failed, and why.
 //
 //go:nosplit
 //go:norace
@@ -84,7 +84,7 @@ func (p *program) inside() {
 		exit(1)
 	}
 	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-	// The parent goes on when the child has executed its program or ended, so what the child tells comes first, and they can
+	// The parent continues when the child has executed its program or ended, so the child's messages come first, and they can
 	// have one memory.
 	main, errno := vfork(unix.CLONE_VFORK | unix.CLONE_VM | uintptr(unix.SIGCHLD))
 	switch {
@@ -242,7 +242,7 @@ func (p *program) attend(main uintptr) {
 	}
 }
 
-// last tells that the command ended, and whether it was alone.
+// last reports that the command ended, and whether it was alone.
 //
 //go:nosplit
 //go:norace

@@ -31,7 +31,7 @@ func Main() {
 		}
 		garbage += launch(fds)
 		for _, fd := range fds {
-			_ = unix.Close(fd) // whoever holds an output open would be waited for
+			_ = unix.Close(fd) // the daemon would wait for a process that holds an output open
 		}
 		// Nobody waits now, as somebody may when the collector comes by itself; and a copy takes the longer the more memory there is.
 		if garbage > mostGarbage {
@@ -146,7 +146,7 @@ func (p *program) descriptors(o *Order, fds []int, signals int) {
 	}
 }
 
-// split goes on as two processes: the helper, and process 1 of the namespaces, which is a child of the daemon.
+// split continues as two processes: the helper, and process 1 of the namespaces, which is a child of the daemon.
 func (p *program) split(flags uintptr, step uint32) {
 	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	switch {
@@ -175,7 +175,7 @@ func read(fd int) ([]byte, error) {
 	return text, err
 }
 
-// refuse tells that nothing was started.
+// refuse reports that nothing was started.
 func (p *program) refuse(text string, errno unix.Errno) {
 	l := p.at(&p.setup, text)
 	p.tellFailure(Refused, l.step, uintptr(errno))

@@ -1,15 +1,15 @@
 // Package helper is the program that stands between the daemon and an isolated process.
 //
 // The daemon starts it once, and hands it an [Order] for each run. The helper clones itself into new namespaces, as a child
-// of the daemon, not of its own: the copy builds a root of its own, gives up every right, and becomes process 1: it starts
-// the command, reaps what the command leaves, tells how it ended, and ends with the last of them or when the daemon goes
-// away. The kernel kills whatever is in the namespace with it. The end of the helper ends no run.
+// of the daemon. The copy builds a separate root, gives up every right, and becomes process 1. It starts the command, reaps what
+// the command leaves, reports how it ended, and ends with the last of them or with the daemon. The kernel kills everything in the
+// namespace with it. The end of the helper ends no run.
 //
 // The helper shows a run nothing of another one: it has no files or mounts of runs, and wipes a command's arguments and environment
 // as soon as the copy is made. A copy starts no command before the daemon knows its number.
 //
 // All that happens behind the clone is a list of system calls, prepared before it: a Go program that forked has one
-// thread and no runtime. A call that fails ends everything; its step and error are told. Nothing runs with less than was
+// thread and no runtime. A call that fails ends everything, and its step and error are reported. Nothing runs with less than was
 // ordered.
 package helper
 
@@ -97,7 +97,7 @@ type Limit struct {
 	Value    uint64 `json:"value"`
 }
 
-// A Canary is tried in the place of the command, with exactly what the command would have. Each try is told as a Tried
+// A Canary is tried in the place of the command, with exactly what the command would have. Each try is reported as a Tried
 // message, in the order of the fields.
 type Canary struct {
 	Read  string `json:"read"`  // a file to open
@@ -108,7 +108,7 @@ type Canary struct {
 	Signal   int    `json:"signal"` // a process to send signal 0
 	Memory   int64  `json:"memory"` // bytes to map
 	Forks    int    `json:"forks"`  // processes to leave behind
-	Fill     int64  `json:"fill"`   // bytes that a process of its own fills; 0: none
+	Fill     int64  `json:"fill"`   // bytes that a separate process fills; 0: none
 	Ask      string `json:"ask"`    // to say to the listener of Proxy; its answer is the line of a status of HTTP
 }
 
@@ -129,7 +129,7 @@ const (
 	tries
 )
 
-// Kind says what a Message tells.
+// Kind is the kind of a Message.
 type Kind uint32
 
 // The messages. Hello and Refused come from the helper, the others from behind the clone; Hello and the first of them may
@@ -145,7 +145,7 @@ const (
 
 const nameLength = 64
 
-// Message is what the helper tells.
+// A Message is a report of the helper.
 type Message struct {
 	Kind  Kind
 	Step  uint32
