@@ -17,7 +17,7 @@ const (
 	Parallel   Strategy = "PARALLEL"   // all together
 )
 
-// Replay says when decided calls of a batch go on.
+// Replay says when decided calls of a batch resume.
 type Replay string
 
 // The ways to replay.
@@ -51,7 +51,7 @@ type Batch struct {
 	Namespace string
 	ID        string
 	Caller    string // subject
-	// Digest tells a repeat from a reuse of the id.
+	// Digest distinguishes a repeat from a reuse of the id.
 	Digest string
 	BatchOptions
 

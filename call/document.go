@@ -54,7 +54,7 @@ func CheckCommand(c *tool.Command) error {
 	return nil
 }
 
-// Apply returns the JSON text that a command which [CheckCommand] passed makes of a document; "" stands for no document.
+// Apply returns the JSON text that a command which [CheckCommand] passed makes of a document; "" is no document.
 // An error is a [*ConflictError].
 func Apply(document string, c *tool.Command) (string, error) {
 	switch c.Op {

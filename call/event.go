@@ -99,7 +99,7 @@ type VoteRecorded struct {
 	Needed       int       `json:"needed"` // how many it takes
 }
 
-// A DocumentNotice tells that a document changed, or why a command was dropped.
+// A DocumentNotice reports that a document changed, or why a command was dropped.
 type DocumentNotice struct {
 	Scope    tool.Scope `json:"scope"`
 	ScopeID  string     `json:"scope_id"` // empty for NAMESPACE
@@ -120,7 +120,7 @@ const (
 	ConflictRange    Conflict = "RANGE"    // the sum cannot be written exactly
 	ConflictSize     Conflict = "SIZE"     // the document would be too large
 	ConflictRoom     Conflict = "ROOM"     // the scope has too many documents, or too large ones together
-	ConflictScope    Conflict = "SCOPE"    // whoever made the command may not write in this scope
+	ConflictScope    Conflict = "SCOPE"    // the author of the command may not write in this scope
 	ConflictBroken   Conflict = "BROKEN"   // what is stored cannot be read; it can be set
 	ConflictJournal  Conflict = "JOURNAL"  // the journal refused the documents of this step
 )

@@ -76,7 +76,7 @@ func appendCanonicalScalar(dst []byte, v reflect.Value) []byte {
 	panic(fmt.Sprintf("call: no canonical form of a %v", v.Type()))
 }
 
-// write appends to the canonical form what is a part of it as it stands in the text.
+// write appends to the canonical form a part of the text, unchanged.
 func (p *jsonParser) write(token string) {
 	if p.writes {
 		p.form = append(p.form, token...)

@@ -7,14 +7,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Purge says who erased the content of a call, and when.
+// A Purge names the principal that erased the content of a call, and the time.
 type Purge struct {
 	By   tool.Principal `json:"by"`
 	Time time.Time      `json:"time"`
 }
 
 // Purged returns what stays of a call that has ended when its content is erased: which call it was, of whom and of which
-// tool, how and when it ended, who decided and when. What a person, a model or a tool wrote goes. It is made from nothing,
+// tool, outcome, times, and the people who decided. What a person, a model or a tool wrote is removed. It is made from nothing,
 // so that a field which is added later goes too until somebody decides that it stays.
 func (c *Call) Purged(p Purge) *Call {
 	out := &Call{
@@ -73,7 +73,7 @@ func purgedRound(r *Round) Round {
 	return out
 }
 
-// PurgedDecision returns what stays of a decision: its id, by which a repeat is known, who decided, what and when.
+// PurgedDecision returns what stays of a decision: its id, by which a repeat is recognised, the person, the action and the time.
 func PurgedDecision(d *tool.Decision) tool.Decision {
 	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: slices.Clone(d.Votes)}
 }

@@ -49,10 +49,10 @@ type Call struct {
 	Run        tool.Run       `json:"run,omitzero"`
 	Caller     tool.Principal `json:"caller"`
 	OnBehalfOf string         `json:"on_behalf_of,omitempty"`
-	// RequestDigest tells a repeat from a reuse of the id.
+	// RequestDigest distinguishes a repeat from a reuse of the id.
 	RequestDigest string        `json:"request_digest"`
 	Timeouts      tool.Timeouts `json:"timeouts,omitzero"`
-	// Detached calls go on when their caller leaves.
+	// Detached calls continue when their caller leaves.
 	Detached bool           `json:"detached,omitempty"`
 	Linger   *time.Duration `json:"linger,omitempty"`
 
@@ -118,11 +118,11 @@ type Attempt struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Saved   bool      `json:"saved,omitempty"` // it saved a checkpoint other than the one before: it got further
-	// Operation is set when the tool started work that goes on elsewhere. The attempt is open as long as that.
+	// Operation is set when the tool started work that continues elsewhere. The attempt is open until the work ends.
 	Operation *Operation `json:"operation,omitempty"`
 }
 
-// An Operation is work of an attempt that goes on outside of the daemon.
+// An Operation is work of an attempt that continues outside of the daemon.
 type Operation struct {
 	ID      string        `json:"id"`                   // the tool's name for it
 	Every   time.Duration `json:"poll_after,omitempty"` // between the daemon's questions; 0: it does not ask

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Refusal is a request that a door could not accept: nothing was stored and nothing ran. The door turns its kind into
+// A Refusal is why a request is not accepted: nothing was stored and nothing ran. The endpoint turns its kind into
 // a status and its reason into an ErrorInfo; both are stable.
 type Refusal struct {
 	Kind       RefusalKind
@@ -22,7 +22,7 @@ type Refusal struct {
 // RefusalKind is the sort of a refusal, named as gRPC names its codes.
 type RefusalKind string
 
-// The kinds that a door may answer.
+// The kinds of refusals.
 const (
 	InvalidArgument    RefusalKind = "INVALID_ARGUMENT"
 	Unauthenticated    RefusalKind = "UNAUTHENTICATED"

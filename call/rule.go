@@ -22,7 +22,7 @@ type Rule struct {
 	Scope   tool.Scope `json:"scope"`
 	ScopeID string     `json:"scope_id,omitempty"` // of a run or thread
 
-	By         tool.Principal `json:"by"`                  // who said yes
+	By         tool.Principal `json:"by"`                  // the person who approved
 	Approvers  []string       `json:"approvers,omitempty"` // the roles that its question asked; empty: any approver
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`

@@ -9,7 +9,7 @@ import (
 
 // The stored form of a call is a version byte, the length of the rest, and the call's fields; that of events has the
 // events in their place, each with its length. A field is a key and a value. The key is twice the field's number, plus
-// one when the value is a length and as many bytes; else the value is a varint. Fields stand in the order of their
+// one when the value is a length and as many bytes; else the value is a varint. Fields are in the order of their
 // numbers and one that is zero is left out, so a new field changes nothing about records that do not have it. Text is
 // kept byte for byte, a time as the instant with its nanoseconds, in UTC; what is empty is read as nil.
 //
@@ -17,8 +17,8 @@ import (
 // firstSkippable on are for fields of later versions that may be lost so: they are skipped. A number is never used
 // again for something else.
 //
-// Memory is bounded by what is there: no length is believed that the bytes do not bear out. The strings of a decoded
-// record are parts of one copy of its bytes; who keeps one of them for long clones it.
+// Memory is bounded by the input: a length beyond the remaining bytes is refused. The strings of a decoded
+// record are parts of one copy of its bytes; a caller that keeps one of them for long clones it.
 const storedVersion = 1
 
 // ErrStoredForm means that stored bytes are of a version that this build does not know, or are not what they should be.

@@ -23,7 +23,7 @@ func text[T ~string](w *wire, number uint64, p *T) {
 	}
 }
 
-// blob is a field of bytes. They are the reader's own, who may change them.
+// blob is a field of bytes. The reader owns them and may change them.
 func blob[T ~[]byte](w *wire, number uint64, p *T) {
 	key := number<<1 | asBytes
 	if !w.reading() {

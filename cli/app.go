@@ -58,7 +58,7 @@ func (a *App) Main(args []string) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		for s := range signals {
-			if s == os.Interrupt && a.editing.Load() { // the terminal tells all who are on it
+			if s == os.Interrupt && a.editing.Load() { // the terminal signals all of its processes
 				continue
 			}
 			signal.Stop(signals) // a second signal ends at once

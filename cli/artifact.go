@@ -51,7 +51,7 @@ func readArtifact(ctx context.Context, c *client, id, name string, offset, lengt
 	return nil
 }
 
-// artifactArgs reads CALL NAME, or the handle that stands for both.
+// artifactArgs reads CALL NAME, or the handle that names both.
 func artifactArgs(args []string) (id, name string, err error) {
 	if len(args) == 2 {
 		return args[0], args[1], nil
@@ -202,7 +202,7 @@ In place of CALL NAME stands also the handle that a model was told.`,
 			} else {
 				err = readArtifact(ctx, c, id, name, r.offset, cmp.Or(r.limit, -1), take)
 			}
-			if err == nil || errors.Is(err, errShort) { // who limits a read does not promise that there is so much
+			if err == nil || errors.Is(err, errShort) { // a limit of a read does not promise that there is so much
 				_, err = io.WriteString(a.Out, escaper.Flush())
 			}
 			return err

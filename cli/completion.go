@@ -14,7 +14,7 @@ import (
 
 const completionTime = 500 * time.Millisecond // a shell that waits longer is worse than one that offers nothing
 
-// complete asks the daemon for the words that may stand first; who cannot ask it offers none.
+// complete asks the daemon for the words that may come first; without a daemon there are none.
 func (a *App) complete(args []string, word string, ask func(context.Context, *client) []string) ([]string, cobra.ShellCompDirective) {
 	const no = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {

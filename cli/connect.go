@@ -94,7 +94,7 @@ func (a *App) Dial() (*grpc.ClientConn, error) {
 }
 
 // DialAt opens a connection to the daemon at address, or to the one that the flags name when it is empty, on which others than the
-// user of the command line show who they are.
+// user of the command line show their identity.
 func (a *App) DialAt(address string) (*grpc.ClientConn, error) {
 	if address != "" {
 		a.connection.address = address

@@ -68,7 +68,7 @@ func closed(ctx context.Context, c *client, name string) error {
 	if !strings.HasPrefix(name, "s-") {
 		return nil
 	}
-	// Only an answer makes the daemon tell of a suspension that is closed. No ticket has this digest, so that an open one
+	// Only an answer makes the daemon say that a suspension is closed. No ticket has this digest, so that an open one
 	// would stay as it is.
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *App) confirm(question string, f *decisionFlags) error {
 	return codedError{fmt.Errorf("nothing was decided"), ExitFailed}
 }
 
-// ask puts a question to whoever sits at the terminal.
+// ask puts a question to the person at the terminal.
 func (a *App) ask(question string) bool {
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(a.In).ReadString('\n')

@@ -78,7 +78,7 @@ func Exit(code int) error { return ending(code) }
 // Fail ends a command with an exit code and says why.
 func Fail(code int, err error) error { return codedError{err, code} }
 
-// endOf is the exit code of a call as it stands.
+// endOf is the exit code for the current state of a call.
 func endOf(s tooldv1.CallStatus) error {
 	switch s {
 	case tooldv1.CallStatus_CALL_STATUS_FAILED:

@@ -33,7 +33,7 @@ func framesOf[T any, P interface {
 	}, nil
 }
 
-// A follower reads frames, and goes on from the last cursor on a new stream when one breaks off.
+// A follower reads frames, and continues from the last cursor on a new stream when one breaks.
 type follower struct {
 	open func(ctx context.Context, cursor string) (frames, error)
 	take func(ctx context.Context, f *tooldv1.Frame) error

@@ -29,7 +29,7 @@ func workThrough(ctx context.Context, a *App, c *client, request *tooldv1.ListCa
 	})
 }
 
-// heldBack says that calls cannot be decided before they are released; a daemon that does not tell has none.
+// heldBack says that calls cannot be decided before they are released; a daemon that does not say so has none.
 func (a *App) heldBack(ctx context.Context, c *client, v show.View) string {
 	info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
 	if err != nil {
@@ -52,10 +52,10 @@ type inboxDaemon struct {
 	limit   int
 
 	next   frames // of the namespace; nil: not watched
-	denied bool   // who may not watch the namespace looks again now and then
+	denied bool   // without the right to watch, the inbox polls
 }
 
-// pollEvery is how often is looked by who may not watch, and how long after a watch that broke.
+// pollEvery is the interval of polls without the right to watch, and the pause after a watch that broke.
 const pollEvery = 2 * time.Second
 
 // Waiting implements [inbox.Daemon].

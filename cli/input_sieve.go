@@ -124,7 +124,7 @@ func (s *sieve) control(r rune) {
 	}
 }
 
-// c1 is a control character that stands for ESC and another one.
+// c1 is a control character that means ESC and another one.
 func (s *sieve) c1(r rune) {
 	s.begin(inEscape, 0)
 	s.ofEscape(r - 0x40)
@@ -237,8 +237,8 @@ func plainFinals(prefix, between string) string {
 	return ""
 }
 
-// setModes sets the modes in which a terminal tells nothing by itself: its size, its colours, whether it is looked at. Without them
-// a program hears less; 2 is another language.
+// setModes sets the modes in which a terminal reports nothing by itself: its size, its colours, whether it is looked at. Without them
+// a program gets less; 2 is another language.
 func (s *sieve) setModes(prefix, numbers string, final rune) {
 	var kept []string
 	for n := range strings.SplitSeq(numbers, ";") {

@@ -72,13 +72,13 @@ type attached struct {
 	sieve  sieve
 }
 
-// endPatience is how long the end of a call may take to be told after it took no more input.
+// endPatience is how long the end of a call may take to arrive after it took no more input.
 const endPatience = 2 * time.Second
 
 // mostTyped is how much is kept of what is typed while the call takes nothing. What is typed then is lost, as at any terminal.
 const mostTyped = 64 << 10
 
-// lastKeys is how long somebody who leaves waits for what was typed before to be taken.
+// lastKeys is how long a person who leaves waits until earlier input is taken.
 const lastKeys = time.Second
 
 // loop has what is typed sent, one after the other: a call that takes nothing keeps nobody from leaving.
@@ -163,7 +163,7 @@ func (s *attached) dispatch(o *outbox) {
 func (s *attached) resize() error {
 	columns, rows, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || columns < 1 || rows < 1 {
-		return nil //nolint:nilerr // a terminal that does not tell its size leaves the call the size that it has
+		return nil //nolint:nilerr // without a size of this terminal the call keeps its size
 	}
 	return s.t.send(&tooldv1.SendInputRequest{Resize: &tooldv1.TerminalSize{Rows: int32(rows), Columns: int32(columns)}})
 }
@@ -207,7 +207,7 @@ func (s *attached) write(b []byte, live bool) error {
 	return err
 }
 
-// read gives the keys that are typed until ctx is done. What is typed later is left to who comes next.
+// read gives the keys that are typed until ctx is done. What is typed later is left to the next program.
 func (s *attached) read(ctx context.Context, in int) {
 	defer close(s.keys)
 	r, w, err := os.Pipe()

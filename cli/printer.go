@@ -89,7 +89,7 @@ func (p *printer) event(ctx context.Context, e *tooldv1.CallEvent) error {
 	return nil
 }
 
-// note keeps what the end of the command depends on, and tells the spinner.
+// note keeps what the end of the command depends on, and updates the spinner.
 func (p *printer) note(e *tooldv1.CallEvent) {
 	p.callID = e.GetCallId()
 	spinner := "running"

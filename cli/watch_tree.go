@@ -68,7 +68,7 @@ type treeWatch struct {
 	lines         int // that were drawn
 }
 
-// live draws what frames tell until the watch has ended.
+// live draws the content of frames until the watch has ended.
 func (t *treeWatch) live(ctx context.Context, frames <-chan *tooldv1.Frame, ended <-chan error) error {
 	look := time.NewTimer(0) // at once
 	defer look.Stop()

@@ -17,7 +17,7 @@ type Person struct {
 	Roles           []string
 }
 
-// People returns who takes part. The names are the subjects that records show.
+// People returns the people of the transcripts. The names are the subjects that records show.
 func People() []Person {
 	const ns = "conformance"
 	return []Person{
@@ -45,7 +45,7 @@ const (
 )
 
 // Configuration returns the files with which a daemon passes, by name, with new tokens. rules is where the daemon will find
-// the file of rules. The file of tokens is for whoever plays, and secret.
+// the file of rules. The file of tokens is secret, for the player only.
 func Configuration(rules string) (map[string][]byte, error) {
 	secrets, lines := map[string]string{}, []string{}
 	for _, p := range People() {

@@ -33,7 +33,7 @@ type flow struct {
 	ended   bool
 	size    int              // bytes that came for this step
 	last    map[string]int64 // the newest sequence of each call
-	over    map[string]bool  // calls whose end was told
+	over    map[string]bool  // calls whose end was published
 	holes   []string         // what is wrong with sequences, whatever the transcript wants
 }
 
@@ -89,7 +89,7 @@ func (f *flow) send(raw []byte) error {
 	if err == nil {
 		err = f.stream.SendMsg(req)
 	}
-	if errors.Is(err, io.EOF) { // why is told with the answer
+	if errors.Is(err, io.EOF) { // the answer has the reason
 		return nil
 	}
 	return err

@@ -41,7 +41,7 @@ func (n names) show(text string) string {
 	return text
 }
 
-const minShown = 6 // shorter values stand in other places by chance
+const minShown = 6 // shorter values are in other places by chance
 
 // match compares what came with what was wanted, gives values to variables that have none, and says what differs. What is
 // not wanted is not looked at; null wants that there is nothing.

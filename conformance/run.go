@@ -19,7 +19,7 @@ import (
 // Config says which daemon is played against.
 type Config struct {
 	Conn *grpc.ClientConn // sends no token of its own
-	// Tokens of the people of the transcripts; see [People]. A transcript with somebody who has none fails.
+	// Tokens of the people of the transcripts; see [People]. A transcript with a person without a token fails.
 	Tokens map[string]string
 	// Restart kills the daemon as kill -9 does, if it lives, starts it again on the same store and address, and returns
 	// soon; that it serves again is waited for. Nil: transcripts that need it fail.
@@ -79,7 +79,7 @@ func (c *Config) patience() time.Duration {
 	return c.Patience
 }
 
-// unmet says what a transcript needs and the daemon, or whoever runs this, does not have.
+// unmet says what a transcript needs and the daemon, or this machine, does not have.
 func (c *Config) unmet(ctx context.Context, t *Transcript) (unmet []string, err error) {
 	for _, u := range t.users() {
 		if c.Tokens[u] == "" {
@@ -145,7 +145,7 @@ func refused(lack string, err error) (string, error) {
 	}
 }
 
-// restart kills the daemon and waits until it serves again. The token is of somebody who may watch its health.
+// restart kills the daemon and waits until it serves again. The token must allow its holder to watch its health.
 func (c *Config) restart(ctx context.Context, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*c.patience())
 	defer cancel()

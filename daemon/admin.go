@@ -74,7 +74,7 @@ func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 		p = *period
 	}
 	deadline, first := a.d.drains.begin(p, time.Now())
-	a.d.engine.RefuseCalls() // who hears of the drain meets no call that began after it
+	a.d.engine.RefuseCalls() // a client that gets the answer finds no call that began later
 	if first {
 		a.d.drains.wish <- p // the daemon takes one
 	}
@@ -153,7 +153,7 @@ type reloads struct {
 // A reloader reads the configuration and the rules again, and puts in force what changed and can change while the daemon serves.
 type reloader struct{ *daemon }
 
-// readSecrets reads again what is taken out of what calls tell. The function puts it in force; it is nil when nothing is
+// readSecrets reads again the secrets that are redacted. The function puts it in force; it is nil when nothing is
 // new. What the calls of a daemon pass is fitted together once: one that began without secrets has none until a restart.
 func (d reloader) readSecrets(cfg *config.Config) (func(), error) {
 	if d.secrets == nil {
@@ -210,7 +210,7 @@ func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text
 	d.gate.Swap(rules)
 	d.warnOfRules(next, rules)
 	d.reload.rules = text
-	d.tools.Refresh() // who sees which tool may have changed
+	d.tools.Refresh() // the tools that a caller sees may have changed
 	return true
 }
 

@@ -18,13 +18,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// localUser is who uses the daemon on its own machine: through the token of the first start, or as the daemon's own user
+// localUser is the user of the daemon on its machine: through the token of the first start, or as the daemon's own user
 // at the unix socket. It is one person, so that nobody is a second pair of eyes for himself.
 func localUser() tool.Principal {
 	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer", "admin"}}
 }
 
-// newAuth returns who may come in. localToken is the text of the token of the first start; empty while there is none.
+// newAuth returns the authentication. localToken is the text of the token of the first start; empty while there is none.
 func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
 	var tokens []access.Token
 	if localToken != "" {

@@ -131,7 +131,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.secrets, err = newSecrets(cfg, ""); err != nil { // the token is read by who has the store
+	if d.secrets, err = newSecrets(cfg, ""); err != nil { // the owner of the store reads the token
 		return nil, err
 	}
 	loggers, err := newLoggers(cfg, d.secrets)
@@ -322,7 +322,7 @@ func linger(d time.Duration) time.Duration {
 	return d
 }
 
-// openServer makes the doors.
+// openServer makes the endpoints.
 func (d *daemon) openServer(context.Context) error {
 	secure, err := newTLS(d.cfg)
 	if err != nil {

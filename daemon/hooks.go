@@ -221,7 +221,7 @@ func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter], given
 	return joined(set, given)
 }
 
-// filterNames are the filters of a daemon with this configuration, for who only wants to know what there is.
+// filterNames are the filters of a daemon with this configuration, for callers that only need their names.
 func filterNames(c *config.Config) []hook.Entry[hook.Filter] {
 	filters := []hook.Entry[hook.Filter]{{Name: "log"}}
 	if c.Redacts() {

@@ -110,7 +110,7 @@ type standby struct {
 	began  time.Time
 }
 
-// begin takes the addresses and says who has the store.
+// begin takes the addresses and reports the owner of the store.
 func (w *standby) begin(holder string) {
 	w.began = time.Now()
 	w.d.log.Info("another daemon has the store; this one stands by", zap.String("holder", holder))

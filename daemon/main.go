@@ -48,7 +48,7 @@ func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient)
 	}
 }
 
-// loadConfig loads the configuration of a command that has configFlags, and tells what looks wrong in the environment.
+// loadConfig loads the configuration of a command that has configFlags, and warns of what looks wrong in the environment.
 func loadConfig(a *cli.App, c *cobra.Command) (*config.Config, error) {
 	for _, name := range []string{"address", "token-file", "ca", "tls", "cert", "key"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed {

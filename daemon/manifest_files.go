@@ -52,7 +52,7 @@ func readManifests(c *config.Config, exec command.Exec, secrets command.Secrets,
 	return set, nil
 }
 
-// noSecrets stands in where nothing runs.
+// noSecrets is for commands that run nothing.
 type noSecrets struct{}
 
 // Resolve implements [command.Secrets].

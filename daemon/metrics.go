@@ -55,7 +55,7 @@ func (d metricsPage) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", metric.ContentType)
-		_, _ = io.WriteString(w, d.page(r.Context())) // who left does not need them
+		_, _ = io.WriteString(w, d.page(r.Context())) // a client that left does not need them
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.cfg.Metrics.Public && !localHost(r.Host) { // a page whose name was bound to this address anew must not read on

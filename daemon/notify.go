@@ -83,7 +83,7 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 	return nil
 }
 
-// notify delivers what calls left to be told. Without targets it only sees to what earlier ones have left.
+// notify delivers the letters of calls. Without targets it only handles letters of earlier ones.
 func (d *daemon) notify(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
-// knowKey takes a key of the daemon's own out of what calls tell from now on. One that is too short for that is used all the same: what a machine's
+// knowKey redacts a key of the daemon from now on. One that is too short for that is used all the same: what a machine's
 // own service takes for a key is often a word, and none.
 func knowKey(secrets *redact.Live, name, key string) error {
 	if secrets == nil || len(key) < redact.MinValue {
@@ -20,7 +20,7 @@ func knowKey(secrets *redact.Live, name, key string) error {
 	return secrets.Know(name, key)
 }
 
-// secretsOf reads the secrets that are taken out of what calls tell. With them goes the daemon's own token: a command can
+// secretsOf reads the secrets that are redacted. With them goes the daemon's own token: a command can
 // read its file.
 func secretsOf(cfg *config.Config, token string) (redact.Config, error) {
 	out := cfg.Redact

@@ -49,7 +49,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return running.run(ctx)
 }
 
-// run serves until ctx is done, a drain is asked for, or the daemon cannot go on.
+// run serves until ctx is done, a drain is requested, or the daemon cannot continue.
 func (d *daemon) run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -143,8 +143,8 @@ func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup)
 // A fatalError ends the daemon at once: nobody knows what is on the disk.
 type fatalError struct{ error }
 
-// drain lets what runs come to its end, ends the streams and closes the doors. It takes at most the period and a little
-// less than five seconds. Receivers of letters may answer while the doors close.
+// drain lets running calls end, ends the streams and closes the listeners. It takes at most the period and a little
+// less than five seconds. Receivers of letters may answer while the listeners close.
 func (d *daemon) drain(period time.Duration) error {
 	d.log.Info("draining", zap.Duration("period", period), zap.Int("running", d.engine.Stats().Running))
 	d.server.SetReady(false)
@@ -179,7 +179,7 @@ func (d *daemon) drain(period time.Duration) error {
 }
 
 // endBackground ends the shells in the background when no call runs any more, or the drain period is over: until then calls
-// may need them. The channel is closed when they are dead, or it is time to go on.
+// may need them. The channel is closed when they are dead, or their time is over.
 func (d *daemon) endBackground(over context.Context, drained <-chan struct{}, period time.Duration) <-chan struct{} {
 	killed := make(chan struct{})
 	if d.jobs == nil {
@@ -229,7 +229,7 @@ func (d *daemon) hangups(ctx context.Context) {
 			if told := d.operations(); told != nil {
 				told(ctx, grpcserver.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
 			}
-			_, _ = reloader{d}.reloadAll() // told in the log
+			_, _ = reloader{d}.reloadAll() // the log has it
 		}
 	}
 }

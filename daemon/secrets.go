@@ -93,7 +93,7 @@ func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live
 	return r, nil
 }
 
-// warmSecrets reads what it can, and logs what it cannot: a file may come later, and who needs the secret is refused till then.
+// warmSecrets reads what it can, and logs what it cannot: a file may come later, and calls that need the secret are refused until then.
 func (d *daemon) warmSecrets(ctx context.Context) {
 	problems := d.references.Warm(ctx)
 	for _, name := range slices.Sorted(maps.Keys(problems)) {

@@ -17,7 +17,7 @@ import (
 // subagentSource begins the names of the sources of subagents: each has a circuit of its own.
 const subagentSource = "subagent:"
 
-// knownKey is readKey with the key taken out of what calls tell from then on.
+// knownKey is readKey, and redacts the key from then on.
 func knownKey(s *subagent.Settings, secrets *redact.Live) (string, error) {
 	key, err := readKey(s)
 	if err == nil {

@@ -35,7 +35,7 @@ func webTools(cfg *config.Config, version string, references expander, secrets *
 	return tools[1:], nil
 }
 
-// searchEngine is the search engine; nil without one. Its key is taken out of what calls tell before the engine has it.
+// searchEngine is the search engine; nil without one. Its key is redacted before the engine has it.
 func searchEngine(w *web.Settings, references expander, secrets *redact.Live) (web.Provider, error) {
 	switch {
 	case w.SearchKey != "" && w.Search == "brave":

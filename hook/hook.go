@@ -6,10 +6,10 @@
 //   - [Admit] holds rates, loops and budgets: once for each attempt.
 //   - [Before] prepares documents: once for each attempt that was allowed. It cannot block.
 //   - [After] sees the outcome and may change what the model reads, not how the call ended.
-//   - [Filter] sees each event before it is numbered, stored, logged or told.
+//   - [Filter] sees each event before it is numbered, stored, logged or published.
 //
 // A [Handler] is no part of a call's path: it carries out, after the commit, the actions that tools and After hooks asked for.
-// Neither is a [Notifier], which says what others have to hear of it.
+// Neither is a [Notifier], which says which services are notified.
 //
 // A hook never opens the store. What must commit with a call it returns as documents and [Record]s.
 package hook
@@ -69,7 +69,7 @@ type Rewrite interface {
 	Rewrite(ctx context.Context, in *Input) (string, error)
 }
 
-// A Gate decides whether a call goes on. An error denies, unless the entry's OnFailure says otherwise.
+// A Gate decides whether a call continues. An error denies, unless the entry's OnFailure says otherwise.
 type Gate interface {
 	Check(ctx context.Context, in *Input) (Verdict, error)
 }
@@ -100,14 +100,14 @@ type AfterResult struct {
 }
 
 // A Filter returns the function through which the events of one call pass, in order, from one goroutine at a time. The
-// function is deterministic and does no I/O; what it returns is numbered, stored and told in place of the event. The
+// function is deterministic and does no I/O; what it returns is numbered, stored and published in place of the event. The
 // last event is always EventFinished or EventSuspended: what was kept back must be let go then.
 type Filter interface {
 	Filter(in *Input) func(call.Event) ([]call.Event, []Record)
 }
 
 // A Fallible is a [Filter] that may fail, such as one that asks another process. The engine calls FilterOrFail in the place
-// of Filter. From an error on the events of the call that only report are dropped, and of its outcome nothing is told but
+// of Filter. From an error on the events of the call that only report are dropped, and of its outcome nothing is published except
 // how it ended.
 type Fallible interface {
 	Filter
@@ -128,7 +128,7 @@ type Recorder interface {
 	Record(in *Input) func(*call.Event) []Record
 }
 
-// A Scrubber is a [Filter] that also looks at what is stored and told beside events: descriptions, questions before their
+// A Scrubber is a [Filter] that also looks at what is stored and published beside events: descriptions, questions before their
 // digest is made, reasons of gates, artifacts that tools save, and answers that come too late. Its methods are pure and
 // may be called from many goroutines; what they get they do not change. Arguments, checkpoints and documents are not
 // shown to it: tools get them back as they were.
@@ -141,13 +141,13 @@ type Scrubber interface {
 	Artifact(mimeType string, b []byte) []byte
 }
 
-// A RunKeeper is a hook of any kind that remembers something of runs. It is told when EndRun has ended one, at least once and
+// A RunKeeper is a hook of any kind that keeps data about runs. It is called when EndRun has ended one, at least once and
 // perhaps of a run that it does not know. It returns at once.
 type RunKeeper interface {
 	EndRun(namespace, run string)
 }
 
-// A CallKeeper is a hook of any kind that remembers something that calls told. It is told which of them were purged, at least
+// A CallKeeper is a hook of any kind that keeps data from calls. It is called with the calls that were purged, at least
 // once, before the purge returns, and keeps nothing of their content then.
 type CallKeeper interface {
 	PurgeCalls(namespace string, ids []string)
@@ -173,10 +173,10 @@ const (
 	KindSetResult VerdictKind = "SET_RESULT"
 )
 
-// Allow lets the call go on.
+// Allow lets the call continue.
 func Allow() Verdict { return Verdict{kind: KindAllow} }
 
-// AllowBecause is Allow with a reason for the record: something that was said before stands for an answer.
+// AllowBecause is Allow with a reason for the record, such as an earlier answer.
 func AllowBecause(reason string) Verdict { return Verdict{kind: KindAllow, reason: reason} }
 
 // Block fails the call and blocks its run. To refuse the call alone use SetResult with a DENIED error.
@@ -188,13 +188,13 @@ func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: 
 // SetResult answers in the tool's place; the status must be SUCCESS or ERROR.
 func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, result: r} }
 
-// Deny refuses this one call: the model reads the reason and the run goes on.
+// Deny refuses this one call: the model reads the reason and the run continues.
 func Deny(reason string) Verdict {
 	return SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Denied, Message: reason}})
 }
 
 // Under names the version of the policy by which the gate decided. It is recorded beside the digest of a question, so that one
-// can tell later by which rules it was asked; nothing compares it.
+// can see later which rules asked; nothing compares it.
 func (v Verdict) Under(policy string) Verdict {
 	v.policy = policy
 	return v
@@ -231,7 +231,7 @@ type Failure string
 
 // The empty failure mode is FailRefuse.
 const (
-	FailRefuse Failure = ""      // the call is FAILED, DENIED, HOOK_FAILED; the run goes on
+	FailRefuse Failure = ""      // the call is FAILED, DENIED, HOOK_FAILED; the run continues
 	FailAllow  Failure = "allow" // as if the hook had nothing against the call
 	FailBlock  Failure = "block" // as if a gate had blocked
 )

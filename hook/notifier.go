@@ -2,12 +2,12 @@ package hook
 
 import "github.com/toold-dev/toold/call"
 
-// A Notifier says what others have to hear of a call. It is asked about each EventSuspended and EventFinished as it is going to
+// A Notifier says which services are notified about a call. It is asked about each EventSuspended and EventFinished as it is going to
 // be stored, past all filters, and what it returns commits with the event, or not at all. It only computes. Each post waits in
-// its queue, over restarts, until who delivers it says that it is done.
+// its queue, over restarts, until its sender reports that it was delivered.
 type Notifier interface {
 	Notify(n Notice) []Post
-	// Wake tells that posts of a queue have committed. It returns at once.
+	// Wake reports that posts of a queue have committed. It returns at once.
 	Wake(queue string)
 }
 

@@ -116,7 +116,7 @@ func (p *pipeline) run(ctx context.Context) {
 			l.release()
 			return
 		}
-		go func() { // with runtime.Goexit: this goroutine cannot go on
+		go func() { // with runtime.Goexit: this goroutine cannot continue
 			defer l.release()
 			p.conclude(ctx, p.deserted())
 		}()

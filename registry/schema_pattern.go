@@ -206,7 +206,7 @@ func (e *ecma) class() bool {
 	return true
 }
 
-// member reads a character of a class; -1 stands for several characters.
+// member reads a character of a class; -1 means several characters.
 func (e *ecma) member() (rune, bool) {
 	if e.rest == "" {
 		return 0, false
@@ -217,7 +217,7 @@ func (e *ecma) member() (rune, bool) {
 	return e.next(), true
 }
 
-// escape reads the escape after a backslash. The character is -1 when the escape stands for several.
+// escape reads the escape after a backslash. The character is -1 when the escape means several.
 func (e *ecma) escape(class bool) (rune, bool) {
 	if e.rest == "" {
 		return 0, false

@@ -149,7 +149,7 @@ func real(path string) string {
 	return path
 }
 
-// dir opens the directory of a place. No link on the way is followed: what is in the workspace is anybody's.
+// dir opens the directory of a place. No link on the way is followed: anybody may have written the workspace.
 func (p place) dir() (fd int, base string, err error) {
 	root, err := unix.Open(p.workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -164,7 +164,7 @@ func (run *run) follow() {
 		}
 	}
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
+		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: another goroutine waited for it
 	}
 	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a word")})
 	run.endOnce.Do(func() {

@@ -171,7 +171,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 		}
 		fresh, stopped[p.pid] = true, true
 		if p.group != group {
-			_ = send(p, syscall.SIGSTOP) // who cannot be stopped is killed all the same
+			_ = send(p, syscall.SIGSTOP) // a process that cannot be stopped is killed anyway
 		}
 	}
 	if fresh && group != 0 {

@@ -69,7 +69,7 @@ type Limits struct {
 	Processes int   // and threads, in all; 0: 4096, at least 310
 	Memory    int64 // bytes of data of each process; 0: 4 GiB
 	// MemoryTotal is bytes of all processes together, CPUs how many processors' worth of time they get together, such as 1.5.
-	// They hold where there are control groups, as the facts say. Who would get more memory is killed.
+	// They hold where there are control groups, as the facts say. A process that would get more memory is killed.
 	MemoryTotal int64         // 0: 8 GiB, at least 16 MiB
 	CPUs        float64       // 0: no limit, at least 0.01
 	FileSize    int64         // bytes of each file that is written; 0: 4 GiB

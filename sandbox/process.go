@@ -30,7 +30,7 @@ type identity struct {
 func (p process) identity() identity { return identity{p.pid, p.start} }
 
 // dead reports whether nothing runs any more. A process whose first thread has ended looks like a zombie while its
-// other threads go on.
+// other threads continue.
 func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // census is the processes of the machine: all that live at its end are in it, as they were at some moment while it was

@@ -136,7 +136,7 @@ func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
 // awaitHelper waits for the end of the helper, and wakes the goroutine that waits for its answer.
 func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
-		_ = c.handle.Kill() // not waitable: somebody else waited for it
+		_ = c.handle.Kill() // not waitable: another goroutine waited for it
 	}
 	c.mu.Lock()
 	c.ended = true

@@ -222,7 +222,7 @@ func (r *Runner) follows(ctx context.Context, run *run) error {
 
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
+		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: another goroutine waited for it
 	}
 	run.endedAt = time.Now()
 	close(run.ended)

@@ -23,7 +23,7 @@ type Control struct {
 	run *run // from its start until its main process is reaped
 }
 
-// Resize changes the size of the run's terminal, which tells its foreground processes. A run without terminal has no size
+// Resize changes the size of the run's terminal, which signals its foreground processes. A run without terminal has no size
 // to change.
 func (c *Control) Resize(s Size) error {
 	c.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Check says what is wrong with secrets, as far as that can be told without reading one.
+// Check says what is wrong with secrets, as far as that is visible without reading one.
 func Check(secrets []Secret) error {
 	var problems []error
 	seen := map[string]bool{}

@@ -20,7 +20,7 @@ type State struct {
 	Problem error     // why it could not be read then; nil: it was
 }
 
-// errUnreadable stands for the problem of a secret where its detail is not shown.
+// errUnreadable replaces the problem of a secret where its detail is not shown.
 var errUnreadable = errors.New("it cannot be read; the daemon's admin sees why")
 
 // In returns what the operator of a namespace sees of the secret: entitlements of that namespace alone, and neither its place nor the

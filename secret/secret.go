@@ -2,10 +2,10 @@
 //
 // A [Secret] has a name and a place that its value is read from: a file, a variable of the environment, what a program
 // prints. An operator refers to it as secret://name. A reference counts where an operator wrote it, in manifests and
-// configuration; one that a model writes, or that stands in a value, is text and stays text.
+// configuration; one that a model writes, or that is part of a value, is text and stays text.
 //
-// A [Resolver] gives a value to a [Use] that an [Allow] of the secret names, and to nothing else. Whoever watches for
-// secrets in what calls tell has been told of a value before anybody else gets it.
+// A [Resolver] gives a value to a [Use] that an [Allow] of the secret names, and to nothing else. The filter that
+// redacts secrets gets a value before any use does.
 package secret
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The bounds of a value. A shorter one could not be told from ordinary text in what calls print.
+// The bounds of a value. A shorter one looks like ordinary text in output.
 const (
 	MinValue = 8
 	MaxValue = 16 << 10
@@ -30,7 +30,7 @@ const (
 	failed = time.Second
 )
 
-// A Secret is a name, where its value is, and who gets it. Exactly one of File, Env and Command is set.
+// A Secret is a name, where its value is, and the uses that get it. Exactly one of File, Env and Command is set.
 type Secret struct {
 	Name      string
 	File      string        // absolute path of a file that its owner alone can read; its text without the line end behind it
@@ -64,9 +64,9 @@ type Config struct {
 	Secrets []Secret
 	Lookup  func(variable string) (string, bool) // the environment; required
 	Start   Starter                              // starts commands; required when there are any
-	// Known is told of each value that is new, before anybody gets it. With an error nobody does. Required.
+	// Known is called with each new value, before a use gets it. After an error no use gets it. Required.
 	Known func(name, value string) error
-	// Refused hears fully why a use got nothing; nil: nobody does. It is called from many goroutines.
+	// Refused is called with the full reason why a use got nothing; may be nil. It is called from many goroutines.
 	Refused func(use Use, name string, why error)
 }
 
@@ -79,7 +79,7 @@ type Resolver struct {
 // ErrUnknown means that no secret has this name.
 var ErrUnknown = errors.New("no such secret is configured")
 
-// A NotAvailableError says to whoever asked that there is nothing for it, and not why.
+// A NotAvailableError says to the use that it gets nothing, and not why.
 type NotAvailableError struct{ Name string }
 
 func (e *NotAvailableError) Error() string {

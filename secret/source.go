@@ -15,7 +15,7 @@ import (
 // A source is a secret with what is known of its value.
 type source struct {
 	Secret
-	asking chan struct{} // holds one: who asks the command
+	asking chan struct{} // holds one: the goroutine that asks the command
 	asked  atomic.Pointer[answer]
 	told   atomic.Pointer[string] // the newest value that Known heard of
 	seen   atomic.Pointer[seen]
@@ -38,7 +38,7 @@ func newSource(s Secret) *source {
 	return &source{Secret: s, asking: make(chan struct{}, 1)}
 }
 
-// get returns the value as it is now, and has told of it before.
+// get returns the current value, after Known was called with it.
 func (s *source) get(ctx context.Context, cfg *Config) (string, error) {
 	value, err := s.read(ctx, cfg)
 	if err == nil {

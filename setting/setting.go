@@ -12,7 +12,7 @@
 //	secret    "true": the value is never shown; of NAME=value, the part behind the equals sign
 //	help      one line that says what the setting does
 //	see       the page that says more, relative to docs/reference
-//	reload    who takes a new value without a restart: "always", or "started" when the daemon started with something in the group
+//	reload    when a new value counts without a restart: "always", or "started" when the daemon started with something in the group
 //
 // A struct is a group of settings, and reload holds for all of its group. Lists of structs have elements with settings. A value
 // that no element names is its default.

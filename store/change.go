@@ -14,7 +14,7 @@ func (c *Change) Name() call.Key {
 	return c.Key
 }
 
-// Validate refuses a change that no state of the journal could take: a bug of whoever made it.
+// Validate refuses a change that no state of the journal could take: a bug of its author.
 func (c *Change) Validate() error {
 	key := c.Name()
 	if key.Namespace == "" || key.ID == "" {

@@ -44,7 +44,7 @@ type DocumentLimits struct {
 // deletedFor is how many deleted documents a scope may remember for each that it may have.
 const deletedFor = 16
 
-// A DocumentState is a stored document, or what is left of a deleted one: its revision goes on counting, so that a
+// A DocumentState is a stored document, or what is left of a deleted one: its revision continues to count, so that a
 // revision never names two values.
 type DocumentState struct {
 	Value    string
@@ -82,7 +82,7 @@ func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentSta
 }
 
 // ResolveDocuments works out what commands do, in order, each on what the one before left. It writes nothing: the store does,
-// with what it finds in writes. The notices are what is told, one for each command.
+// with what it finds in writes. The notices are published, one for each command.
 func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
 	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
 		writes: make(map[DocumentKey]DocumentState, len(changes)),

@@ -82,7 +82,7 @@ type Change struct {
 	Decision *Decision
 	// Documents are applied in order. One that loses is left out. OnDocuments is called once for a change that has some,
 	// inside the transaction and before Call and Events are written, with what became of each. It may change Events and
-	// Call and must not block. A deleted document's revision goes on counting when it is made again.
+	// Call and must not block. A deleted document's revision continues to count when it is created again.
 	Documents   []DocumentChange
 	OnDocuments func([]call.DocumentNotice)
 	// Group names the calls that run together with this one: of those whose exclusive commands name one document, the first to
@@ -116,7 +116,7 @@ type Decision struct {
 	ID           string
 	CallID       string
 	SuspensionID string
-	Content      string // digest of what the client sent: tells a replay from a reuse of the id
+	Content      string // digest of what the client sent: distinguishes a replay from a reuse of the id
 	Decision     tool.Decision
 }
 
@@ -260,7 +260,7 @@ type Store interface {
 	Purge(ctx context.Context, key call.Key, by call.Purge) error
 	// Shred erases what is kept beside the calls, runs and threads that are named, durably, and returns when no file of the
 	// journal holds anything any more of what was purged, trimmed or replaced until now. It takes about as long as to write
-	// the whole journal anew, and whoever writes waits for a good part of it. May be done again at any time.
+	// the whole journal anew, and writers wait for a large part of it. May be done again at any time.
 	Shred(ctx context.Context, s Shredding) error
 	// Amend makes an amendment and returns what became of each of its commands. ErrNotFound.
 	Amend(ctx context.Context, a *Amendment) ([]call.DocumentNotice, error)

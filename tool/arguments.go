@@ -8,7 +8,7 @@ type Arguments struct {
 }
 
 // NewArguments pairs a JSON object's text with its parsed value (map[string]any, []any, string, json.Number, bool, nil).
-// Only who parsed the text strictly may call it.
+// Only a caller that parsed the text strictly may call it.
 func NewArguments(text string, value map[string]any) Arguments {
 	return Arguments{text, value}
 }

@@ -9,7 +9,7 @@ import (
 // ArtifactScheme begins the handle of an artifact.
 const ArtifactScheme = "artifact://"
 
-// ArtifactHandle names an artifact, or an output stream, of any call: what a model is told in place of what was cut, and
+// ArtifactHandle names an artifact, or an output stream, of any call: what a model reads in place of what was cut, and
 // what tools such as read take.
 func ArtifactHandle(callID, name string) string {
 	return ArtifactScheme + url.PathEscape(callID) + "/" + url.PathEscape(name)

@@ -27,9 +27,9 @@ type Call struct {
 	Resume *ResumeInput
 	// Checkpoint is what an earlier attempt saved last.
 	Checkpoint []byte
-	// Operation is what the call is about when [Poller] or [Abandoner] get it, if the work goes on elsewhere.
+	// Operation is what the call is about when [Poller] or [Abandoner] get it, when the work continues elsewhere.
 	Operation *Operation
-	// Reporter takes what is told while the tool runs; nil drops it, which is handy in tests.
+	// Reporter takes the reports of the running tool; nil drops them, which is handy in tests.
 	Reporter Reporter
 }
 
@@ -46,7 +46,7 @@ type Run struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 }
 
-// An Agent is who the orchestrator runs.
+// An Agent is the program that the orchestrator runs.
 type Agent struct {
 	ID   string `json:"agent_id,omitempty"`
 	Spec string `json:"spec,omitempty"` // the orchestrator's own JSON about it
@@ -55,7 +55,7 @@ type Agent struct {
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// A Principal is who asks, as authentication established it.
+// A Principal is the client, as authentication established it.
 type Principal struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Subject   string   `json:"subject,omitempty"`
@@ -66,7 +66,7 @@ type Principal struct {
 // HasRole reports whether a principal has a role.
 func (p Principal) HasRole(role string) bool { return slices.Contains(p.Roles, role) }
 
-// A ResumeInput is what a suspended call is told when it runs again.
+// A ResumeInput is what a suspended call gets when it runs again.
 type ResumeInput struct {
 	SuspensionID string
 	Reason       string // the ticket's action
@@ -111,7 +111,7 @@ const (
 // ErrNoReporter means that a call has nobody to keep what it wants kept.
 var ErrNoReporter = errors.New("call has no reporter")
 
-// Progress tells watchers how far the tool is. Fraction runs from 0 to 1.
+// Progress shows watchers how far the tool is. Fraction runs from 0 to 1.
 func (c *Call) Progress(status ProgressStatus, fraction float64, message string) error {
 	return c.ReportProgress(Progress{Status: status, Fraction: fraction, Message: message})
 }

@@ -37,7 +37,7 @@ type Descriptor struct {
 	RequiredNetwork   string    `json:"required_network,omitempty"`   // none | proxy | open; empty means none
 	RequiredSecrets   []string  `json:"required_secrets,omitempty"`
 
-	Guidance    string            `json:"guidance,omitempty"` // how a model should use it; told beside tool lists
+	Guidance    string            `json:"guidance,omitempty"` // how a model should use it; part of tool lists
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Aliases     []string          `json:"aliases,omitempty"`
 	Source      string            `json:"source,omitempty"` // set by the registry
@@ -62,7 +62,7 @@ const (
 	IsolationFull Isolation = "full" // files, network and processes
 )
 
-// OnDoubt says what becomes of an attempt whose end nobody saw.
+// OnDoubt says what happens to an attempt whose end is not known.
 type OnDoubt string
 
 // Empty means OnDoubtFail.

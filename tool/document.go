@@ -47,7 +47,7 @@ type Documents interface {
 }
 
 // A Command changes a document when the call commits. Documents never decide the fate of a call: a command that loses
-// is dropped and told as a state_conflict event.
+// is dropped and published as a state_conflict event.
 //
 // Set, merge and delete claim the document for their call: of the calls of one parallel group the first to commit has it. Add
 // and append claim nothing; in which order they come makes no difference to a sum, nor to what is in an array.
@@ -115,7 +115,7 @@ func (k Key[T]) Delete() Command {
 }
 
 // Merge returns the command that puts patch, a JSON Merge Patch in the form of a struct, a map or a [json.RawMessage], on top of
-// what is there: a member that is null goes.
+// the stored value: a member that is null is removed.
 func (k Key[T]) Merge(patch any) Command {
 	return Command{Op: OpMerge, Scope: k.Scope, Key: k.Name, Value: mustJSON(patch)}
 }

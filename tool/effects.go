@@ -23,7 +23,7 @@ const (
 // Safety is the worst kind of thing that a call may do. Empty follows the mutability.
 type Safety string
 
-// In the order of how bad they are, except that Network stands for itself.
+// In the order of severity; Network has no place in that order.
 const (
 	SafetyReadOnly    Safety = "READ_ONLY"
 	SafetyMutating    Safety = "MUTATING"
@@ -105,7 +105,7 @@ const (
 	KindOther   Kind = "OTHER"
 )
 
-// A Description tells a person what one call would do.
+// A Description shows a person what one call would do.
 type Description struct {
 	Kind      Kind       `json:"kind,omitempty"`
 	Title     string     `json:"title,omitempty"` // one line, such as "Edit src/main.go"

@@ -2,7 +2,7 @@ package tool
 
 import "encoding/json"
 
-// FrontendPrefix begins the names of frontend tools and of no other: a declaration never stands for a tool of the daemon.
+// FrontendPrefix begins the names of frontend tools and of no other: a declaration never replaces a tool of the daemon.
 const FrontendPrefix = "fe_"
 
 // A FrontendTool is declared by a caller for its run. Its calls are checked and gated like all others; then the caller's

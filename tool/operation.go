@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An Operation is work that a tool started and that goes on elsewhere. A result with one ([Continues]) ends Execute and not the call: that
+// An Operation is work that a tool started and that continues elsewhere. A result with one ([Continues]) ends Execute and not the call: that
 // stays RUNNING, and holds no goroutine and no place meanwhile, also over restarts. It ends once, by the first of: a [Poller]'s answer,
 // what a worker completes, its cancellation, its end.
 type Operation struct {
@@ -18,16 +18,16 @@ type Operation struct {
 }
 
 // A Poller says how far an operation is. The call is as the attempt had it, with its last checkpoint and [Call.Operation]; it may
-// report. A SUCCESS or ERROR result ends the call, a question suspends it; nil goes on, as a result of [Continues] does, from then on
+// report. A SUCCESS or ERROR result ends the call, a question suspends it; nil lets it continue, as a result of [Continues] does, from then on
 // with that operation. An error is no end: the daemon could not find out, and asks again, less often. ctx ends after 30 s, or when the
 // call is cancelled.
 //
-// When an operation is cancelled or out of time, [Abandoner] hears of it, with [Call.Operation]: it stops the work.
+// When an operation is cancelled or out of time, [Abandoner] is called, with [Call.Operation]: it stops the work.
 type Poller interface {
 	Poll(ctx context.Context, call *Call) (*Result, error)
 }
 
-// Continues returns the result of a tool whose work goes on elsewhere. The message is told as progress.
+// Continues returns the result of a tool whose work continues elsewhere. The message is published as progress.
 func Continues(o Operation, message string) *Result {
 	return &Result{Status: StatusPending, Message: message, Operation: &o}
 }

@@ -35,13 +35,13 @@ type Result struct {
 	Truncated bool              `json:"truncated,omitempty"` // set by the engine when output was cut
 	Duration  time.Duration     `json:"duration,omitempty"`  // set by the engine
 
-	// Operation is set, with StatusPending, when the work goes on elsewhere.
+	// Operation is set, with StatusPending, when the work continues elsewhere.
 	Operation *Operation `json:"-"`
 	// Documents are commands that commit with the call; they are dropped when the tool returns an error.
 	Documents []Command `json:"-"`
 	// Actions are stored with the call and carried out after it; they are dropped with the documents.
 	Actions []Action `json:"-"`
-	// Process is what is known of the processes of this call, told in the record.
+	// Process has the facts about the processes of this call, for the record.
 	Process *ProcessReport `json:"process,omitempty"`
 }
 

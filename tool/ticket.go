@@ -14,7 +14,7 @@ type Ticket struct {
 	// ResponseSchema is what the decision's result must meet; an answer that does not leaves the question open.
 	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
 	ResumeMode     ResumeMode      `json:"resume_mode,omitempty"`
-	Approvers      *Approvers      `json:"approvers,omitempty"`  // nil: whoever may act for the caller
+	Approvers      *Approvers      `json:"approvers,omitempty"`  // nil: every principal that may act for the caller
 	ExpiresIn      time.Duration   `json:"expires_in,omitempty"` // 0 means 30 days, which is also the most
 	// DefaultResult, JSON text, becomes the answer at expiry. Only a tool's own ticket without approvers may have one;
 	// every other ticket expires to a cancellation.
@@ -36,7 +36,7 @@ type Remember struct {
 	Until  time.Time `json:"until,omitzero"` // zero is 24 hours from now; at most 30 days
 }
 
-// Approvers say who may answer a ticket.
+// Approvers are the principals that may answer a ticket.
 type Approvers struct {
 	Roles              []string `json:"roles,omitempty"` // any of them; empty means approver
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`

@@ -29,7 +29,7 @@ type Assessor interface {
 	Assess(args Arguments) Effects
 }
 
-// A Describer tells a person what a call would do. It may read (files, an index) within 200 ms and must not change
+// A Describer shows a person what a call would do. It may read (files, an index) within 200 ms and must not change
 // anything. The engine fills what it leaves empty; an error, a panic or a late answer gives a degraded description.
 type Describer interface {
 	Describe(ctx context.Context, call *Call) (Description, error)
@@ -47,7 +47,7 @@ type Claimer interface {
 	Claimed() Descriptor
 }
 
-// An Abandoner hears that a call which it suspended will not be resumed, or that an [Operation] of its own is not waited for any more.
+// An Abandoner is told that a call which it suspended will not be resumed, or that its [Operation] is not needed any more.
 type Abandoner interface {
 	Abandon(ctx context.Context, call *Call)
 }

@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return s.loop()
 }
 
-// session is one Run. Only its loop touches model and terminal; the others send what they have to tell.
+// session is one Run. Only its loop touches model and terminal; the other goroutines send messages.
 type session struct {
 	cfg    Config
 	ctx    context.Context
@@ -77,7 +77,7 @@ func (s *session) loop() error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	second := time.NewTicker(time.Second) // ages go on
+	second := time.NewTicker(time.Second) // ages grow
 	defer second.Stop()
 	lone := time.NewTimer(escapeTime)
 	defer lone.Stop()
@@ -176,7 +176,7 @@ func (s *session) lookAgain() {
 	}
 }
 
-// tell has something done by the loop.
+// tell gives the loop a function to run.
 func (s *session) tell(news func()) {
 	select {
 	case s.news <- news:
@@ -184,7 +184,7 @@ func (s *session) tell(news func()) {
 	}
 }
 
-// decide sends the model's decision; the person goes on meanwhile.
+// decide sends the model's decision; the person continues meanwhile.
 func (s *session) decide() {
 	m, e, d := s.m, s.m.chosen(), s.m.decision
 	if m.form != nil && len(m.form.words) > 0 {

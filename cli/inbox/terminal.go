@@ -45,7 +45,7 @@ func (t *terminal) take() error {
 	return err
 }
 
-// give returns the terminal as it was. What was typed and not read is left to who comes next.
+// give returns the terminal as it was. What was typed and not read is left to the next program.
 func (t *terminal) give() error {
 	if t.before == nil {
 		return nil

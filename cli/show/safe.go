@@ -155,7 +155,7 @@ func runeColumns(r rune) int {
 // Short shortens safe text to n columns, for lines that must not wrap.
 func Short(s string, n int) string { return cut(s, n) }
 
-// cut shortens safe text to n columns; … stands for what is gone.
+// cut shortens safe text to n columns; … replaces the rest.
 func cut(s string, n int) string {
 	if columns(s) <= n {
 		return s

@@ -6,7 +6,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Secrets lists what references stand for and who is entitled, and below it why some cannot be read.
+// Secrets lists the secrets behind references and their entitled tools, and below it why some cannot be read.
 func (v View) Secrets(secrets []*tooldv1.Secret) string {
 	rows := make([][]cell, 0, len(secrets))
 	var wrong strings.Builder
@@ -28,7 +28,7 @@ func (v View) Secrets(secrets []*tooldv1.Secret) string {
 	return text
 }
 
-// allowed says who is entitled.
+// allowed lists what is entitled.
 func allowed(list []*tooldv1.SecretAllow) string {
 	if len(list) == 0 {
 		return "nobody"

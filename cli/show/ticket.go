@@ -8,12 +8,12 @@ import (
 )
 
 // Ticket writes the open question of a call with everything that an answer covers: the arguments whole, the description,
-// its diff, who may answer and until when. suspension is the one that is answered.
+// its diff, the roles that may answer, and the expiry. suspension is the one that is answered.
 func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	return v.ticketHead(s) + v.ticketFields(c, s) + v.ticketBody(s, "approve --remember NUMBER")
 }
 
-// Question is a ticket with what would run before who asks: the first screen says what is agreed to.
+// Question is a ticket that begins with what would run: the first screen shows what a yes allows.
 func (v View) Question(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	return v.ticketHead(s) + strings.TrimPrefix(v.ticketBody(s, "a, then the number"), "\n") + "\n" + v.ticketFields(c, s)
 }
@@ -243,7 +243,7 @@ func approvers(a *tooldv1.Approvers) string {
 	return text
 }
 
-// votes says who has agreed so far.
+// votes lists the people who have agreed so far.
 func votes(s *tooldv1.Suspension) string {
 	texts := make([]string, 0, len(s.GetVotes()))
 	for _, v := range s.GetVotes() {

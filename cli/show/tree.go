@@ -64,7 +64,7 @@ func (t *tree) call(c *tooldv1.Call, margin string, last bool) {
 		painted, head = painted+"  "+cut(rest, room), head+"  "+cut(rest, room)
 	}
 	t.lines = append(t.lines, t.fit(painted, head))
-	if len(margin) < 64*len(next) { // deeper than anybody reads, and than a circle
+	if len(margin) < 64*len(next) { // deeper than a person reads; a circle ends here, too
 		t.below(c.GetCallId(), margin+next)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A View is who looks, and when. Color is for terminals only.
+// A View is the reader's terminal and time. Color is for terminals only.
 type View struct {
 	Now     time.Time
 	Color   bool

@@ -215,7 +215,7 @@ type Workers struct {
 }
 
 const (
-	dataMark  = "<data>" // stands for the data directory in listen.unix
+	dataMark  = "<data>" // means the data directory in listen.unix
 	tokenName = "token"
 )
 
@@ -226,7 +226,7 @@ func defaults() Config {
 	return c
 }
 
-// resolve replaces what stands for something else: the data directory in the socket's path, the loopback address for an
+// resolve replaces the marks of values: the data directory in the socket's path, the loopback address for an
 // empty host.
 func (c *Config) resolve() {
 	c.Listen.Unix = strings.ReplaceAll(c.Listen.Unix, dataMark, c.Data)

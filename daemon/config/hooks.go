@@ -78,7 +78,7 @@ func (h *Hook) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// files are what makes a hook what it is, as far as it can be told: callers must not be able to change it.
+// files are the programs of a hook, as far as they are known: callers must not be able to change them.
 func (h *Hook) files() (paths []string) {
 	for _, word := range h.Command {
 		if filepath.IsAbs(word) {

@@ -11,8 +11,8 @@ import (
 )
 
 // SeparatePlaces refuses workspaces that hold what is the daemon's own, or each other. Tools show and change what is in the workspace
-// for every caller, mostly without asking anybody: a token there makes each of them an operator, and rules there are
-// theirs to write. Symbolic links are followed, and what does not exist yet counts as where it would be made. Whoever can change
+// for every caller, mostly without a question: a token there makes each of them an operator, and they can write the
+// rules there. Symbolic links are followed, and what does not exist yet counts as where it would be made. A user who can change
 // a link on the way changes the place, so the way counts too.
 func (c *Config) SeparatePlaces() error {
 	problems := []error{c.separate(Sharing)}

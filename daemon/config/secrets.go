@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tools/subagent"
 )
 
-// NamedSecret is what secret://name stands for. Exactly one of File, Env and Command is given.
+// NamedSecret is the secret behind secret://name. Exactly one of File, Env and Command is given.
 type NamedSecret struct {
 	Name      string        `yaml:"name" help:"name in references; required, once"`
 	File      string        `yaml:"file" help:"absolute path of a file that only its owner can read"`
@@ -76,7 +76,7 @@ func (c *Config) validateSecrets(wrong complaint) {
 	}
 }
 
-// Redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
+// Redacts reports whether secrets are redacted. Without the setting calls do not pay for it.
 func (c *Config) Redacts() bool {
 	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.OwnKey() ||
 		slices.ContainsFunc(c.Subagents, func(s subagent.Settings) bool { return s.OwnKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })

@@ -12,7 +12,7 @@ import (
 )
 
 // Settings lists the settings in the order of the fields of [Config]. listen.tcp in the file is TOOLD_LISTEN_TCP in the environment
-// and --listen-tcp on the command line. Lists stand in the file only.
+// and --listen-tcp on the command line. Lists are only in the file.
 var Settings = sync.OnceValue(func() []setting.Setting { return setting.Of(reflect.TypeFor[Config]()) })
 
 func variable(s setting.Setting) string {

@@ -14,7 +14,7 @@ import (
 
 const hidden = "(hidden)"
 
-// Text writes a configuration as its file would be, without secrets, with a comment behind each value that says who set it.
+// Text writes a configuration as its file would be, without secrets, with a comment behind each value that names its origin.
 func Text(c *Config) string {
 	var b strings.Builder
 	var group []string

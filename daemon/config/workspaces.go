@@ -30,7 +30,7 @@ func (c *Config) WorkspacePath(namespace string) (string, error) {
 	return path, nil
 }
 
-// Sharing stands for all namespaces that have no workspace of their own.
+// Sharing means all namespaces without a separate workspace.
 const Sharing = ""
 
 // WithWorkspaces returns the namespaces that have a workspace of their own, sorted.

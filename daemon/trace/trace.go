@@ -33,7 +33,7 @@ type Config struct {
 	// Endpoint is the OTLP receiver, as a URL; empty: as OTEL_EXPORTER_OTLP_ENDPOINT and its like say.
 	Endpoint string
 	Version  string      // of the daemon
-	OnError  func(error) // hears what could not be sent; nil drops
+	OnError  func(error) // is called with what could not be sent; nil drops
 }
 
 // A Tracer is the engine's. The caller closes it.

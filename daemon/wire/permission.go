@@ -29,7 +29,7 @@ func (r remembered) Remembered(q permission.Query) []permission.RememberedRule {
 	return rules
 }
 
-// Modes says who may choose which permission mode, by the rules that a gate has in force.
+// Modes checks which principal may choose which permission mode, by the rules in force.
 func Modes(g *permission.Gate) policy.Modes { return modes{g} }
 
 type modes struct{ gate *permission.Gate }

@@ -168,8 +168,8 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 	return list
 }
 
-// Above returns the modes that hold for a subagent's call because of where the subagent was asked. A run or thread of somebody else,
-// whom anybody may name, says nothing.
+// Above returns the modes that hold for a subagent's call because of the run and thread of the subagent. A run or thread of another caller, which
+// any caller may name, has no effect.
 func Above(p *policy.Policies) func(in *hook.Input) []string {
 	return func(in *hook.Input) (modes []string) {
 		if in.Run.Origin != subagent.Origin {
@@ -184,7 +184,7 @@ func Above(p *policy.Policies) func(in *hook.Input) []string {
 
 var subagentStatus = map[call.Status]string{call.Succeeded: "done", call.Failed: "failed", call.Cancelled: "cancelled"}
 
-// subagentEvent is what a subagent tells of an event of its call.
+// subagentEvent is what a subagent reports of an event of its call.
 func subagentEvent(id string, e *call.Event) (subagent.Event, bool) {
 	out := subagent.Event{Call: id}
 	switch e.Type {

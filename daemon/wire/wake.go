@@ -21,7 +21,7 @@ import (
 // SubagentWaker is the name of the waker among the hooks.
 const SubagentWaker = "subagent"
 
-// A Waker makes subagents go on whose calls have ended, and ends the runs of those that have. What it has to look at commits with
+// A Waker resumes subagents whose calls have ended, and ends the runs of subagents that ended. What it has to look at commits with
 // the change that it is about, as posts do: a crash forgets none of it.
 type Waker struct {
 	tools map[string]bool
@@ -37,7 +37,7 @@ func NewWaker(ids []string) *Waker {
 	return w
 }
 
-// wake is what a post says: a call that may go on, or a run whose call has ended.
+// wake is what a post says: a call that may resume, or a run whose call has ended.
 type wake struct {
 	Call string `json:"call_id,omitempty"`
 	Run  string `json:"run_id,omitempty"`
@@ -130,7 +130,7 @@ func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
 		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
 	}
-	// It acts for nobody: who may call a tool again is looked at then.
+	// It acts for nobody: access is checked again when the call runs.
 	as := tool.Principal{Namespace: post.Namespace, Subject: "toold", Roles: []string{"operator"}, Method: "subagent"}
 	var err error
 	if what.Run != "" {

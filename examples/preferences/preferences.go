@@ -51,6 +51,6 @@ func preference(_ context.Context, call *tool.Call, args Args) (*tool.Result, er
 		all = map[string]string{}
 	}
 	all[args.Name] = *args.Value
-	// The document changes when the call commits, unless somebody else was faster: revision is what this call saw.
+	// The document changes when the call commits, unless another call was faster: revision is what this call saw.
 	return tool.Text("set").With(Key.SetAt(all, revision)), nil
 }

@@ -20,7 +20,7 @@ type Args struct {
 
 const most = 64 << 10
 
-// New returns the tool for files below root. The root comes from whoever runs the tool, never from the arguments, and
+// New returns the tool for files below root. The root comes from the program that runs the tool, never from the arguments, and
 // os.Root lets no path out of it, through links neither.
 func New(root *os.Root) tool.Tool {
 	return typed.New(tool.Descriptor{

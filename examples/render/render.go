@@ -1,4 +1,4 @@
-// Package render is an example of a tool whose work goes on elsewhere.
+// Package render is an example of a tool whose work continues elsewhere.
 package render
 
 import (

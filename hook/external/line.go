@@ -18,7 +18,7 @@ import (
 // DefaultDeadline bounds one question to an external hook.
 const DefaultDeadline = 5 * time.Second
 
-// MaxWaiting is how many may stand in a [Line]. A hook that hangs would else keep what every caller sends, for as long as
+// MaxWaiting is how many calls may wait in a [Line]. A hook that hangs would otherwise keep what every caller sends, for as long as
 // its deadline.
 const MaxWaiting = 1024
 
@@ -31,7 +31,7 @@ var errPanic = errors.New("panic in the daemon") // until ask has returned
 type Config struct {
 	Name   string // for the log; required
 	AtOnce int    // questions that are asked at once; required
-	// Log hears when the hook begins to fail and when it answers again; nil drops.
+	// Log gets a line when the hook begins to fail and when it answers again; nil drops them.
 	Log *zap.Logger
 }
 

@@ -19,7 +19,7 @@ type Filters struct {
 	failures  Failures
 }
 
-// Failures hears of hooks that failed.
+// Failures is called when a hook fails.
 type Failures interface {
 	FilterFailed(hook, callID string, err error)
 }

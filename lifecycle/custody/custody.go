@@ -1,4 +1,4 @@
-// Package custody knows who may carry a call on.
+// Package custody knows which calls this daemon may carry on.
 //
 // Calls of a store that was copied or restored are held ([Custody]): the daemon of the original store may carry them on too, so this
 // one starts none of them until an operator releases them. They are the unfinished calls of earlier epochs. A daemon does not store

@@ -15,7 +15,7 @@ type Amender interface {
 	Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentNotice, error)
 }
 
-// Owners knows who began runs and threads.
+// Owners knows the owners of runs and threads.
 type Owners interface {
 	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
 	HasEnded(namespace, run string) bool

@@ -8,7 +8,7 @@ import (
 )
 
 // A call's record is written anew with each of its steps, and read whole: what it may hold is bounded. None of these is reached by
-// work that is meant; a setting would only tell an operator to raise it.
+// work that is meant; an operator would only raise a setting.
 const (
 	// maxCheckpoint is four times the largest conversation of an agent that a tool keeps; in bytes.
 	maxCheckpoint = 16 << 20
@@ -46,7 +46,7 @@ func AskedTooOften(c *call.Call, origin string) (why string) {
 	return ""
 }
 
-// voteWeight is about what a vote takes: ids, times and who gave it.
+// voteWeight is about what a vote takes: ids, times and the voter.
 const voteWeight = 256
 
 // roundWeight is about what a round takes in the record, in bytes.

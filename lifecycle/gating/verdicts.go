@@ -63,7 +63,7 @@ func CheckVerdict(v hook.Verdict) error {
 	return errVerdict
 }
 
-// complete reports whether a result can stand for a tool's.
+// complete reports whether a result can replace a tool's.
 func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
 
 // ShownKind returns a verdict's kind for people and programs: a refusal, which is a result to the engine, is a DENY.

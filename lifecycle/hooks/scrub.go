@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// NotShown stands for what a filter that failed did not look at.
+// NotShown replaces what a filter that failed did not look at.
 const NotShown = "(not shown: a filter failed)"
 
 // A Scrubber lets the filters that can do so look at what is stored and published beside the events of a call.

@@ -1,4 +1,4 @@
-// Package policy keeps what people decided for more than one call, and who began each run and thread.
+// Package policy keeps what people decided for more than one call, and the owner of each run and thread.
 //
 //   - [Policies]: the remembered rules and the permission modes in force. Gates ask them about each call.
 //   - [Owners]: the caller that began a run or a thread, and whether the run is blocked or has ended.

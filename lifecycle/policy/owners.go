@@ -47,7 +47,7 @@ type RunStore interface {
 	BlockedRuns(ctx context.Context, visit func(store.Run) error) error
 }
 
-// Owners knows who began a run or a thread: the caller of its first call. The documents, the block and the end of a run belong to
+// Owners knows the owner of a run or a thread: the caller of its first call. The documents, the block and the end of a run belong to
 // that caller alone, so no other caller may add calls to it. Owners also knows which runs are blocked.
 type Owners struct {
 	store    RunStore
@@ -60,7 +60,7 @@ type Owners struct {
 	blocked map[RunOrThread]blockedRun
 }
 
-// owned is who began a run or thread, and whether the run has ended since.
+// owned is the owner of a run or thread, and whether the run has ended since.
 type owned struct {
 	subject string
 	ended   bool
@@ -99,7 +99,7 @@ func (o *Owners) Claim(ctx context.Context, p tool.Principal, r *tool.Run, claim
 	return nil
 }
 
-// Find returns who began a run or thread. It refuses one that nobody began.
+// Find returns the owner of a run or thread. It refuses one without an owner.
 func (o *Owners) Find(ctx context.Context, namespace string, scope tool.Scope, id string) (owner string, err error) {
 	b := named(namespace, scope, id)
 	if owner, err = o.Owner(ctx, b, ""); err == nil && owner == "" {
@@ -108,7 +108,7 @@ func (o *Owners) Find(ctx context.Context, namespace string, scope tool.Scope, i
 	return owner, err
 }
 
-// See returns who began a run or thread. It refuses one that nobody began and one that the principal may not see in the same way.
+// See returns the owner of a run or thread. It refuses one without an owner, and one that the principal may not see, in the same way.
 func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error) {
 	if owner, err = o.Find(ctx, p.Namespace, scope, id); err == nil && owner != p.Subject && !view.SeesAll(p) {
 		err = named(p.Namespace, scope, id).unknown()
@@ -116,7 +116,7 @@ func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id
 	return owner, err
 }
 
-// Owner returns who began a run or thread. When nobody has, it is the claimant from now on; "" claims nothing.
+// Owner returns the owner of a run or thread. One without an owner belongs to the claimant from now on; "" claims nothing.
 func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (string, error) {
 	o.mu.Lock()
 	known, ok := o.of[b]

@@ -1,6 +1,6 @@
 // Package purge erases the content of calls that have ended: from the journal, its files and the spool.
 //
-// What stays says which call it was, how it ended, who decided and when. Nothing is erased when one of the calls is unknown or has
+// What stays says which call it was, its outcome, the people who decided, and the times. Nothing is erased when one of the calls is unknown or has
 // not ended. A purge that was interrupted leaves each call whole or purged; the same purge again completes it.
 package purge
 
@@ -30,7 +30,7 @@ type Store interface {
 	Shred(ctx context.Context, s store.Shredding) error
 }
 
-// Owners know who began a run or thread.
+// Owners know the owners of runs and threads.
 type Owners interface {
 	// Find refuses a run or thread that nobody began.
 	Find(ctx context.Context, namespace string, scope tool.Scope, id string) (owner string, err error)

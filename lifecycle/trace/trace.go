@@ -10,7 +10,7 @@ import (
 // A Tracer follows the pipeline runs of calls: from the start of a call, or from a decision, to its end or to a question. Its
 // methods are called concurrently and must not wait for anything.
 type Tracer interface {
-	// Begin returns the context in which a pipeline runs, and what stands for it in the record of a call that begins: Call.Trace
+	// Begin returns the context in which a pipeline runs, and its name in the record of a call that begins: Call.Trace
 	// of its later pipeline runs. request is the context of what began the pipeline run; a pipeline run that a start of the daemon takes up has
 	// none.
 	Begin(request context.Context, c *call.Call) (ctx context.Context, trace string)

@@ -19,9 +19,9 @@ type Store interface {
 	Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) ([]tool.Document, error)
 }
 
-// Owners know who began a run or thread.
+// Owners know the owners of runs and threads.
 type Owners interface {
-	// See returns who began a run or thread. It refuses one that the principal may not see.
+	// See returns the owner of a run or thread. It refuses one that the principal may not see.
 	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
 }
 

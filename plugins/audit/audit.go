@@ -1,12 +1,12 @@
-// Package audit keeps a record of what became of each call and who decided, in a chain that shows what was changed later.
+// Package audit records the outcome of each call and the people who decided, in a chain that shows later changes.
 //
-// It is a [hook.Recorder]: a record commits in the transaction of the event that it tells, or not at all. The journal links
+// It is a [hook.Recorder]: a record commits in the transaction of the event that it is about, or not at all. The journal links
 // each to the one before it in its namespace, so that a record that is changed or taken out breaks the chain behind it. Who
 // can write the store can also write the chain anew, or cut its end off: against that a [Keeper] signs where the chain stands
 // every now and then, into a file that is to be copied away, and [Verify] compares. What is asked for beside calls comes from who
 // serves it: [Filter.Operation].
 //
-// A record holds ids, names, codes, digests and the ids of who asked and decided. It holds no arguments, no result, no message
+// A record holds ids, names, codes, digests and the ids of the people who asked and decided. It holds no arguments, no result, no message
 // and no reason that people typed, and stays when the content of its call is purged.
 package audit
 
@@ -55,7 +55,7 @@ type Entry struct {
 	Digest     string `json:"digest,omitempty"`        // what is asked about, and what the answer counts for
 
 	Decision string          `json:"decision_id,omitempty"` // of vote_recorded and resumed
-	By       *tool.Principal `json:"by,omitempty"`          // who decided, voted or cancelled
+	By       *tool.Principal `json:"by,omitempty"`          // the principal that decided, voted or cancelled
 	Result   string          `json:"answer_sha256,omitempty"`
 	Remember *tool.Remember  `json:"remember,omitempty"` // of resumed: the rule that commits with the decision
 	Cause    string          `json:"cause,omitempty"`    // of cancel_requested

@@ -136,7 +136,7 @@ func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
 }
 
 // Sign appends a checkpoint for each chain that has something new. What is new is compared with itself on the way; a finding is
-// logged once for each namespace, and signing goes on behind it.
+// logged once for each namespace, and signing continues behind it.
 func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 	var lines []byte
 	next := map[string]Checkpoint{}

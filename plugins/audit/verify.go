@@ -77,7 +77,7 @@ func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed [
 	return r, nil
 }
 
-// missing tells of a signed record that is not there, unless retention may have taken it.
+// missing reports a signed record that does not exist, unless retention may have removed it.
 func (r *Report) missing(c *Checkpoint, last int64, kept time.Time) {
 	switch {
 	case r.Records > 0:

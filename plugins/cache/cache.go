@@ -5,7 +5,7 @@
 // Its answer holds for now alone, as that of every gate: what is kept may have gone when it is asked again, and then the
 // tool runs.
 //
-// A result is kept under all that it may depend on: the namespace, who called and for whom, the tool with the digest of its
+// A result is kept under all that it may depend on: the namespace, the caller, the person behind it, the tool with the digest of its
 // definition, the canonical arguments, and the revisions of the documents that its rule names. Only what a tool itself
 // answered with SUCCESS at its first attempt is kept, and nothing that belongs to its call: no artifacts, no document
 // commands.

@@ -54,10 +54,10 @@ func (d *Document) UnmarshalText(text []byte) error {
 // String is the text that UnmarshalText reads.
 func (d Document) String() string { return string(d.Scope) + "/" + d.Key }
 
-// Share says who else is given a result. The zero value is ShareCaller.
+// Share says which other callers get a result. The zero value is ShareCaller.
 type Share string
 
-// A result is never given to somebody else but with ShareNamespace.
+// Only with ShareNamespace does another caller get a result.
 const (
 	ShareRun       Share = "run"    // the same caller, in the same run
 	ShareThread    Share = "thread" // the same caller, in the same thread

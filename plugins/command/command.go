@@ -60,8 +60,8 @@ type Config struct {
 	Command   []string // an absolute path and arguments; required
 	Dir       string   // where it starts; empty means /
 	Env       []string // NAME=value, beside the few that every hook has (see [baseEnv])
-	Workspace string   // told as cwd
-	// Workspaces are told instead for calls of namespaces that have one of their own, by namespace.
+	Workspace string   // sent as cwd
+	// Workspaces are sent instead for calls of namespaces with a separate workspace, by namespace.
 	Workspaces map[string]string
 	Documents  []external.DocumentKey
 	AtOnce     int         // processes at once; 0 means 16

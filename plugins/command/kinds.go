@@ -103,7 +103,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	return func() { go h.release(q, v.Admission) }, nil // the end of the call does not wait for it
 }
 
-// release tells the program that the attempt is over. It ends with its deadline; a failure is counted and changes nothing.
+// release reports the end of the attempt to the program. It ends with its deadline; a failure is counted and changes nothing.
 func (h *Hook) release(q *question, admission string) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()

@@ -31,7 +31,7 @@ const (
 	bell   = 0x07
 )
 
-// strip takes escape sequences out. One that moves to the first column becomes the carriage return that it stands for.
+// strip takes escape sequences out. One that moves to the first column becomes a carriage return.
 func strip(text string, done *Done) string {
 	if strings.IndexFunc(text, isControl) < 0 {
 		return text

@@ -18,7 +18,7 @@ func NewEncoder() zapcore.Encoder {
 	return &encoder{zapcore.NewJSONEncoder(cfg), buffer.NewPool()}
 }
 
-// An encoder has no fields of its own: who gives it some, by [zapcore.Encoder.Clone], gets zap's.
+// An encoder has no fields: [zapcore.Encoder.Clone], which adds some, returns zap's encoder.
 type encoder struct {
 	zapcore.Encoder
 	room buffer.Pool

@@ -49,7 +49,7 @@ func newLine(in *hook.Input) line {
 	return l
 }
 
-// A tracker follows the events of one call. It belongs to whoever passes the events, one goroutine at a time.
+// A tracker follows the events of one call. One goroutine at a time may use it.
 type tracker struct {
 	line
 	accepted, started time.Time

@@ -126,7 +126,7 @@ func (w *writer) write(f *Filter) {
 		w.reported = dropped
 	}
 	if len(lines) > 0 {
-		_ = f.log.Sync() // a log that cannot be written has nobody who could be told
+		_ = f.log.Sync() // the error of a log cannot be logged
 	}
 	clear(lines)
 	w.spare = lines[:0]

@@ -2,7 +2,7 @@
 //
 // It is a [hook.Admit]: it counts, within a run, how often the same tool was called with the same arguments, how many calls
 // there were, and how often in a row a tool failed. For the last it is a [hook.Observer] too, which sees how calls end. What
-// it refuses it tells the model in words that say what to do instead.
+// it refuses a call, the message says what the model can do instead.
 //
 // Calls without a run are counted by their thread, and those without either not at all. What is kept of a run goes with
 // EndRun, after a time without calls, and, when there are too many runs, with the one that was silent for the longest time.

@@ -1,4 +1,4 @@
-// Package notify tells others by webhook that calls wait for somebody and that calls have ended.
+// Package notify sends webhooks when a call waits for a person and when a call has ended.
 //
 // A [Target] is an address that the operator wrote. For each event of a call that it wants, a letter, a CloudEvent signed as
 // Standard Webhooks says, commits in the transaction of the event, and waits in the [Outbox] until the receiver took it: it
@@ -51,7 +51,7 @@ type Outbox interface {
 	Keep(ctx context.Context, targets []string) error
 }
 
-// A Letter is what a target has to hear.
+// A Letter is one notification for one target.
 type Letter struct {
 	Namespace string
 	ID        string // unique, and the same however often it is sent

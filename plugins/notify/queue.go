@@ -17,7 +17,7 @@ import (
 const (
 	// window is how many letters of a target are in memory.
 	window = 256
-	// readEvery is how often a queue looks for letters of which nobody told it.
+	// readEvery is how often a queue looks for letters without a wake-up.
 	readEvery = 15 * time.Second
 	// leastAttempts are made at a letter however old it is: the daemon may have been away for days.
 	leastAttempts = 5
@@ -31,7 +31,7 @@ const (
 type queue struct {
 	target Target
 	keys   func(context.Context) ([]Secret, error)
-	log    *zap.Logger // of who runs it
+	log    *zap.Logger // of the goroutine that runs it
 	client *http.Client
 	woken  chan struct{} // has room for one
 	unread atomic.Bool   // there may be letters that are not in memory

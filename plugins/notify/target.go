@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Target is an address and what it wants to hear. Its file names are for a daemon, which reads them into Secrets and CA.
+// A Target is an address and the events that it gets. Its file names are for a daemon, which reads them into Secrets and CA.
 type Target struct {
 	Name      string        `yaml:"name" required:"true" unique:"true" format:"name" help:"name of the target's queue, in metrics and dead letters" see:"plugins/notify.md"`
 	URL       string        `yaml:"url" required:"true" help:"https URL, or http to this machine, without user, password or fragment"`
@@ -52,7 +52,7 @@ const (
 
 const maxTargets = 64
 
-// Settings declare who hears of calls by webhook.
+// Settings declare the targets of webhooks.
 type Settings struct {
 	Targets []Target `yaml:"targets" help:"addresses that get a webhook for events of calls" see:"plugins/notify.md"`
 }
@@ -111,7 +111,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// wants reports whether the target is to hear of an event.
+// wants reports whether the target gets an event.
 func (t *Target) wants(c *call.Call, ev *call.Event) bool {
 	e := Finished
 	if ev.Type == call.EventSuspended {

@@ -182,7 +182,7 @@ func textOf(v any) string {
 	return string(call.AppendCanonical(nil, v))
 }
 
-// withoutDetours returns a path without empty, "." and ".." elements where the text alone can tell; other texts stay.
+// withoutDetours returns a path without empty, "." and ".." elements where the text alone is enough; other texts do not change.
 func withoutDetours(text string) string {
 	if !strings.Contains(text, "/") || schemed(text) {
 		return text

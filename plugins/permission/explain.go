@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Explanation says what rules, modes and kept answers make of a call, before anybody answers, and why.
+// An Explanation says how rules, modes and remembered answers decide about a call, before a person answers, and why.
 type Explanation struct {
 	Action    string   `json:"action"` // allow, ask, ask always, deny or block
 	Why       string   `json:"why"`

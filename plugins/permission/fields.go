@@ -46,7 +46,7 @@ func fieldsOf(d *tool.Descriptor) fields {
 	return f
 }
 
-// only returns the one name that is so, when it is that of a text; of several none can stand for the call.
+// only returns the one name that is so, when it is that of a text; of several none can represent the call.
 func only(names []string, so func(string) bool, texts []string) string {
 	var found []string
 	for _, name := range names {

@@ -33,7 +33,7 @@ var choosers = map[string][]string{
 }
 
 // MayChoose reports whether somebody may choose a mode, and whether there is such a mode. Leaving a mode needs what
-// choosing it needs, so that nobody shakes off what only somebody else could have put on: ask for both.
+// choosing it needs, so that nobody removes what only another person could set: ask for both.
 func (r *Rules) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 	roles, exists := choosers[mode]
 	if own := r.modes[mode]; own != nil {
@@ -87,8 +87,8 @@ func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 	return ls, m
 }
 
-// under is what becomes of a decision under the modes. None of them softens a refusal, and what answers for a person
-// answers for one who could have agreed alone, as a kept answer does.
+// under applies the modes to a decision. No mode softens a refusal. A mode that answers for a person answers only where one person
+// is enough, as a remembered answer does.
 func (m *chosen) under(d decision, in *hook.Input) decision {
 	switch {
 	case d.action.refuses():

@@ -30,7 +30,7 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
 }
 
-// Parse reads a rule file, YAML; name is told in errors only. Unknown keys, and settings that would have no effect, are
+// Parse reads a rule file, YAML; name is for errors only. Unknown keys, and settings that would have no effect, are
 // errors, because a rule that is misread is worse than none. An empty file is that of a gate without rules. The error is
 // a [*ParseError].
 func Parse(name string, file []byte) (rules *Rules, err error) {
@@ -318,7 +318,7 @@ func globs(n ast.Node) ([]string, error) {
 
 func texts(n ast.Node) ([]string, error) { return list(n, text) }
 
-// roles reads who may answer. They are those that can answer at all.
+// roles reads the roles that may answer: those that can answer at all.
 func roles(n ast.Node) ([]string, error) { return words(n, []string{"approver", "operator"}) }
 
 func expiry(n ast.Node) (time.Duration, error) {

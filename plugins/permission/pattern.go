@@ -124,7 +124,7 @@ func closing(text string) int {
 	return 0
 }
 
-// isConditions tells conditions from a glob: they begin with a place, an operator and a quotation mark.
+// isConditions distinguishes conditions from a glob: they begin with a place, an operator and a quotation mark.
 func isConditions(inside string) bool {
 	_, rest, err := readPlace(strings.TrimLeft(inside, " "))
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package permission is a gate that decides by rules: a call is allowed, needs a person, is denied, or blocks its run.
 //
-// Rules name calls by tool, arguments, tier, source, caller and expressions. They stand in layers: the operator's, and
+// Rules name calls by tool, arguments, tier, source, caller and expressions. They are in layers: the operator's, and
 // those of a namespace, a thread and a run. A block or a deny in any layer refuses; else the nearest layer that names the
 // call decides, and in it ask always beats ask beats allow, whatever the order in the file. A call that no rule names is
 // decided by its tier. What takes something away is read broadly, what gives narrowly.

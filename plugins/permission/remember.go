@@ -27,7 +27,7 @@ type Query struct {
 type RememberedRule struct {
 	ID     string         // under which it can be revoked
 	Option string         // one of those that the ticket offered
-	By     tool.Principal // who said yes
+	By     tool.Principal // the person who approved
 }
 
 // Remembered is where kept answers are. It is asked from many goroutines, about calls that would otherwise ask a person,
@@ -205,7 +205,7 @@ func directory(p string) string {
 	return dir
 }
 
-// plainPath reports whether a path leads where its text says, as far as the text can tell.
+// plainPath reports whether a path leads where its text says, as far as the text shows.
 func plainPath(p string) bool {
 	return p != "" && !strings.ContainsAny(p, "\\\x00") && !slices.Contains(strings.Split(p, "/"), "..")
 }

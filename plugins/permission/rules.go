@@ -44,7 +44,7 @@ type Rules struct {
 	modes      map[string]*layer // rule sets that the operator made
 	approvers  []string
 	expiresIn  time.Duration // 0: as long as any ticket of the daemon
-	unattended action        // deny, or ask: what becomes of a question that nobody is there to answer
+	unattended action        // deny, or ask: what happens to a question without anybody to answer it
 	index      index
 	version    string // beginning of the SHA-256 of the file; empty of the default
 }
@@ -60,7 +60,7 @@ type layer struct {
 // A rule holds for a call when each of its lists that is not empty does.
 type rule struct {
 	name         string
-	line, column int // 0 when it stands in no file
+	line, column int // 0 when it is in no file
 	action       action
 	tools        []*pattern
 	tiers        []tool.Tier
@@ -124,10 +124,10 @@ type decision struct {
 	version   string // of the rules
 }
 
-// alone reports whether one person's yes is enough. Only then may something that was said before stand for it.
+// alone reports whether one person's yes is enough. Only then may an earlier answer replace it.
 func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 
-// inPlace says what stands in the place of an answer, for the record; "" when nobody had to be asked.
+// inPlace says what replaces an answer, for the record; "" when nobody had to be asked.
 func (d *decision) inPlace() string {
 	switch {
 	case d.kept != "":

@@ -25,7 +25,7 @@ type parameters struct {
 	Command    string    `json:"command,omitempty"` // of a compound one, the part that needs the yes
 }
 
-// confirmation is the answer that stands in for a second person.
+// confirmation is the answer that replaces a second person.
 type confirmation struct {
 	Type       string                       `json:"type"`
 	Properties map[string]map[string]string `json:"properties"`

@@ -243,7 +243,7 @@ func verdictOf(program cel.Program, vars any, gives bool) bool {
 	return !gives && !isMissing(err)
 }
 
-// isMissing tells by the words of the CEL library, which has no other way: FuzzWhen holds it to them.
+// isMissing looks at the text of the CEL library's error, which has no other mark: FuzzWhen checks that text.
 func isMissing(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "no such key") || strings.HasPrefix(text, "index out of bounds") || strings.HasPrefix(text, "no such attribute")

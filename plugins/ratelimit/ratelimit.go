@@ -179,7 +179,7 @@ func (m *limit) key(in *hook.Input) key {
 		switch by {
 		case ByNamespace:
 			k.namespace = in.Namespace
-		case ByPrincipal: // the same name in another namespace is somebody else
+		case ByPrincipal: // the same name in another namespace is another principal
 			k.namespace, k.principal = in.Namespace, in.Caller.Subject
 		case ByTool:
 			k.tool = in.Descriptor.ID
@@ -197,7 +197,7 @@ func (b *bucket) wait(now time.Time) time.Duration {
 		return 0
 	}
 	wait := time.Duration(missing / float64(b.tokens.Limit()) * float64(time.Second))
-	return wait.Truncate(time.Millisecond) + time.Millisecond // who comes back then finds a whole one
+	return wait.Truncate(time.Millisecond) + time.Millisecond // a call that comes back then finds a whole token
 }
 
 func (m *limit) refusal(wait time.Duration) error {

@@ -48,7 +48,7 @@ func (f *filter) pass(e call.Event) []call.Event {
 	return []call.Event{f.clean(e)}
 }
 
-// output returns what of a stream can be told now.
+// output returns the part of a stream that can be published now.
 func (f *filter) output(e call.Event) []call.Event {
 	i := slices.IndexFunc(f.streams, func(s stream) bool { return s.name == e.Output.Stream })
 	if i < 0 {

@@ -12,7 +12,7 @@ import (
 
 // A Live is a [Redactor] whose secrets can be replaced, and which gets to know more of them at any time. A call that has
 // begun keeps those that it began with beside all that come to be known later: a stream that is cut in the middle of a
-// secret goes on where it was.
+// secret continues where it was.
 type Live struct {
 	known atomic.Pointer[known]
 
@@ -54,8 +54,8 @@ func (l *Live) Swap(r *Redactor) {
 	_ = l.rebuildLocked(l.known.Load().swaps + 1) // each of the parts was taken before
 }
 
-// Know adds a value that nothing may tell from now on, and which outlives every Swap. An error means that it cannot be
-// taken out of what calls tell; it does not tell the value.
+// Know adds a value that is redacted from now on, also after every Swap. An error means that it cannot be redacted; the error
+// does not contain the value.
 func (l *Live) Know(name, text string) error {
 	v := Value{Name: name, Text: text}
 	if err := checkValue(v); err != nil {

@@ -1,4 +1,4 @@
-// Package redact takes secrets out of what calls tell: progress, activities, output, results, errors and log lines.
+// Package redact takes secrets out of what calls publish: progress, activities, output, results, errors and log lines.
 //
 // A secret is known by its value, in the forms that it takes on its way (as it is, in JSON, in URLs, in hex, in base64),
 // by the shape of well-known tokens, or by a pattern of the operator. In its place stands [redacted], or [redacted:name].
@@ -56,7 +56,7 @@ const (
 
 const markBegin = "[redacted"
 
-// mark is what stands in the place of a secret.
+// mark replaces a secret.
 func mark(name string) string {
 	if name == "" {
 		return markBegin + "]"

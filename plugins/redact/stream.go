@@ -20,7 +20,7 @@ func (r *Redactor) Stream() *Stream {
 // look at what has passed the values.
 func (s *Stream) use(r *Redactor) { s.scan.r = r }
 
-// Next returns what can be told after this chunk; it is nil when nothing can. The chunk stays the caller's.
+// Next returns what can be published after this chunk; nil when nothing can. It does not keep the chunk.
 func (s *Stream) Next(chunk []byte) []byte {
 	out := s.scan.next(chunk, false)
 	if s.lines != nil {
@@ -42,11 +42,11 @@ func (s *Stream) End() []byte {
 // A scanner takes values and tokens out.
 type scanner struct {
 	r *Redactor
-	// b is what was kept back, after the last bytes that were not: look tells where it begins.
+	// b is what was kept back, after the last bytes that were not: it begins at look.
 	b    []byte
 	look int
 
-	covered int    // bytes of b after look that belong to a secret whose mark is told
+	covered int    // bytes of b after look that belong to a secret whose mark is published
 	run     *token // the shape of which more bytes may come
 	runs    *[256]bool
 	end     pemEnd
@@ -123,7 +123,7 @@ func (s *scanner) goOn(i int) int {
 	return i + 1
 }
 
-// keep drops what was told, but for as much as one may have to look back.
+// keep drops what was published, except the bytes that a later look may need.
 func (s *scanner) keep(i int) {
 	drop := max(i-behind, 0)
 	s.look = i - drop
@@ -141,7 +141,7 @@ type found struct {
 }
 
 // at looks for a secret that begins at i; inside one that is covered only for values, which may reach further. more says
-// that this cannot be told before there are more bytes.
+// that this is not certain before there are more bytes.
 func (s *scanner) at(i int, inside, final bool) (f found, more bool) {
 	rest := s.b[i:]
 	if !final && s.r.values.begins(rest) {

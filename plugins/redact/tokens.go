@@ -2,7 +2,7 @@ package redact
 
 import "bytes"
 
-// A token is the shape of a well-known secret: where it begins, and of what bytes it goes on.
+// A token is the shape of a well-known secret: its beginning, and the bytes that may follow.
 type token struct {
 	name   string
 	anchor string // with which it begins
@@ -115,7 +115,7 @@ func (t *token) match(b []byte) (n int, more bool) {
 	return enough(len(t.anchor)+n, len(b), n, t.least)
 }
 
-// enough reports what a run of n bytes that ends at the place end says: it is long enough, too short, or may go on.
+// enough reports what a run of n bytes that ends at the place end says: it is long enough, too short, or may continue.
 func enough(end, size, n, least int) (int, bool) {
 	switch {
 	case n >= least:

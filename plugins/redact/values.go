@@ -161,7 +161,7 @@ func encodingsOf(s string) []string {
 	return texts
 }
 
-// jsonForm is a text as it stands between the quotes of a JSON string.
+// jsonForm is a text as it is between the quotes of a JSON string.
 func jsonForm(s string, html bool) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -28,7 +28,7 @@ type Reminder struct {
 // On is how a call ended.
 type On string
 
-// The ends that can be told apart.
+// The ends that can be distinguished.
 const (
 	OnSucceeded On = "SUCCEEDED"
 	OnFailed    On = "FAILED"

@@ -83,7 +83,7 @@ func ticket(t *tooldv1.HookTicket) tool.Ticket {
 	return out
 }
 
-// setResult is a result that stands for a tool's.
+// setResult is a result in place of a tool's.
 func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 	out := &tool.Result{Status: tool.ResultStatus(translate.Word(r.GetStatus(), "RESULT_STATUS_"))}
 	e := r.GetError()

@@ -126,7 +126,7 @@ func New(cfg Config) (*Hook, error) {
 	return h, nil
 }
 
-// Close ends the connection at once; questions fail from then on. It is for who does not want to wait for the collector.
+// Close ends the connection at once; questions fail from then on. It is for callers that do not want to wait for the collector.
 func (h *Hook) Close() error { return h.conn.Close() }
 
 // Health says how the service fares.
@@ -226,7 +226,7 @@ func (token) RequireTransportSecurity() bool { return false }
 
 // ask puts one question. read looks at the answer, so that one that cannot be read counts as a failure.
 //
-// The Hook is kept until the answer: who asks may hold it no longer, and the collector would close the connection meanwhile.
+// The Hook is kept alive until the answer: the caller may have dropped it, and the collector would close the connection.
 func ask[Q, A any](ctx context.Context, h *Hook, method func(context.Context, Q, ...grpc.CallOption) (A, error), q Q, read func(A) error) error {
 	defer runtime.KeepAlive(h)
 	return h.line.Ask(ctx, func(ctx context.Context) error {

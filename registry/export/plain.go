@@ -336,7 +336,7 @@ func lastPart(ref string) string {
 	return ref[strings.LastIndexAny(ref, "#/")+1:]
 }
 
-// join appends to a JSON pointer into arguments; * stands for each item or member.
+// join appends to a JSON pointer into arguments; * is each item or member.
 func join(at, name string) string {
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -53,7 +53,7 @@ func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) 
 	return r.notOwn(to.Addr().Unmap())
 }
 
-// notOwn refuses this machine by an address of the public network: what listens here for others is not for whoever may reach
+// notOwn refuses this machine by an address of the public network: a service that listens here for others is not for programs that may reach
 // the public network, and the packets would pass no firewall.
 func (r Rules) notOwn(a netip.Addr) error {
 	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(a) }) {

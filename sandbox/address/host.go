@@ -79,7 +79,7 @@ func (h Hosts) Match(host string) bool {
 	})
 }
 
-// ParsePrefixes returns the prefixes that an operator wrote; an address stands for itself.
+// ParsePrefixes returns the prefixes that an operator wrote; an address is a prefix of its full length.
 func ParsePrefixes(texts []string) (list []netip.Prefix, err error) {
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)

@@ -31,7 +31,7 @@ const (
 const (
 	mostFree = 32 // each has some files open
 	// mostKept is what a group may hold when it is used again: pages of files that its last run read. What holds more is
-	// removed; the pages stay, for whoever reads them next.
+	// removed; the pages stay for the next reader.
 	mostKept = 8 << 20
 	// removeBound is for the last processes of a group to be gone.
 	removeBound = time.Second
@@ -265,7 +265,7 @@ func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
 	return names
 }
 
-// ofOwner reads the name of a group: prefix, pid, start, number. Those of an owner whose name goes on differently are not
+// ofOwner reads the name of a group: prefix, pid, start, number. Those of an owner with a longer name are not
 // meant.
 func (p *Pool) ofOwner(name string) (pid int, start uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, p.prefix)
@@ -332,7 +332,7 @@ func (g *Group) Usage() Usage {
 
 // clean reports whether nothing is in the group: whatever is in another hierarchy is in the first, which Add begins with.
 func (g *Group) clean() bool {
-	// Not by a file that is kept open: version 1 goes on with the list that it made for it before.
+	// Not by a file that is kept open: version 1 continues with the list that it made before.
 	procs, err := os.ReadFile(filepath.Join(g.place.parents[0], g.name, "cgroup.procs"))
 	if err != nil || len(procs) > 0 {
 		return false

@@ -12,10 +12,10 @@ import (
 var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 
 // SweepStrangers removes empty groups of owners that may never come back, such as those of a test, and returns how many there
-// were. It leaves those that are younger than age, and those whose maker lives. That is told by its start time alone, as its
+// were. It leaves those that are younger than age, and those whose maker lives. The start time alone decides that, as its
 // number may be of another namespace of processes: lives gets all processes of the machine, after the groups were listed.
 //
-// Who loses an empty group all the same makes another one.
+// A daemon that loses an empty group anyway makes another one.
 func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64) bool, error)) (removed int, err error) {
 	found := map[string]uint64{}
 	for _, dir := range p.place.parents {

@@ -325,7 +325,7 @@ const (
 	hostName = "sandbox"
 )
 
-// hosts says who the only machine of an empty network is.
+// hosts names the only machine of an empty network.
 func (p *program) hosts() {
 	l := p.at(&p.setup, hosts)
 	l.parents(hosts)

@@ -24,10 +24,10 @@ type Config struct {
 	Resolver *net.Resolver // nil is the system's
 	// Headers adds to plain requests; nil: nothing.
 	Headers Headers
-	// Report is told of each request when it has ended, before Serve returns; nil: nobody is. It is called concurrently. Of one
-	// run the first [MaxTold] are told.
+	// Report is called for each request when it has ended, before Serve returns; may be nil. It is called concurrently, for the first
+	// [MaxTold] requests of a run.
 	Report func(Event)
-	// Summary is told of each run that wanted out, when it has ended; may be nil.
+	// Summary is called for each run with requests, when it has ended; may be nil.
 	Summary func(Summary)
 
 	Each, All int           // connections at one time, of one run and of all; 0: 64 and 1024
@@ -182,7 +182,7 @@ func (s *session) attend(ctx context.Context, conn net.Conn) {
 	began := time.Now()
 	e := &Event{Tag: s.tag, Source: s.policy.Source, Verdict: Allowed}
 	defer func() {
-		if r := recover(); r != nil { // what comes here was written by whoever wrote the process
+		if r := recover(); r != nil { // the author of the process wrote this input
 			e.Verdict, e.Why = Failed, "the proxy failed"
 		}
 		e.Took = time.Since(began)

@@ -87,7 +87,7 @@ func (r *request) readFields(in *bufio.Reader, size int) error {
 			return &problem{http.StatusRequestHeaderFieldsTooLarge, "the request has too many header fields"}
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || !token(name) { // nor is there a line that goes on with the one before
+		if !ok || !token(name) { // nor a line that continues the previous one
 			return bad("a header field has no proper name")
 		}
 		r.fields = append(r.fields, field{strings.ToLower(name), strings.Trim(value, " \t")})

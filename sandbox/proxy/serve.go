@@ -26,7 +26,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn, e *Event) {
 	in := bufio.NewReaderSize(conn, maxLine)
 	r, err := readRequest(in)
 	if errors.Is(err, io.EOF) && in.Buffered() == 0 && r == nil {
-		return // whoever looks whether somebody is there
+		return // a client that only checks the listener
 	}
 	if r != nil {
 		e.Method, e.Host, e.Port = r.method, r.to.host, r.to.port

@@ -78,7 +78,7 @@ func (t *tunnel) connect() {
 	both.Wait()
 }
 
-// pump copies one direction. Its end is passed on; after an error nothing goes on.
+// pump copies one direction. Its end is passed on; after an error nothing continues.
 func (t *tunnel) pump(to io.Writer, from io.Reader, end net.Conn) {
 	const chunk = 16 << 10
 	_, err := io.CopyBuffer(writer{to}, struct{ io.Reader }{from}, make([]byte, chunk))

@@ -85,7 +85,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// RequireTransportSecurity is false: who dials without TLS has said so.
+// RequireTransportSecurity is false: a caller that dials without TLS has chosen that.
 func (bearer) RequireTransportSecurity() bool { return false }
 
 // NewSpec is a call of a tool with an id of its own. It panics when the arguments have no JSON form; a string is JSON text.

@@ -4,7 +4,7 @@
 //	call, err := client.Call(ctx, toold.NewSpec("greet", map[string]string{"name": "Ada"}))
 //	fmt.Println(call.GetResult().GetMessage())
 //
-// Streams are iterators. They survive a broken connection and a restart of the daemon: what they give goes on where it stood, nothing
+// Streams are iterators. They survive a broken connection and a restart of the daemon: they continue where they were, nothing
 // twice. Each call of [NewSpec] has an id, so that what is sent again never runs twice. An answer is given for a digest that is
 // recomputed from what the call shows ([Verify]).
 //

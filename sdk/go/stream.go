@@ -46,7 +46,7 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 	}
 }
 
-// errClosing is the end of a stream that goes on elsewhere, or later.
+// errClosing is the end of a stream that continues elsewhere, or later.
 var errClosing = errors.New("the stream is closing")
 
 // follow reads one stream. nil says that it has come to its end, or that nobody reads on.

@@ -174,7 +174,7 @@ func (s *Server) Serve(lis net.Listener) error {
 var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName,
 	tooldv1.DocumentService_ServiceDesc.ServiceName, tooldv1.WorkerService_ServiceDesc.ServiceName}
 
-// SetReady sets the daemon's health, which tells clients whether to send requests.
+// SetReady sets the daemon's health, by which clients know whether to send requests.
 func (s *Server) SetReady(ready bool) {
 	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if ready {

@@ -72,7 +72,7 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 	return writes, nil
 }
 
-// write notes what becomes of documents, for the changes after this one too.
+// write notes the new state of documents, also for later changes of the group.
 func (p *Plan) write(namespace string, writes map[store.DocumentKey]store.DocumentState) {
 	for key, d := range writes {
 		k, in := Document{namespace, key}, Scope{namespace, key.In()}

@@ -111,7 +111,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	return events, 1, err
 }
 
-// readLog returns the chunks of a call with events above after. The first stands in the row of the call.
+// readLog returns the chunks of a call with events above after. The first is in the row of the call.
 func readLog(ctx context.Context, conn *pgx.Conn, args []any, after int64, limit int) (chunks []rows.Chunk, found bool, err error) {
 	var c rows.Chunk
 	err = scan(ctx, conn, selectFirstChunk, []any{&c.Call, &c.Last, &c.CRC, &c.Events}, func() error {

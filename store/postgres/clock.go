@@ -24,7 +24,7 @@ type clock struct {
 
 	mu   sync.Mutex
 	told time.Time // by the database
-	at   time.Time // when it was told, by this machine
+	at   time.Time // when the server reported it, by this machine's clock
 	last time.Time
 	read time.Time // when that was read, by this machine
 }
@@ -36,7 +36,7 @@ func (c *clock) set(t time.Time) {
 	c.told, c.at = t, time.Now()
 }
 
-// resume goes on from what the journal knows.
+// resume continues from the time in the journal.
 func (c *clock) resume(last time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

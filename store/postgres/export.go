@@ -14,7 +14,7 @@ import (
 // ErrNoStore means that a schema has no store.
 var ErrNoStore = errors.New("has no store")
 
-// StoreRows shows a journal that no daemon has open as the rows of its tables, all of one moment, for who copies it into
+// StoreRows shows a journal that no daemon has open as the rows of its tables, all of one moment, for a copy into
 // another store.
 type StoreRows struct{ conn *pgx.Conn }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is how many changes of anybody are looked at for the next of a feed. Who is near the end finds what there is
-// among them; who is far behind in a quiet run is better served by the run's own calls.
+// nearby is how many changes of all calls are searched for the next one of a feed. A reader near the end finds it among them. For a
+// reader that is far behind in a quiet run, the run's own calls are faster.
 const nearby = 512
 
 // Feed returns the events of many calls.

@@ -64,7 +64,7 @@ func Import(ctx context.Context, url string, from Rows) (done []Imported, err er
 	return done, err
 }
 
-// lockWithin bounds the wait for an owner that has just left: the server hears of it a moment later.
+// lockWithin bounds the wait for an owner that has just left: the server notices that a moment later.
 const lockWithin = 2 * time.Second
 
 func lock(ctx context.Context, conn *pgx.Conn, target *target) error {
@@ -119,7 +119,7 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err 
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// importTable copies a table and compares what is there with what came.
+// importTable copies a table and compares the stored rows with the copied ones.
 func importTable(ctx context.Context, tx pgx.Tx, schema, name string, from Rows) (n int64, err error) {
 	var columns, types []string
 	var column, kind string

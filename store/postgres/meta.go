@@ -21,7 +21,7 @@ const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_syst
 	|| ' ' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || ' ' || to_regnamespace($1)::oid::text,
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-// beginEpoch makes the start of this daemon durable before anything else is done in it. Who wrote before waits for it,
+// beginEpoch makes the start of this daemon durable before anything else is done in it. The previous writer waits for it,
 // or it waits for them: from then on they are fenced.
 func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, position int64, err error) {
 	home, err := s.home()

@@ -13,7 +13,7 @@ import (
 // errTaken means that another daemon has begun an epoch.
 var errTaken = errors.New("another daemon has taken the journal over")
 
-// standbyEvery is how often who waits looks whether the journal is free.
+// standbyEvery is how often a standby checks whether the journal is free.
 const standbyEvery = 250 * time.Millisecond
 
 // An owner holds the advisory lock of a journal on a connection of its own. The server ends the session, and frees the
@@ -30,7 +30,7 @@ type owner struct {
 	holding   bool          // and meta says so; of keep
 
 	mu     sync.Mutex
-	proven time.Duration // by boot: when the newest statement was sent that proved who the owner is
+	proven time.Duration // by boot: when the newest statement was sent that proved the owner
 	proof  chan struct{} // closed with the next proof
 }
 
@@ -143,7 +143,7 @@ const selectHolder = `SELECT coalesce(a.application_name, '') || ' at ' || coale
 	WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 2
 	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-// try takes the lock; else it returns who holds it.
+// try takes the lock; otherwise it returns the holder.
 func (o *owner) try(ctx context.Context) (holder string, err error) {
 	if o.conn == nil {
 		if o.conn, err = o.s.target.connect(ctx, func(p map[string]string) { p["idle_session_timeout"] = millis(o.s.cfg.Lease) }); err != nil {
@@ -169,7 +169,7 @@ func (o *owner) try(ctx context.Context) (holder string, err error) {
 }
 
 // keep shows the server that the owner lives, takes the lock again after its connection was lost, and ends the store
-// when somebody else was faster or there was no proof for too long.
+// when another daemon was faster, or there was no proof for too long.
 func (o *owner) keep() {
 	defer close(o.kept)
 	every := max(o.s.cfg.Lease/10, time.Millisecond)
@@ -231,7 +231,7 @@ func (o *owner) check() error {
 	case epoch != o.s.Identity().Epoch:
 		return errTaken
 	case holder != "":
-		o.drop() // the next look finds the epoch of who has it, or the lock free again
+		o.drop() // the next check finds the epoch of the new owner, or a free lock
 		return said(fmt.Errorf("%s holds the lock", holder))
 	}
 	o.prove(asked)

@@ -1,7 +1,7 @@
-// Package postgres is the journal in one schema of a PostgreSQL database: for who has a server already, and for a second
+// Package postgres is the journal in one schema of a PostgreSQL database: for installations that have a server already, and for a second
 // daemon that stands by.
 //
-// One goroutine writes. It takes what is there, Full changes first, and commits it as one transaction, an array for each
+// One goroutine writes. It takes the changes that wait, Full ones first, and commits it as one transaction, an array for each
 // column: of one round trip when the changes need no more than what the owner knows of their calls, else of two, of which
 // the first reads all that they require. A transaction whose answer is lost is looked for before anything else is done; what cannot be found out
 // ends the store. Readers have connections of their own.
@@ -61,9 +61,9 @@ type Config struct {
 	// Hold is for how long a daemon that took the journal from another one leaves that one's attempts alone ([Store.Hold]). At
 	// least 1.1 (Patience + Kill); 0 means 40 s, or that when it is more.
 	Hold time.Duration
-	// Waiting hears, once, that another daemon has the journal and which one. Open goes on waiting for it.
+	// Waiting is called once, when another daemon has the journal, with its name. Open continues to wait.
 	Waiting func(holder string)
-	// Lost hears, once, that the journal is not this daemon's any more.
+	// Lost is called once, when the journal is not this daemon's any more.
 	Lost func(error)
 	// FailPoint, for tests, is called at the named points of a write: begin, write, commit (it was sent), committed, and
 	// close. Its error is taken for the database's. Some tests kill the process in it.

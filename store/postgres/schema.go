@@ -22,7 +22,7 @@ var (
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrate brings a schema of the database to the newest of schemas. There is no way back. Only who owns the journal may.
+// migrate brings a schema of the database to the newest of schemas. There is no way back. Only the owner of the journal may.
 func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, point func(string) error) error {
 	files, err := fs.Glob(schemas, "schema/*.sql")
 	if err != nil {
@@ -78,7 +78,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, er
 		return 0, fmt.Errorf("%w: the schema has %d tables and indexes of others; name an empty one with search_path", ErrForeign, tables)
 	}
 	statements := []string{"CREATE TABLE toold_journal (version integer NOT NULL)", "INSERT INTO toold_journal VALUES (0)"}
-	if !made { // which takes a right that who was given a schema need not have
+	if !made { // this needs a right that the user of a given schema may lack
 		statements = append([]string{"CREATE SCHEMA " + pgx.Identifier{name}.Sanitize()}, statements...)
 	}
 	for _, text := range statements {

@@ -13,7 +13,7 @@ func (s *Store) Stats() store.Stats {
 	return stats
 }
 
-// Free returns how many bytes the file system of the output has for this user. What the server has it does not tell.
+// Free returns how many bytes the file system of the output has for this user. The server's own disk is not visible.
 func (s *Store) Free() (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(s.cfg.Dir, &st); err != nil {

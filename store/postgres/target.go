@@ -127,7 +127,7 @@ const selectSettings = `SELECT current_setting('fsync'), current_setting('full_p
 	current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
 	(SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name = 'transaction_timeout')`
 
-// inspect refuses a server that would lose what it said is there, whoever set it so: the server, the database or the role.
+// inspect refuses a server that would lose committed data, by a setting of the server, the database or the role.
 func inspect(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages, commit string
 	var version, lifted int

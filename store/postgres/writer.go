@@ -250,7 +250,7 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 	if errors.Is(err, store.ErrFull) {
 		w.s.fullUntil.Store(int64(boot() + fullFor))
 	}
-	if !lost(err) || p.Ops[0].Bare { // who asked for what is bare asks again
+	if !lost(err) || p.Ops[0].Bare { // the sender of a bare change asks again
 		w.failing = time.Time{}
 		return false, err
 	}

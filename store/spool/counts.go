@@ -91,7 +91,7 @@ func (s *Spool) recall() error {
 	return nil
 }
 
-// remember leaves the counts for who opens the spool next.
+// remember stores the counts for the next start.
 func (s *Spool) remember() error {
 	if s.ledger == nil || !s.counted {
 		return nil

@@ -48,7 +48,7 @@ func (s *Spool) open(st *stream, create bool, thread string) error {
 	return nil
 }
 
-// mkdir makes the directory of a call, complete with its owner before anybody sees it.
+// mkdir makes the directory of a call, complete with its owner before other goroutines see it.
 func (s *Spool) mkdir(key call.Key, thread string) error {
 	dir := s.dir(key)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
@@ -90,7 +90,7 @@ func (s *Spool) Append(key call.Key, thread, name string, b []byte) (offset int6
 		if n > 0 {
 			if cut := st.file.Truncate(offset); cut != nil {
 				err = errors.Join(err, cut, st.file.Close())
-				st.file = nil // whoever comes next finds out how long it is
+				st.file = nil // the next writer finds out how long it is
 			}
 		}
 		return full(err)
@@ -119,12 +119,12 @@ func (s *Spool) Size(key call.Key, name string) (size int64, err error) {
 	return size, err
 }
 
-// Remove deletes all streams of a call. Whoever appends meanwhile begins a new stream.
+// Remove deletes all streams of a call. A writer that appends meanwhile begins a new stream.
 func (s *Spool) Remove(key call.Key) error {
 	if s.isClosed() {
 		return store.ErrClosed
 	}
-	// First out of sight, then closed: who comes between appends to what goes.
+	// First out of sight, then closed: a writer in between appends to the removed file.
 	away, err := s.discard(s.dir(key))
 	s.mu.Lock()
 	open := slices.Collect(maps.Values(s.streams[key]))

@@ -57,7 +57,7 @@ type stream struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	gone bool // removed: whoever waits for mu starts again
+	gone bool // removed: a goroutine that waits for mu starts again
 }
 
 // New opens a spool.
@@ -202,7 +202,7 @@ func (s *Spool) Close() error {
 	return s.remember()
 }
 
-// retire waits for whoever uses a stream and closes it.
+// retire waits for the users of a stream and closes it.
 func (s *Spool) retire(st *stream) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -166,7 +166,7 @@ func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time
 }
 
 // copySpool copies the output of the calls that a journal knows. What is appended meanwhile may be in it: the journal
-// tells of output after it is in its file.
+// names output after it is in its file.
 func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *call.Backup) error {
 	calls, err := fs.Glob(os.DirFS(from), "[0-9a-f][0-9a-f]/*")
 	if err != nil {

@@ -108,7 +108,7 @@ type callRow struct {
 type callScanner struct {
 	row   []byte
 	pack  pack
-	shelf *shelf // nil: each row is decoded, and who gets its call may change it
+	cache *listCache // nil: each row is decoded, and the caller may change the call
 }
 
 func (s *callScanner) scan(st *sqlite.Stmt) callRow {
@@ -118,8 +118,8 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 	}
 	r := callRow{position: st.ColumnInt64(0)}
 	last, crc := st.ColumnInt64(5), uint32(st.ColumnInt64(6))
-	if s.shelf != nil {
-		if r.call = s.shelf.find(r.position, st.ColumnInt64(4), last, crc); r.call != nil {
+	if s.cache != nil {
+		if r.call = s.cache.find(r.position, st.ColumnInt64(4), last, crc); r.call != nil {
 			r.key = r.call.Key()
 			return r
 		}
@@ -145,8 +145,8 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 	}
 	r.key = r.call.Key()
 	r.call.LastSequence = max(r.call.LastSequence, last)
-	if s.shelf != nil && r.call.Status == call.Suspended && len(b)-record <= shelfRecord {
-		s.shelf.put(&shelved{position: r.position, revision: st.ColumnInt64(4), last: last, crc: crc, call: r.call})
+	if s.cache != nil && r.call.Status == call.Suspended && len(b)-record <= cachedRecord {
+		s.cache.put(&cachedCall{position: r.position, revision: st.ColumnInt64(4), last: last, crc: crc, call: r.call})
 	}
 	return r
 }
@@ -155,7 +155,7 @@ const (
 	// selectCall looks in the packs first, where most calls are. It is one statement, so that none can be missed that
 	// becomes a row in between.
 	selectCall = selectPacked + " UNION ALL SELECT " + callColumns + " FROM calls WHERE namespace = ?1 AND call_id = ?2"
-	// selectKnown tells whether there is such a call.
+	// selectKnown reports whether there is such a call.
 	selectKnown = "SELECT 1 FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL SELECT 1 FROM packed WHERE namespace = ?1 AND call_id = ?2"
 )
 

@@ -48,7 +48,7 @@ func openConn(path string, maxBytes int64) (*sqlite.Conn, error) {
 		fmt.Sprintf("page_size = %d", pageSize), // of a new database
 		"journal_mode = WAL",
 		"synchronous = FULL",
-		"wal_autocheckpoint = 0",        // the writer does it, and hears when it fails
+		"wal_autocheckpoint = 0",        // the writer does it, and sees its errors
 		"journal_size_limit = 67108864", // what a burst left of the log is given back
 		"cache_size = -16384",
 		"temp_store = MEMORY",

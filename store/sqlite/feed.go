@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is how many changes of anybody are looked at for the next of a run or thread. Who is near the end finds what
-// there is among them; who is far behind in a quiet run is better served by the run's own calls.
+// nearby is how many changes of all calls are searched for the next one of a run or thread. A reader near the end finds it among
+// them. For a reader that is far behind in a quiet run, the run's own calls are faster.
 const nearby = 512
 
 // Feed returns the events of many calls.
@@ -136,7 +136,7 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	}, r.after, to, r.f.Namespace)
 }
 
-// in reports whether a call is of a feed. The table members tells it for one that cannot be read.
+// in reports whether a call is of a feed. The table members says so for a call that cannot be read.
 func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 	switch {
 	case f.Run+f.Thread+f.Caller == "":

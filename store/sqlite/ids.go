@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An idFilter tells, without asking the database, of most ids of calls, runs and threads that the journal does not have
+// An idFilter recognises, without a query, most ids of calls, runs and threads that the journal does not have
 // that it does not have them. It never says so of one that it has, of a call or its tombstone, or of a run or thread that
 // has calls: the writer adds an id before its row is committed, and until all that were there at the start have been
 // added it excludes nothing.

@@ -110,7 +110,7 @@ func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, e
 	return done, nil
 }
 
-// importTable copies a table and compares what is there with what came.
+// importTable copies a table and compares the stored rows with the copied ones.
 func (w *writer) importTable(ctx context.Context, name string, from Tables) (n int64, err error) {
 	var columns []string
 	var text []bool

@@ -22,7 +22,7 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)
 	var found []callRow
-	scanner := callScanner{shelf: &s.shelf}
+	scanner := callScanner{cache: &s.cache}
 	full := false
 	take := func(r callRow) error {
 		if full = len(found) == limit; full {
@@ -139,7 +139,7 @@ func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Quer
 }
 
 // takePacked takes a call of the pack that was found last when a query asks for it. Of one that is broken the table members
-// tells caller, run and thread: the id of another caller's call is in no list. It may have the tool and time that are asked for.
+// names caller, run and thread: the id of another caller's call is in no list. Its tool and time may match the query.
 func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(callRow) error) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
@@ -246,7 +246,7 @@ func eachStatus(q, rest call.Query, beyond string) string {
 	return strings.Join(parts, " UNION ALL ")
 }
 
-// safe is a status that may stand in a statement; a foreign one selects nothing.
+// safe is a status that may be part of a statement; an unknown one selects nothing.
 func safe(s call.Status) string {
 	if !s.Valid() {
 		return ""

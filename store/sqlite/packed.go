@@ -145,7 +145,7 @@ func (m *packed) chunk() rows.Chunk {
 	return rows.Chunk{Position: m.position, Key: m.key(), Epoch: m.pack.epoch, Call: m.position, First: 1, Last: m.eventsLast, CRC: m.eventsCRC, Events: bytes.Clone(m.events)}
 }
 
-// named finds a call in its pack, and its id elsewhere when its pack does not tell it.
+// named finds a call in its pack, and its id elsewhere when its pack is unreadable.
 func (p *pack) named(conn *sqlite.Conn, position int64) (packed, error) {
 	m := p.member(position)
 	if m.id != "" {

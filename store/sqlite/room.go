@@ -65,7 +65,7 @@ type output struct {
 	room *room
 }
 
-// Append implements [store.Spool]. A full disk gives up the reserve, once, for who can still end.
+// Append implements [store.Spool]. A full disk releases the reserve, once, for calls that can still end.
 func (o output) Append(key call.Key, thread, name string, b []byte) (int64, error) {
 	offset, err := o.Spool.Append(key, thread, name, b)
 	if errors.Is(err, store.ErrFull) && o.room.release() {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Rows shows a journal that no daemon has open as the rows of its tables, for who copies it into another store.
+// Rows shows a journal that no daemon has open as the rows of its tables, for a copy into another store.
 type Rows struct {
 	files *files
 	conn  *sqlite.Conn

@@ -60,7 +60,7 @@ type Store struct {
 	scanners sync.Pool // of *callScanner, for theirs
 	room     *room
 
-	shelf      shelf
+	cache      listCache
 	documents  documentCache
 	ids        *idFilter
 	learned    chan struct{} // closed when learn has ended

@@ -115,14 +115,14 @@ func (s *Store) inParts(end string, remove func(w *writer, part []any) error) er
 }
 
 const (
-	// waits tells whether a call's thread has an open suspension, or its batch has not ended.
+	// waits reports whether a call's thread has an open suspension, or its batch has not ended.
 	waits = `(thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t INDEXED BY calls_waiting
 		WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED')
 		OR batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
 		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
 	// Calls that ended as they were created did so in the order of their positions. The time of a call that was created
-	// otherwise is not exact: it is the clock of who made it.
+	// otherwise is not exact: it is the clock of the caller.
 	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
 	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"

@@ -1,4 +1,4 @@
-// Package tooltest has what the test of a tool gives to a [tool.Call]: a [Recorder] that keeps what the tool told, and
+// Package tooltest has what the test of a tool gives to a [tool.Call]: a [Recorder] that keeps what the tool reported, and
 // [Documents] that take its commands as the engine would. Both behave; neither knows the engine.
 package tooltest
 
@@ -105,7 +105,7 @@ func (r *Recorder) ActivitiesTold() []string {
 	return slices.Clone(r.activities)
 }
 
-// Stream returns what was told of this output stream so far.
+// Stream returns the content of this output stream so far.
 func (r *Recorder) Stream(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

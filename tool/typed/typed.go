@@ -1,6 +1,6 @@
 // Package typed makes a tool from a function that takes its arguments as a Go value.
 //
-// The type says three things at once: what the model is told (the schema, with the text of `jsonschema` struct tags as
+// The type says three things at once: what the model reads (the schema, with the text of `jsonschema` struct tags as
 // descriptions), what is refused (members that the type does not have, values that do not fit), and what the function
 // gets. A field is optional when its json tag says omitempty or omitzero.
 //
@@ -29,7 +29,7 @@ func WithAssess[Args any](assess func(Args) tool.Effects) Option[Args] {
 	return func(t *typedTool[Args]) { t.assess = assess }
 }
 
-// WithDescribe tells a person what a call would do. It has the contract of [tool.Describer].
+// WithDescribe shows a person what a call would do. It has the contract of [tool.Describer].
 func WithDescribe[Args any](describe func(ctx context.Context, call *tool.Call, args Args) (tool.Description, error)) Option[Args] {
 	return func(t *typedTool[Args]) { t.describe = describe }
 }

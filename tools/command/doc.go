@@ -25,7 +25,7 @@ type Exec interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// Secrets knows the values of secrets. It is asked when an attempt starts, thus after the call was approved, and refuses who is
+// Secrets knows the values of secrets. It is asked when an attempt starts, thus after the call was approved, and refuses a tool that is
 // not entitled. The parameter is env. with the variable of the manifest that names the secret. Nothing that a caller sends is ever
 // asked for.
 type Secrets interface {

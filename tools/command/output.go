@@ -30,7 +30,7 @@ type output struct {
 
 const (
 	maxWords  = 4 << 10 // of standard error in a result
-	textShare = 2       // of the budget goes to text: it stands in data and message
+	textShare = 2       // of the budget goes to text: it is in data and message
 )
 
 func newOutput(t *scripted, c *tool.Call, m *memo) *output {
@@ -162,7 +162,7 @@ func (o *output) take(l *line) error {
 	case l.Checkpoint != nil:
 		o.memo.Checkpoint = l.Checkpoint
 		return o.memo.save(c)
-	case l.Suspend != nil: // what was asked is kept before anybody sees the question
+	case l.Suspend != nil: // the question is stored before a person sees it
 		o.memo.Asked = cmp.Or(l.Suspend.Action, "tool:"+c.Tool)
 		if err := o.memo.save(c); err != nil {
 			return err

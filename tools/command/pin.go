@@ -26,7 +26,7 @@ type pin struct {
 	known state // in which it had the digest; zero: not known
 }
 
-// A state tells whether a file was touched.
+// A state shows whether a file was touched.
 type state struct {
 	device, inode uint64
 	size          int64

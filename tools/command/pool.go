@@ -20,7 +20,7 @@ type pool struct {
 	t                *scripted
 	instances, calls int
 	idle             time.Duration
-	places           chan struct{} // one for each program that has not ended, whoever its owner is
+	places           chan struct{} // one for each program that has not ended, of any owner
 
 	mu      sync.Mutex
 	retired bool
@@ -165,7 +165,7 @@ func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*proces
 	}
 }
 
-// wait counts who waits for a place. A program that comes to rest meanwhile makes room.
+// wait counts the calls that wait for a place. A program that comes to rest meanwhile makes room.
 func (p *pool) wait(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +195,7 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	}
 	p.all.Go(func() {
 		one.exit, one.err = p.t.cfg.Exec.Run(running, spec)
-		_ = r.Close() // who writes hears of it
+		_ = r.Close() // the writer gets an error
 		close(one.over)
 		<-p.places
 		kill(errUnused)
@@ -274,7 +274,7 @@ func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte)
 	defer p.turn(nil)
 	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // a program that does not read holds nobody up
 	defer unheard()
-	_, _ = p.in.Write(text) // who does not take it has ended, or ends
+	_, _ = p.in.Write(text) // a program that does not take it has ended, or ends
 	select {
 	case <-done:
 		if unheard() {

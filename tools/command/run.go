@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// errFinished ends a program that goes on although it has said all.
+// errFinished ends a program that continues after its answer.
 var errFinished = errors.New("the program has said all")
 
 // Execute implements [tool.Tool].
@@ -95,10 +95,10 @@ func (t *scripted) home(c *tool.Call, s *secrets) string {
 	return fmt.Sprintf("%s %s %q", Source, t.m.ID, []string{c.Namespace, c.Caller.Subject, c.OnBehalfOf, c.Run.Thread, run})
 }
 
-// maxVariable is how long a variable may be that tells of the call.
+// maxVariable is how long a variable about the call may be.
 const maxVariable = 100 << 10
 
-// about are the variables that tell of the call. What is too long for one stands on standard input alone.
+// about are the variables about the call. What is too long for one is only on standard input.
 func about(c *tool.Call, m *memo) []string {
 	env := []string{
 		ownPrefix + "CALL_ID=" + c.ID, ownPrefix + "NAMESPACE=" + c.Namespace, ownPrefix + "ATTEMPT=" + strconv.Itoa(c.Attempt),
@@ -118,7 +118,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(errFinished)
 	o := newOutput(t, c, m)
-	complete := false // before anybody wanted it to end
+	complete := false // before a request to end it
 	var end sync.Once
 	o.done = func() { // it may do a little more, but not for ever: a call that asks holds no process
 		end.Do(func() {
@@ -203,7 +203,7 @@ type memo struct {
 	answer *answer
 }
 
-// An answer is what a program is told of the decision about its question.
+// An answer is the decision about a program's question, as the program gets it.
 type answer struct {
 	Action    string          `json:"action"`
 	Result    json.RawMessage `json:"result"`

@@ -146,7 +146,7 @@ func (t *scripted) findFiles(r *reader) {
 // maxLinks is how many links the kernel follows.
 const maxLinks = 40
 
-// through reports whether the way to a file leads through dir: who writes there could lead it elsewhere.
+// through reports whether the way to a file leads through dir: a user who writes there could lead it elsewhere.
 func through(dir, path string) bool {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real

@@ -83,7 +83,7 @@ func newMultiEdit(f *family) *mutation {
 	}
 }
 
-// replacement is one edit; field is where it stands in the arguments.
+// replacement is one edit; field is its place in the arguments.
 type replacement struct {
 	field    string
 	old, new string

@@ -1,6 +1,6 @@
 package files
 
-// op is a run of n lines that stays (' '), goes ('-') or comes ('+'); a and b are where it stands in the two texts.
+// op is a run of n lines that stays (' '), goes ('-') or comes ('+'); a and b are its positions in the two texts.
 type op struct {
 	kind    byte
 	n, a, b int

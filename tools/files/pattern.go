@@ -29,7 +29,7 @@ func checkPattern(field, pattern string) error {
 	return nil
 }
 
-// countAlternatives returns an upper bound of how many patterns without braces the pattern stands for, or something
+// countAlternatives returns an upper bound of how many patterns without braces the pattern expands to, or something
 // above the limit.
 func countAlternatives(pattern string) int {
 	total := 1

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// checkpoint is saved before a file is replaced, so that after a crash the file itself can tell what became of it.
+// checkpoint is saved before a file is replaced, so that after a crash the file itself shows what happened.
 type checkpoint struct {
 	Path   string `json:"path"` // without links
 	Before string `json:"before,omitempty"`

@@ -21,7 +21,7 @@ func isTemp(name string) bool {
 }
 
 // Replace implements [Workspace]: a new file beside the old one, synced, then renamed over it. All of it happens in the folder that the
-// name leads to without a link, whatever becomes of the name meanwhile.
+// name leads to without a link, whatever happens to the name meanwhile.
 func (l *Local) Replace(ctx context.Context, name string, content []byte, was string) error {
 	dir, err := l.folder(path.Dir(name))
 	if err != nil {

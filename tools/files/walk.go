@@ -99,7 +99,7 @@ func (w *walk) entries(ctx context.Context, actual string) ([]fs.DirEntry, bool,
 	return entriesOf(ctx, dir, w.family.limits.Entries-w.visited)
 }
 
-// within says whether there is time and room to go on.
+// within says whether there is time and space to continue.
 func (w *walk) within(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:

@@ -23,7 +23,7 @@ type Workspace interface {
 	Replace(ctx context.Context, name string, content []byte, was string) error
 }
 
-// A File is an open file or directory. ReadDir gives entries in no order; their Info tells of the entry itself, not of
+// A File is an open file or directory. ReadDir gives entries in no order; their Info describes the entry itself, not
 // what a link leads to.
 type File interface {
 	fs.ReadDirFile

@@ -31,7 +31,7 @@ const maxPages = 64
 const maxID = 64
 
 // remoteName is what the protocol lets servers call their tools. Letters that only look like these, and spaces, are
-// refused: a name that a person cannot tell from another one is no name.
+// refused: a person must be able to distinguish names.
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
 
 // prefix is what ids of a server's tools begin with: its key, with _ for what is not allowed in ids. Empty when nothing is
@@ -60,7 +60,7 @@ func prefix(key string) string {
 	return p + "__"
 }
 
-// toolID is the id of a server's tool; one that is too long is cut and told apart by 8 digits of its SHA-256.
+// toolID is the id of a server's tool; one that is too long is cut, and gets 8 digits of its SHA-256.
 func toolID(key, name string) (string, error) {
 	if !remoteName.MatchString(name) {
 		return "", fmt.Errorf("the name %q is not 1 to 128 of a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))

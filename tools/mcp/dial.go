@@ -29,7 +29,7 @@ type line struct {
 	transport sdk.Transport
 	told      *told
 	cut       func()        // ends what is under way
-	lost      chan struct{} // closed when nothing else comes; nil: the SDK's connection tells
+	lost      chan struct{} // closed when nothing else comes; nil: the SDK's connection reports that
 	end       func() error  // waits until nothing of it is left and says why it ended; nil when it was asked to
 }
 

@@ -38,7 +38,7 @@ type Entry struct {
 	Policy *sandbox.Policy
 
 	Trust Trust
-	// OnCancel says what becomes of a server that is started and does not stop a cancelled call.
+	// OnCancel says what happens to a server process that does not stop a cancelled call.
 	OnCancel OnCancel
 	// Tools are globs of the server's own names; none: all.
 	Tools []string
@@ -58,14 +58,14 @@ const (
 	TrustFull  Trust = "full"  // it is also OBSERVE
 )
 
-// OnCancel says what becomes of a server's process when the server does not answer the cancel of a call.
+// OnCancel says what happens to a server's process when the server does not answer the cancel of a call.
 type OnCancel string
 
 // The other calls that the process runs end with CONNECTION_LOST when it is restarted.
 const (
 	CancelByTrust  OnCancel = ""        // restart with TrustNone, else leave
 	CancelRestarts OnCancel = "restart" // all its processes are killed, and it is started again
-	CancelLeaves   OnCancel = "leave"   // it goes on, and nobody knows what became of the call
+	CancelLeaves   OnCancel = "leave"   // it continues, and the outcome of the call is unknown
 )
 
 // restarts reports whether a server that does not stop a cancelled call is restarted.

@@ -107,7 +107,7 @@ func (f *floor) only() *flight {
 	return nil
 }
 
-// ask gives a question to the request that it belongs to and returns what the server is told.
+// ask gives a question to the request that it belongs to and returns the answer for the server.
 func (f *floor) ask(ctx context.Context, q *question) *sdk.ElicitResult {
 	p := &pending{q, make(chan *sdk.ElicitResult, 1)}
 	f.mu.Lock()
@@ -125,7 +125,7 @@ func (f *floor) ask(ctx context.Context, q *question) *sdk.ElicitResult {
 	}
 }
 
-// dismissed is the answer of somebody who does not answer.
+// dismissed is the answer for a question without an answer.
 func dismissed() *sdk.ElicitResult { return &sdk.ElicitResult{Action: "cancel"} }
 
 func (f *floor) settleLocked() {

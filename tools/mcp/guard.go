@@ -53,7 +53,7 @@ func newGuard() *guard {
 	}
 }
 
-// envelope is what tells messages apart.
+// envelope has the fields that distinguish messages.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`

@@ -9,11 +9,11 @@ import (
 
 const (
 	maxHidden   = 16        // values that are taken out of what the server sends
-	hiddenMark  = "[token]" // what stands in their place
+	hiddenMark  = "[token]" // replaces them
 	leastHidden = 8         // bytes of a value that is taken out: longer than the mark, so that no message grows
 )
 
-// learn has the values of a record taken out of what anybody is told.
+// learn redacts the values of a record from now on.
 func (s *signin) learn(r *record) {
 	values := []string{s.secret(&r.Way)}
 	for _, m := range r.members() {
@@ -26,7 +26,7 @@ func (s *signin) learn(r *record) {
 		if len(v) < leastHidden { // it is no secret
 			continue
 		}
-		if r.Token != nil && random(v) && s.cfg.Known != nil { // a person agreed to who chose it
+		if r.Token != nil && random(v) && s.cfg.Known != nil { // a person approved the server that chose it
 			s.cfg.Known(s.key, v)
 		}
 		s.mu.Lock()
@@ -36,7 +36,7 @@ func (s *signin) learn(r *record) {
 	}
 }
 
-// random reports whether a value looks like none that others tell by themselves: its authorization server chose it, and what
+// random reports whether a value looks like no ordinary text: its authorization server chose it, and what
 // it chooses is taken out of everybody's text. Words, paths, names of types and hashes, which are others' too, stay.
 func random(v string) bool {
 	return letters.MatchString(v) && strings.ContainsAny(v, "0123456789") &&

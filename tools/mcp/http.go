@@ -64,7 +64,7 @@ func (e *wayError) Unwrap() error { return e.err }
 
 // guarded looks at all that goes over HTTP.
 type guarded struct {
-	ctx          context.Context //nolint:containedctx // of the connection: bodies are read by whoever has them
+	ctx          context.Context //nolint:containedctx // of the connection: bodies are read by other goroutines
 	base         http.RoundTripper
 	guard        *guard
 	host, scheme string
@@ -101,7 +101,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
 		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
-	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // it is over; the SDK would go on in an earlier era
+	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // it is over; the SDK would continue in an earlier era
 		return nil, &wayError{err: why}
 	}
 	ctx := r.Context()
@@ -164,7 +164,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 		}
 		switch {
 		case renewed:
-		case r.Context().Err() != nil: // the renewal goes on, and nobody has to sign in
+		case r.Context().Err() != nil: // the renewal continues, and nobody has to sign in
 			return nil, context.Cause(r.Context())
 		case ended && silent != nil: // nor here, when it goes well the next time
 			_ = g.fail(silent)
@@ -176,7 +176,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 			}
 			continue
 		}
-		return nil, g.fail(errSignIn) // a connection of somebody else takes its place
+		return nil, g.fail(errSignIn) // a connection with another sign-in takes its place
 	}
 }
 
@@ -192,7 +192,7 @@ func wantsMore(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
 }
 
-// claim lets a request of a call go that is this daemon's, with what a server needs to tell it from a late one.
+// claim lets a request of a call go that is this daemon's, with what a server needs to recognise a late one.
 func (g *guarded) claim(r *http.Request) error {
 	of, ok := r.Context().Value(requestKey{}).(*request)
 	if !ok {
@@ -210,7 +210,7 @@ func (g *guarded) claim(r *http.Request) error {
 	return nil
 }
 
-// reach sends a request. A server that cannot be reached at all is lost, which nothing else may tell for hours.
+// reach sends a request. A server that cannot be reached at all is lost; without this, that could stay unknown for hours.
 func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	if err := g.claim(r); err != nil { // it may have waited for a token

@@ -56,16 +56,16 @@ type Config struct {
 	Env     []string                   // NAME=value that they have beside their own
 	Tools   Tools                      // required
 	Secrets Secrets                    // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
-	Memory  Memory                     // nil: a list is known when the server has told it
+	Memory  Memory                     // nil: a list is known when the server has sent it
 	Vault   Vault                      // nil: nobody can sign in to a server
-	Known   func(server, value string) // has what a sign-in brought taken out of what others tell; nil: it is taken out of what the server tells
-	Version string                     // of the daemon, which servers are told
+	Known   func(server, value string) // redacts the values of a sign-in everywhere; nil: they are redacted in the server's texts
+	Version string                     // of the daemon, as servers see it
 	Log     *zap.Logger
 	// Own is asked right before a call is sent over HTTP; an error keeps it back, because the store may be another daemon's. nil: nobody
 	// can take the store.
 	Own func(context.Context) error
 
-	Connect time.Duration // for a server to come up and tell its list; 0: 60 s
+	Connect time.Duration // for a server to start and send its list; 0: 60 s
 	Wait    time.Duration // for a call until its server is there; 0: 30 s
 	Drain   time.Duration // for calls that run on a server which a reload takes away; 0: 10 s
 	Backoff time.Duration // before a server that ended is taken up again, at first; 0: 500 ms
@@ -107,7 +107,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// checkAll refuses entries that are none, and those whose tools nobody could tell apart.
+// checkAll refuses entries that are none, and those whose tools have the same names.
 func checkAll(entries []Entry) error {
 	taken := map[string]string{}
 	var wrong []error
@@ -172,7 +172,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
-	h.mu.Lock()   // whoever added a server has done so, and nobody will
+	h.mu.Lock()   // no server is being added, and none will be
 	h.mu.Unlock() //nolint:staticcheck // it is a barrier
 	h.all.Wait()
 	return nil
@@ -198,7 +198,7 @@ func (h *Hub) startLocked(s, before *server) {
 }
 
 // Reload makes entries the only ones, and returns the keys of those that are new, changed or gone. Servers whose entry is the
-// same go on. The tools of the others are at once as the new entry has them. What runs on a server that is changed or gone
+// same continue. The tools of the others are at once as the new entry has them. What runs on a server that is changed or gone
 // has Config.Drain to end.
 func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 	if err := checkAll(entries); err != nil {

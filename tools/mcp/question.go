@@ -64,7 +64,7 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 }
 
 // plainHost reports whether a host is written as name servers know it. Other letters than theirs look like these, or like
-// nothing, to who is asked to visit it.
+// nothing, to the person who visits it.
 func plainHost(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
@@ -74,7 +74,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// digest tells questions apart.
+// digest distinguishes questions.
 func (q *question) digest() string {
 	sum := sha256.Sum256(encode([]any{q.ID, q.Message, string(q.Schema), q.URL}))
 	return hex.EncodeToString(sum[:])
@@ -205,7 +205,7 @@ func (f *field) choices(out map[string]any, titled []choice) error {
 	return nil
 }
 
-// result is what the server is told.
+// result is the answer for the server.
 func (a *answer) result() *sdk.ElicitResult {
 	r := &sdk.ElicitResult{Action: "accept"}
 	d := json.NewDecoder(bytes.NewReader(a.Content))

@@ -63,7 +63,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 		case errors.Is(err, errSignIn):
 			n.server.drop(n)
 			return t.server.visit(ctx, c, m)
-		case errors.As(err, new(*unsentError)): // the next connection may hear it
+		case errors.As(err, new(*unsentError)): // the next connection may deliver it
 			n.server.drop(n)
 			continue
 		case err != nil:
@@ -79,7 +79,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 	return nil, tool.Errorf(tool.Upstream, "The server asks questions of which it cannot be told what call they belong to")
 }
 
-// answerOf tells what a server answered, which a model reads, from what kept it from answering.
+// answerOf separates an answer of the server, which a model reads, from an error that prevented one.
 func answerOf(err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == tool.ExecutionFailed {
 		return &tool.Result{Status: tool.StatusError, Error: e}, nil
@@ -87,7 +87,7 @@ func answerOf(err error) (*tool.Result, error) {
 	return nil, err
 }
 
-// ask suspends the call. What is needed to go on is kept before anybody sees the question.
+// ask suspends the call. Its memo is stored before a person sees the question.
 func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
 	m.Open, m.State, m.Given, m.Visit = r.questions, r.state, nil, nil
 	text, err := json.Marshal(m)
@@ -100,7 +100,7 @@ func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
 	return tool.SuspendedWith(ticket(t.server.entry.Key, r.questions)), nil
 }
 
-// A memo is what a call that asked goes on with.
+// A memo is the state with which a call that asked continues.
 type memo struct {
 	Key     string      `json:"key"` // the idempotency key: of other arguments nothing was asked
 	Open    []*question `json:"open,omitempty"`
@@ -131,7 +131,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 	}
 	m.Visits = last.Visits
 	if last.Key != m.Key || len(last.Open) == 0 || c.Resume.Reason != ticket("", last.Open).Action {
-		return m, nil // other arguments, or somebody else's question
+		return m, nil // other arguments, or another call's question
 	}
 	answers := answersTo(last.Open, c.Resume.Result)
 	m.State, m.Given = last.State, map[string]answer{}

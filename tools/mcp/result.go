@@ -67,7 +67,7 @@ func dataOf(r *sdk.CallToolResult, text string) string {
 	return string(encode(text))
 }
 
-// contentOf is a piece that is no text, and the words that stand for it in the message.
+// contentOf is a piece that is no text, and the words that replace it in the message.
 func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, string, error) {
 	switch part := part.(type) {
 	case *sdk.ImageContent:

@@ -380,7 +380,7 @@ func (s *server) follows(next *server) {
 	s.changed = make(chan struct{})
 }
 
-// newest is who takes the place of a server after reloads; itself, when nobody does.
+// newest is the server in place of this one after reloads; this one when there is none.
 func (s *server) newest() *server {
 	for {
 		s.mu.Lock()

@@ -135,7 +135,7 @@ func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// count counts what a server tells of its calls.
+// count counts the reports of a server about its calls.
 func (n *session) count(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if tells(method) {
@@ -161,11 +161,11 @@ func (n *session) progress(_ context.Context, r *sdk.ProgressNotificationClientR
 	}
 }
 
-// A meter passes on how far a call is, not more often than anybody can see.
+// A meter passes on how far a call is, not more often than a person can see.
 type meter struct {
 	mu    sync.Mutex
 	last  time.Time
-	whole bool // that all is done was told at once
+	whole bool // the first report said that all is done
 }
 
 const meterRest = 50 * time.Millisecond

@@ -45,7 +45,7 @@ type signin struct {
 	cfg      *Config
 	http     *http.Client
 
-	turn    chan struct{} // of who begins a visit
+	turn    chan struct{} // of the goroutine that begins a visit
 	writing sync.Mutex    // of the record: one after the other
 
 	mu        sync.Mutex
@@ -91,7 +91,7 @@ type renewal struct {
 	silent error // why nobody answered, which may be otherwise in a moment; nil: somebody did, or nobody has for long
 }
 
-// newSignin returns nil for servers to which nobody can sign in, or whose headers say already who the daemon is.
+// newSignin returns nil for servers without sign-in, and for those whose headers identify the daemon already.
 func newSignin(e *Entry, cfg *Config) *signin {
 	if e.URL == "" || cfg.Vault == nil {
 		return nil
@@ -116,7 +116,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 	var r record
 	if text, ok := cfg.Vault.Load(e.Key); ok && json.Unmarshal(text, &r) == nil && r.Server == e.URL {
 		if r.Way.Given != (e.Client != nil) || e.Client != nil && e.Client.ID != r.Way.Client {
-			r.Token = nil // it was given to somebody else
+			r.Token = nil // it was issued for another server
 		}
 		s.record = &r
 	}
@@ -212,8 +212,8 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	return t.AccessToken, silent
 }
 
-// renew has a token replaced that is not good any more, and reports whether there is another one. All who want that wait for
-// one renewal, which goes on when nobody waits: its answer may be the only way to know what the next one needs.
+// renew replaces a token that is not valid any more, and reports whether there is another one. All callers wait for
+// one renewal, which continues without callers: its answer may be the only way to know what the next one needs.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	select {
 	case <-ctx.Done():
@@ -242,7 +242,7 @@ func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	case r.Token == nil:
 		return nil, false
 	case r.Token.AccessToken != used:
-		return nil, true // somebody else was faster
+		return nil, true // another goroutine was faster
 	case r.Token.RefreshToken == "" || early && time.Since(s.failed) < renewalRest:
 		return nil, false
 	}
@@ -271,7 +271,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	defer close(under.done)
 	ctx, stop := context.WithTimeout(context.WithValue(context.Background(), oauth2.HTTPClient, s.http), renewalTime)
 	defer stop()
-	c := clientcredentials.Config{ // it asks for what it is told to
+	c := clientcredentials.Config{ // it asks for the configured scopes
 		ClientID: r.Way.Client, ClientSecret: s.secret(&r.Way), TokenURL: r.Way.URL, AuthStyle: oauth2.AuthStyle(r.Way.Style),
 		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Token.RefreshToken}, "resource": {r.Way.Resource}},
 	}
@@ -356,7 +356,7 @@ func (s *signin) change(f func(*record)) {
 	now := s.current() // nobody else changes it
 	next := *now
 	f(&next)
-	s.learn(&next) // before anybody sends it
+	s.learn(&next) // before it is sent
 	s.mu.Lock()
 	if s.record = &next; next.Token != nil && (next.Visit != now.Visit || now.Token == nil || next.Token.AccessToken != now.Token.AccessToken) {
 		s.challenge, s.more, s.missed = nil, false, false

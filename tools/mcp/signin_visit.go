@@ -23,7 +23,7 @@ import (
 // verifier that the daemon keeps the code in it is worth nothing.
 const callback = "http://127.0.0.1:33418/callback"
 
-// membership is how long a registration serves the next sign-in. A server that forgot the daemon tells nobody but the person.
+// membership is how long a registration serves the next sign-in. Only the person sees that a server forgot the daemon.
 const membership = time.Hour
 
 // maxEarlier is how many registrations are kept beside the last one.
@@ -125,7 +125,7 @@ func (s *signin) challenged() (about string, scopes []string) {
 	return "", nil
 }
 
-// about is what the server says of who may sign in where; nil when it says nothing.
+// about is what the server says about where to sign in; nil when it says nothing.
 func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMetadata, scopes []string) {
 	u, err := url.Parse(s.url)
 	if err != nil { // it was checked
@@ -205,7 +205,7 @@ func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMet
 	return at, err
 }
 
-// style is how the client of an operator proves who it is, so that a code is shown once.
+// style is how the client of an operator authenticates, so that a code is shown once.
 func style(secret string, methods []string) int {
 	if secret == "" || slices.Contains(methods, "client_secret_post") && !slices.Contains(methods, "client_secret_basic") {
 		return int(oauth2.AuthStyleInParams)
@@ -294,7 +294,7 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		return errors.New(s.hideText(refusal(err).Error())) // it may repeat what the daemon showed
 	}
 	s.change(func(r *record) {
-		if r.Visit == v.Before { // else somebody else signed in meanwhile
+		if r.Visit == v.Before { // else another person signed in meanwhile
 			r.Way, r.Token, r.Visit = w, token, v.State
 		}
 	})

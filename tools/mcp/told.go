@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A told counts what a server tells of its calls: what came, and what was passed on. The SDK passes it on in a goroutine of its own,
+// A told counts the reports of a server about its calls: received and passed on. The SDK passes it on in a goroutine of its own,
 // and an answer that comes behind it would overtake it.
 type told struct {
 	mu           sync.Mutex
@@ -16,7 +16,7 @@ type told struct {
 
 func newTold() *told { return &told{changed: make(chan struct{})} }
 
-// tells reports whether a message is about a call.
+// tells reports whether a message is a report about a call.
 func tells(method string) bool {
 	return method == "notifications/progress" || method == "notifications/message"
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// signinName is the tool that stands for those of a server that tells nobody its list before somebody signed in.
+// signinName is the tool in place of the tools of a server that shows its list only after a sign-in.
 const signinName = "sign_in"
 
 // A door is that tool.
@@ -46,7 +46,7 @@ func (s *server) offerSignin() {
 	if s.retired || !s.signin.wanted() {
 		return
 	}
-	s.publish(nil) // who waits for it hears of it
+	s.publish(nil) // this wakes the calls that wait for it
 	if s.kept != nil || len(s.shown) > 0 {
 		return
 	}

@@ -16,7 +16,7 @@ var (
 	mildestEffects = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 )
 
-// assess says what a command would do as far as its text tells. It is advice for gates: only isolation holds a command
+// assess says what a command would do as far as its text shows. It is advice for gates: only isolation holds a command
 // to anything. What is not known to only read changes something; what cannot be read destroys.
 //
 // A command that only reads, but may read what lies outside the working directory, needs a person's consent all the same.

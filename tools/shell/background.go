@@ -78,7 +78,7 @@ func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err 
 	}
 }
 
-// leftRunning is the result of a call whose command goes on in the background.
+// leftRunning is the result of a call whose command continues in the background.
 func (o *output) leftRunning(n *job) *tool.Result {
 	return o.fit(&sandbox.Exit{Code: -1}, false, func(d Data, text string) *tool.Result {
 		d.Shell, d.Running = n.id, true

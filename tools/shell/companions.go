@@ -99,7 +99,7 @@ type ShellData struct {
 	ExitCode int    `json:"exit_code"` // -1 while it runs and when a signal ended it
 	Output   string `json:"output,omitempty"`
 	From     int64  `json:"from"`           // offset of Output
-	Next     int64  `json:"next"`           // where to go on
+	Next     int64  `json:"next"`           // where to continue
 	Gone     int64  `json:"gone,omitempty"` // bytes before From that are not kept any more
 	Total    int64  `json:"total"`          // bytes that it wrote so far
 	More     bool   `json:"more,omitempty"` // there is more already
@@ -197,7 +197,7 @@ func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
-// told is the result about a shell.
+// told is the result that describes a shell.
 func (n *job) told(d ShellData) *tool.Result {
 	var state string
 	d.Status, state, d.ExitCode = n.state()
@@ -248,7 +248,7 @@ func (s *shell) list(call *tool.Call) *tool.Result {
 }
 
 // assessInput is as strict as bash: what is typed into a shell is a command. What only reads is no milder than a change,
-// because what reads the text is not known, nor what it was told before.
+// because what reads the text is not known, nor what it read before.
 func (s *shell) assessInput(args inputArguments) tool.Effects {
 	e := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}
 	if worst := analyse(args.Text, s.cfg.Dir).worst; worst.safety != tool.SafetyReadOnly {

@@ -92,7 +92,7 @@ func gitAsks(name string, args []word) bool {
 	return false
 }
 
-// gitRefuses reports whether an option is one of those refused: -X wherever the letter stands in a cluster.
+// gitRefuses reports whether an option is one of those refused: -X wherever the letter is in a cluster.
 func gitRefuses(refused, option string) bool {
 	option, _, _ = strings.Cut(option, "=")
 	for r := range strings.FieldsSeq(refused) {
@@ -129,7 +129,7 @@ func gitEffect(args []word) effect {
 	return e.and(changes("git changes the repository"))
 }
 
-// harmlessConfig reports whether a setting only says who commits and how things look.
+// harmlessConfig reports whether a setting only sets the author and the appearance.
 func harmlessConfig(w word) bool {
 	key, _, _ := strings.Cut(strings.ToLower(w.value), "=")
 	return w.literal && slices.ContainsFunc([]string{"user.", "color.", "advice.", "core.quotepath", "core.autocrlf", "init.defaultbranch", "commit.gpgsign", "safe.directory"},
@@ -189,7 +189,7 @@ func hasOption(args []word, words, letters, long string) bool {
 	})
 }
 
-// gitConfig tells settings about names and looks from those that name programs.
+// gitConfig distinguishes settings of author and appearance from those that name programs.
 func gitConfig(args []word) effect {
 	for _, w := range args {
 		if !strings.HasPrefix(w.value, "-") && harmlessConfig(w) {
@@ -199,7 +199,7 @@ func gitConfig(args []word) effect {
 	return unreadable("git config can make later commands run any program")
 }
 
-// gitPush tells a push that adds from one that takes away.
+// gitPush distinguishes a push that adds from one that deletes.
 func gitPush(args []word) effect {
 	for _, w := range args {
 		short := len(w.value) > 1 && w.value[0] == '-' && w.value[1] != '-'

@@ -9,12 +9,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// isolation is what a policy means for the descriptor, and in words for those who read it.
+// isolation is what a policy means for the descriptor, and in words for models and people.
 type isolation struct {
 	required tool.Isolation
 	network  string
 	model    string // for the description that models read
-	person   string // for who is asked
+	person   string // for the person who decides
 	operator string
 }
 
@@ -67,7 +67,7 @@ func reached(p *sandbox.Policy) string {
 // notStarted is the error of a command that did not run.
 func notStarted(err error) error {
 	if errors.Is(err, tool.ErrNotRun) {
-		return err // whoever was to start it has said why not
+		return err // the error says why it did not start
 	}
 	if errors.Is(err, sandbox.ErrKept) {
 		return fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{

@@ -59,7 +59,7 @@ type Jobs struct {
 	jobs   []*job // in the order of their start
 }
 
-// owner is who a job belongs to. Without a thread it is the run.
+// owner is the caller and the thread of a job; without a thread, the run.
 type owner struct{ namespace, caller, onBehalfOf, thread, run string }
 
 func ownerOf(c *tool.Call) owner {
@@ -154,7 +154,7 @@ func (j *Jobs) forget(n *job) {
 	j.jobs = slices.DeleteFunc(j.jobs, func(o *job) bool { return o == n })
 }
 
-// find returns the job with this id that belongs to who calls.
+// find returns the job with this id that belongs to the caller.
 func (j *Jobs) find(call *tool.Call, id string) (*job, error) {
 	for _, n := range j.of(call) {
 		if n.id == id {
@@ -164,7 +164,7 @@ func (j *Jobs) find(call *tool.Call, id string) (*job, error) {
 	return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_SUCH_SHELL", Message: "There is no shell " + quoted(id) + " in the background of this conversation."}
 }
 
-// of returns the jobs that belong to who calls, the oldest first.
+// of returns the jobs that belong to the caller, the oldest first.
 func (j *Jobs) of(call *tool.Call) []*job {
 	o := ownerOf(call)
 	return j.where(func(n *job) bool { return n.owner == o })

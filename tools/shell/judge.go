@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// nameLength is how much of a command's name is told in a reason.
+// nameLength is how much of a command's name is shown in a reason.
 const nameLength = 64
 
 // judge says what a simple command without wrappers does. Texts that it gives to a shell are added as parts.

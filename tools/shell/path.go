@@ -9,7 +9,7 @@ import (
 )
 
 // isInside reports whether a path, or an option that may hold one, stays below the working directory as far as its text
-// tells: links are not followed.
+// shows: links are not followed.
 func isInside(p string) bool {
 	if strings.HasPrefix(p, "-") {
 		if _, value, ok := strings.Cut(p, "="); ok {
@@ -28,7 +28,7 @@ func isInside(p string) bool {
 	return true
 }
 
-// isBelow reports whether a word names, as far as its text tells, what lies in dir or below the working directory.
+// isBelow reports whether a word names, as far as its text shows, what lies in dir or below the working directory.
 func (w word) isBelow(dir string) bool {
 	if w.inside {
 		return true

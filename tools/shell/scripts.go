@@ -193,7 +193,7 @@ func checkAwk(args []word) string {
 	return doesMore
 }
 
-// awkRuns reports whether a program of awk may run commands, as far as its text tells.
+// awkRuns reports whether a program of awk may run commands, as far as its text shows.
 func awkRuns(args []word) bool {
 	for _, w := range args {
 		text := strings.ReplaceAll(w.value, "||", "")

@@ -2,7 +2,7 @@
 //
 // The command runs in a session of its own, in the working directory and with the environment that the operator
 // configured; the model chooses neither. What it writes is streamed while it runs. An exit code is an answer, not an
-// error: the model reads it and goes on. When the command ends, whatever it started ends too.
+// error: the model reads it and continues. When the command ends, whatever it started ends too.
 //
 // What a command is about to do is read from its text ([Split]), for rules and people. That is advice: a text cannot be
 // held to what it looks like.
@@ -92,7 +92,7 @@ type arguments struct {
 	PTY *terminal `json:"pty,omitempty"`
 	// Input says whether people may type while it runs; nil: with a terminal they may.
 	Input *bool `json:"input,omitempty"`
-	// Background returns at once, BackgroundAfter after so many seconds; the command goes on.
+	// Background returns at once, BackgroundAfter after so many seconds; the command continues.
 	Background      bool `json:"background,omitempty"`
 	BackgroundAfter int  `json:"background_after,omitempty"`
 }

@@ -144,7 +144,7 @@ func textOf(words []word) string {
 // programDirs are where the names of the lists are what they say.
 var programDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
-// program returns the name that a command word stands for, and whether the machine's own program of that name runs.
+// program returns the name of a command word, and whether the machine's own program of that name runs.
 func program(w word) (name string, known bool) {
 	dir, name := path.Split(w.value)
 	return name, dir == "" || slices.Contains(programDirs, strings.TrimSuffix(dir, "/"))

@@ -18,7 +18,7 @@ type word struct {
 	many bool // it may become several words, or none
 	// inside: what it names, if it names a file, lies below the working directory.
 	inside bool
-	path   string // all of the value that is known: $ stands for what is not, ~ for the home directory
+	path   string // all of the value that is known: $ replaces the rest, ~ the home directory
 	source string // as it was written
 }
 

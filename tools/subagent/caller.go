@@ -14,13 +14,13 @@ type Caller interface {
 	// too.
 	Tools(parent *tool.Call, agent tool.Agent, p Protocol) (Toolbox, error)
 	// Carry carries a turn out, or joins it when it has begun, and returns when nothing of it can move: all calls have ended, or
-	// those that have not wait for somebody. It tells what happens meanwhile. An [*tool.Error] that is Retryable means that nothing
+	// those that have not wait for a person. It reports what happens meanwhile. An [*tool.Error] that is Retryable means that nothing
 	// was begun and the same turn may be sent again.
 	Carry(ctx context.Context, t *Turn, told func(Event)) ([]Outcome, error)
 	// Lend gives the place of the call back whose tool has this context, until back is called: calls of its own may need it.
 	Lend(ctx context.Context) (back func(ctx context.Context) error)
 	// Cancel ends what is left of a turn. It returns when its calls have ended or ctx is done, with the ids of those whose end nobody
-	// saw: they go on, or were abandoned.
+	// saw: they continue, or were abandoned.
 	Cancel(ctx context.Context, t *Turn, reason string) (unseen []string)
 }
 
@@ -55,7 +55,7 @@ type Outcome struct {
 	Ended   bool
 	Gone    bool   // nothing is known of it any more
 	Failed  bool   // for the model: the text is about a failure
-	Blocked bool   // the run is not to go on
+	Blocked bool   // the run must not continue
 	Text    string // what the model reads, when it has ended
 	Waits   string // what it waits for, when it has not
 }
@@ -63,7 +63,7 @@ type Outcome struct {
 // An Event is something that happened to a call of a turn.
 type Event struct {
 	Call     string
-	Tool     string // empty: told before
+	Tool     string // empty: reported before
 	Status   string // pending, running, waiting, done, failed, cancelled
 	Message  string
 	Fraction float64
@@ -75,12 +75,12 @@ const Action = "subagent"
 // Origin is of the runs that subagents begin.
 const Origin = "subagent"
 
-// Waiting returns the calls for which a subagent waits, by its checkpoint: when all of them have ended it goes on. Its ticket names
+// Waiting returns the calls for which a subagent waits, by its checkpoint: when all of them have ended it resumes. Its ticket names
 // them for people alone, as far as nothing in it is a secret.
 func Waiting(checkpoint []byte) []string {
 	s, err := decode(checkpoint)
 	if err != nil || s == nil {
-		return nil // it goes on at once, and says what is wrong
+		return nil // it resumes at once, and says what is wrong
 	}
 	return s.Waits
 }

@@ -48,7 +48,7 @@ type question struct {
 	messages      []message
 	tools         json.RawMessage
 	answerTokens  int
-	key           string // that a gateway may tell a repeat by
+	key           string // by which a gateway may recognise a repeat
 	namespace     string
 }
 

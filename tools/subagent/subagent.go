@@ -55,7 +55,7 @@ func New(cfg Config) (*Subagent, error) {
 	s.descriptor = tool.Descriptor{
 		ID: cfg.Name, Description: cfg.Description, Category: "agent", Parameters: json.RawMessage(parameters),
 		Effects: tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Tier(strings.ToUpper(cfg.Tier)), ConcurrencySafe: cfg.Parallel, OpenWorld: true},
-		// After a crash it goes on from its checkpoint, and finds the calls that it made.
+		// After a crash it continues from its checkpoint, and finds the calls that it made.
 		Idempotent: true,
 		Timeouts:   tool.Timeouts{Attempt: cfg.Time + overtime},
 		Metadata:   map[string]string{"model": cfg.Model},
@@ -156,7 +156,7 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 // errTime is why a subagent stops whose time is over.
 var errTime = errors.New("the subagent's time is over")
 
-// drained reports whether the daemon is stopping: then the next one goes on.
+// drained reports whether the daemon is stopping: then the next one continues.
 func drained(ctx context.Context) bool {
 	e, ok := errors.AsType[*tool.Error](context.Cause(ctx))
 	return ok && e.Code == tool.Interrupted

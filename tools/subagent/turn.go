@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// carry carries the tool calls of the newest answer out. It returns the end of the call when it is not to go on: mostly a
+// carry carries the tool calls of the newest answer out. It returns the end of the call when it must not continue: mostly a
 // suspension, until those that wait have ended.
 func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 	p := w.state.Pending
@@ -130,7 +130,7 @@ func (w *work) rest(waits []Outcome) (*tool.Result, error) {
 }
 
 // cutShort is the end of a call that cannot wait for its turn: the engine has its calls end before ([Subagent.Stop]). When the
-// daemon stops they do so without being told.
+// daemon stops they do so by themselves.
 func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
 	switch {
 	case ctx.Err() == nil:
@@ -168,7 +168,7 @@ func (w *work) anew(ctx context.Context) error {
 		defer stop()
 		unseen := w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task")
 		if cause := context.Cause(ctx); cause != nil {
-			return cause // whoever comes next waits for them once more
+			return cause // the next attempt waits for them again
 		}
 		next.Unseen = append(next.Unseen, unseen...)
 	}
@@ -190,7 +190,7 @@ type shown struct {
 // showEvery is how often mere progress of a call is shown again.
 const showEvery = 200 * time.Millisecond
 
-// show tells in the parent's log what happens to a call of its turn.
+// show reports in the parent's log what happens to a call of its turn.
 func (w *work) show(e Event) {
 	s := w.shown[e.Call]
 	if s == nil {

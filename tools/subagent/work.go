@@ -30,7 +30,7 @@ const (
 	maxConversation = 4 << 20   // bytes of what is said in all
 )
 
-// run goes on from the state until the model has nothing to ask for.
+// run continues from the state until the model asks for nothing more.
 func (w *work) run(ctx context.Context) (*tool.Result, error) {
 	for {
 		if w.state.Pending != nil {
@@ -121,7 +121,7 @@ func (w *work) stopped(reason, format string, args ...any) *tool.Result {
 	return w.told(exhausted(reason, "%s", text))
 }
 
-// told adds to a result what the call took.
+// told adds to a result the tokens and the time of the call.
 func (w *work) told(r *tool.Result) *tool.Result {
 	s := w.state
 	r.Metadata = map[string]string{
@@ -268,7 +268,7 @@ func object(arguments string) string {
 	return arguments
 }
 
-// agent is who the model is in its run: its tools are never more than those of the caller of this call. Without a box it says what
+// agent is the identity of the model in its run: its tools are never more than those of the caller of this call. Without a box it says what
 // of the configuration holds for every caller.
 func (w *work) agent(box *Toolbox) tool.Agent {
 	cfg, parent := &w.s.cfg, &w.call.Run.Agent

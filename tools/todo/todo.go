@@ -2,7 +2,7 @@
 //
 // The list is one document of the thread (of the run when the call has no thread), so that it outlives a restart and
 // frontends can show it. todo_write replaces it as a whole. Of two calls that replace the same list the first to commit
-// wins; the other is told as a state conflict.
+// wins; the other gets a state conflict.
 package todo
 
 import (

@@ -98,7 +98,7 @@ func (s *search) Execute(ctx context.Context, call *tool.Call) (*tool.Result, er
 	return tool.SuccessMessage(map[string]any{"query": query, "hits": hits}, "%s", b.String()), nil
 }
 
-// failed is an error of the provider for the model; what the operator has to mend is told to the operator.
+// failed is an error of the provider for the model; the log tells the operator what to mend.
 func (s *search) failed(err error) error {
 	e := &tool.Error{Code: tool.Upstream, Reason: "SEARCH_FAILED", Message: "The search engine did not answer", Retryable: true, DeveloperMessage: err.Error()}
 	if none, ok := errors.AsType[noKeyError](err); ok {

@@ -12,7 +12,7 @@ import (
 
 const maxURL = 8 << 10
 
-// target returns the URL that a text means, in one form for all who look at it: its host in lower case and ASCII, without
+// target returns the URL that a text means, in one form for all checks: its host in lower case and ASCII, without
 // credentials and fragment.
 func (f *fetch) target(text string) (*url.URL, error) {
 	if len(text) > maxURL {

@@ -1,7 +1,7 @@
 // Package web has the tools fetch, which reads one page of the web, and web_search, which asks a search engine that the
 // operator chose.
 //
-// A model writes the URL, and a page that it read may have told it which: so an address is looked at when the connection
+// A model writes the URL, and a page that it read may have suggested it: so an address is checked when the connection
 // is made, after each redirect, and only the public network is reached ([address.Rules]). No proxy, cookie or credential of
 // the daemon is ever used.
 package web

@@ -202,7 +202,7 @@ func (h *Hub) Stats() Stats {
 	return s
 }
 
-// Close ends all leases and lets no worker in any more. Sessions are ended by whoever connected them.
+// Close ends all leases and admits no worker any more. The caller of Connect ends its sessions.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,7 +24,7 @@ type feed struct {
 	closed bool          // the tool takes no more
 }
 
-// errElsewhere is what a worker is told that asks for what it said it had, or for what comes after what it did not get.
+// errElsewhere refuses a worker that asks for input that it had, or for input after a part that it did not get.
 var errElsewhere = errors.New("the input does not go on there")
 
 // ReadInput lets the caller type into a call and gives the worker that runs it up to so many of the bytes from a position on, by
@@ -77,7 +77,7 @@ func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	if f != nil {
 		return l, f, nil
 	}
-	l.opening <- struct{}{} // who comes back over another connection meanwhile asks for the same
+	l.opening <- struct{}{} // a worker that reconnects meanwhile asks for the same
 	defer func() { <-l.opening }()
 	h.mu.Lock()
 	f = l.feed
@@ -103,7 +103,7 @@ func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	return l, l.feed, nil
 }
 
-// readLocked answers from what is there, or notes what is wanted.
+// readLocked answers from the buffer, or notes the request.
 func (f *feed) readLocked(position int64, most int) (piece []byte, ended, answered bool, err error) {
 	if position < f.begin || position > f.begin+int64(len(f.piece)) {
 		return nil, false, true, fmt.Errorf("%w: position %d", errElsewhere, position)
@@ -136,7 +136,7 @@ func (h *Hub) pump(l *lease, f *feed) {
 			n, err = f.in.Read(b)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return // the tool closed it, or the attempt is over and its worker hears that otherwise
+			return // the tool closed it, or the attempt is over and its worker learns that in another way
 		}
 		h.mu.Lock()
 		if f.closed {

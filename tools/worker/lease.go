@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ErrNotHeld is what a session is told of a lease that is not its own: of another worker, lost, or ended.
+// ErrNotHeld is the error for a lease that a session does not hold: of another worker, lost, or ended.
 var ErrNotHeld = errors.New("the lease is not held")
 
 // A lease is one piece of work at one worker. Its fields but the first ones are guarded by the hub.
@@ -22,10 +22,10 @@ type lease struct {
 	back  chan struct{} // closed when its worker named it; nil: this daemon gave it
 	taken chan struct{} // closed when the call continues after that, or never will
 
-	opening chan struct{} // has room for who asks for input first
+	opening chan struct{} // has room for the first goroutine that asks for input
 
 	session *Session // nil while its worker is away
-	owner   string   // subject of who holds it
+	owner   string   // subject of its holder
 	expiry  *time.Timer
 	feed    *feed // nil: the tool takes no input
 	cause   error // why it was cancelled
@@ -64,7 +64,7 @@ func (h *Hub) giveLocked(l *lease, s *Session) {
 	h.leases[l.id] = l
 }
 
-// endLocked ends a lease. Nobody holds it any more, and whoever waits longest gets the room.
+// endLocked ends a lease. The call that waits longest gets its slot.
 func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	if l.ended {
 		return
@@ -89,7 +89,7 @@ func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	}
 }
 
-// cancel tells the worker of a lease that it is to stop. One that is away hears it when it is back.
+// cancel tells the worker of a lease that it is to stop. A disconnected one gets it when it reconnects.
 func (h *Hub) cancel(l *lease, cause error) {
 	h.mu.Lock()
 	l.cause = cause

@@ -45,7 +45,7 @@ const (
 	maxLabels    = 64
 	maxText      = 256
 	maxName      = 64      // of what is refused
-	maxWhy       = 2 << 10 // it is kept, logged and told to operators
+	maxWhy       = 2 << 10 // it is kept, logged and shown to operators
 )
 
 // plainName is what a worker may be called: nothing that logs, terminals or file names read otherwise than people do.

@@ -100,7 +100,7 @@ func (t *offered) Settled(namespace, id string, attempt int) {
 	}
 }
 
-// takenLocked lets a worker that named an expected lease hear what became of it.
+// takenLocked reports the state of an expected lease to the worker that named it.
 func (h *Hub) takenLocked(l *lease) {
 	delete(h.expected, l)
 	if l.taken == nil {

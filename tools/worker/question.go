@@ -19,8 +19,8 @@ const (
 )
 
 const (
-	// questionTime is how long a worker may take, also for the person who is shown its description: less than the engine waits, so that it is
-	// known who did not answer.
+	// questionTime is how long a worker may take, also for the person who is shown its description: less than the engine waits, so that
+	// the error names the worker.
 	questionTime = 900 * time.Millisecond
 	// maxQuestions are those of one worker at once: many times what it can answer in that time.
 	maxQuestions = 1024

@@ -46,7 +46,7 @@ type Session struct {
 	questions map[string]*question // that it has not answered
 	given     uint64
 	draining  bool
-	fresh     bool // it was not told yet that it is connected; what it is asked waits until then
+	fresh     bool // the worker does not know yet that it is connected; questions wait until then
 	gone      bool
 	refused   []link.Refusal
 }

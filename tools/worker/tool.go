@@ -167,7 +167,7 @@ func (t *offered) mayStart(ctx context.Context, kind string) error {
 	return nil
 }
 
-// documents reads those that the tool's calls are told.
+// documents reads those that the tool's calls get.
 func (t *offered) documents(c *tool.Call) ([]tool.Document, error) {
 	if c.Documents == nil {
 		return nil, nil

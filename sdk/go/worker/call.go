@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Call is one attempt of one call, and the way to tell how it goes. Reporting waits for no watcher; while the worker has no
+// A Call is one attempt of one call, and the way to report about it. Reporting waits for no watcher; while the worker has no
 // connection it waits for that.
 type Call struct {
 	*tooldv1.WorkerCall
@@ -28,7 +28,7 @@ func (c *Call) report(r *tooldv1.WorkerReport) {
 	c.job.say(c.job.ctx, m)
 }
 
-// Progress tells how far the tool is. Fraction runs from 0 to 1.
+// Progress reports how far the tool is. Fraction runs from 0 to 1.
 func (c *Call) Progress(fraction float64, message string) {
 	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Progress{Progress: &tooldv1.Progress{
 		Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: fraction, Message: readable(message),

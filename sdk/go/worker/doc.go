@@ -9,9 +9,9 @@
 //		})
 //	err := w.Run(ctx)
 //
-// The worker dials the daemon, and again when the connection breaks; what runs goes on meanwhile. A function runs once for each attempt
+// The worker dials the daemon, and again when the connection breaks; running calls continue meanwhile. A function runs once for each attempt
 // that the daemon starts, and many run at once. Its context ends when the call is cancelled or out of time, and when the daemon has
-// given the call up because it did not hear of the worker.
+// given the call up because the worker was silent.
 //
 // What a function returns is the data of the call's result. [Fail] is an answer that the model reads, any other error aborts the call,
 // and [Ask] waits for a person: the function starts again from its beginning when the answer is there ([Call.Resume]).

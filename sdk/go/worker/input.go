@@ -133,7 +133,7 @@ func (r *typed) ask(ctx context.Context, most int32, done bool) (*tooldv1.Worker
 	}
 }
 
-// given takes input for whoever reads. What was not asked for, or twice, is left out.
+// given takes input for the reader. Input that was not requested, or came before, is dropped.
 func (j *job) given(in *tooldv1.WorkerInput) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// An Operation is work that the function started and that goes on elsewhere: the call waits for it and holds nothing meanwhile, neither
+// An Operation is work that the function started and that continues elsewhere: the call waits for it and holds nothing meanwhile, neither
 // here nor in the daemon, also over restarts of both. [Tool.Poll] is asked for it, or [Worker.Complete] ends it.
 type Operation struct {
 	ID        string        // required; at most 1,024 bytes
 	PollAfter time.Duration // between questions; 0: none, it is completed
 	ExpiresIn time.Duration // when the call fails; 0 is a day
-	Message   string        // told as progress
+	Message   string        // published as progress
 }
 
 func (o *Operation) Error() string { return "goes on elsewhere: " + o.ID }
@@ -100,7 +100,7 @@ func (w *Worker) queue(ctx context.Context, m *tooldv1.ConnectRequest) error {
 	}
 }
 
-// completed hands the daemon's answer to who waits for it.
+// completed gives the daemon's answer to the goroutine that waits for it.
 func (w *Worker) completed(m *tooldv1.WorkerCompleted) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -30,25 +30,25 @@ type Tool struct {
 	Idempotent      bool // started and unfinished, it may run again with the same idempotency key
 	AskOnDoubt      bool // somebody is asked what became of an attempt whose end nobody saw; else the call fails
 	Timeout         time.Duration
-	Documents       []*tooldv1.WorkerDocument // that its calls are told
+	Documents       []*tooldv1.WorkerDocument // that its calls get
 
 	// Parameters and Result are JSON Schemas in the place of those of the function's types.
 	Parameters, Result json.RawMessage
 
-	// Validate checks what the schema cannot say ([Call.Decode]): an error is what the model reads, and the call does not run. It is asked before anybody is
+	// Validate checks what the schema cannot say ([Call.Decode]): an error is what the model reads, and the call does not run. It is asked before a person is
 	// asked about the call, and again before the function runs.
 	Validate func(ctx context.Context, c *Call) error
 	// Assess says what a call with these arguments would do, where that is milder or worse than the tool's own fields say; never milder
-	// than Mildest, nil: the same. An error leaves it as they say. Describe tells people what a call would do, within 200 ms. Both change nothing.
+	// than Mildest, nil: the same. An error leaves it as they say. Describe shows people what a call would do, within 200 ms. Both change nothing.
 	Assess   func(ctx context.Context, c *Call) (*tooldv1.Assessment, error)
 	Mildest  *tooldv1.Assessment
 	Describe func(ctx context.Context, c *Call) (*tooldv1.Description, error)
 	// Reconcile says, after a crash, what became of an attempt: its result; [ErrNotRun], and it runs again; or nil and no error.
 	Reconcile func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
-	// Poll says how far an operation is ([Continue]): its result, when it has ended; nil when it goes on. It may answer with another
+	// Poll says how far an operation is ([Continue]): its result, when it has ended; nil when it continues. It may answer with another
 	// question or operation, as the function does, and with [Fail]; every other error says that it could not find out.
 	Poll func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
-	// Abandon hears of a question that will not be answered, and of an operation that nobody waits for any more ([Call.GetOperationId]).
+	// Abandon is called for a question that will not be answered, and for an operation that is not needed any more ([Call.GetOperationId]).
 	Abandon func(ctx context.Context, c *Call)
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
-// Config says where the daemon is and who the worker is.
+// Config names the daemon and the worker.
 type Config struct {
 	Address string                           // host:port or unix:/path; required
 	Token   string                           // empty: none, as the unix socket of one's own daemon needs
@@ -39,7 +39,7 @@ type Config struct {
 	MaxCalls int               // calls at once; 0: 16
 	// DrainTime is what calls get to end when Run's context ends; 0 means 30 s.
 	DrainTime time.Duration
-	// Log is told what happens to the connection, in a sentence; nil: nobody is.
+	// Log is called with a sentence about each change of the connection; may be nil.
 	Log func(string)
 }
 
