@@ -21,12 +21,12 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err
 	}
-	r := request{admission: admission{e, p}, spec: &spec, options: o, arguments: call.Parse(spec.Arguments)}
-	r.digest = call.RequestDigest(&spec, r.arguments, p.Subject)
+	r := request{admission: admission{e, p}, spec: spec, options: o, arguments: call.Parse(spec.Arguments)}
+	r.digest = call.RequestDigest(&r.spec, r.arguments, p.Subject)
 	if r.generated = spec.ID == ""; r.generated {
-		spec.ID = newID()
+		r.spec.ID = newID()
 	}
-	l, fill := e.unfilled(call.Key{Namespace: p.Namespace, ID: spec.ID})
+	l, fill := e.unfilled(call.Key{Namespace: p.Namespace, ID: r.spec.ID})
 	if fill {
 		fresh, err := r.admit(ctx, l)
 		if err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 // A request asks for one call.
 type request struct {
 	admission
-	spec      *call.Spec
+	spec      call.Spec // by value: a pointer to it would put it on the heap
 	options   call.ExecuteOptions
 	arguments call.Parsed
 	digest    string
@@ -68,7 +68,7 @@ func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 
 // admit fills the place of a call that is not in memory. It reports whether the call is new.
 func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
-	e, spec := r.e, r.spec
+	e, spec := r.e, &r.spec
 	ctx = context.WithoutCancel(ctx)
 	if !r.generated {
 		c, err := e.store.Call(ctx, l.key)
@@ -151,7 +151,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
 func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	e := r.e
-	c := r.newCall(r.spec, r.digest)
+	c := r.newCall(&r.spec, r.digest)
 	c.Detached = !r.options.Attended
 	gap, _ := r.gap() // admit has checked it
 	if gap != nil {

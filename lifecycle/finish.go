@@ -83,7 +83,8 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	if len(p.suppressed) > 0 {
 		events = append(p.suppressed, events...)
 	}
-	if err := errors.Join(p.shortener().Shorten(result), l.intake.output.NoteCut(result)); err != nil {
+	shortener := p.shortener()
+	if err := errors.Join(shortener.Shorten(result), l.intake.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
 	}
@@ -122,10 +123,10 @@ func closeRound(c *call.Call, expired bool) {
 }
 
 // shortener keeps the result within the budget of the tool.
-func (p *pipeline) shortener() *calllog.Shortener {
+func (p *pipeline) shortener() calllog.Shortener {
 	s := calllog.Shortener{Output: &p.l.intake.output, CallID: p.l.key.ID, Thread: p.l.thread(), Budget: p.l.e.cfg.OutputBudget, Compact: p.l.e.cfg.Compact}
 	if p.def != nil {
 		s.Budget = or(p.def.Descriptor.OutputBudget, s.Budget)
 	}
-	return &s
+	return s
 }
