@@ -7,29 +7,29 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Journal has the calls and batches that a Checker looks at.
+// A Journal reads the calls and batches that a Checker checks.
 type Journal interface {
 	Unfinished(ctx context.Context, visit func(key call.Key, c *call.Call, err error) error) error
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 }
 
-// A Checker looks for calls that are NEW, RUNNING or RESUMING and that nothing in this daemon carries on: no pipeline run, batch,
-// operation or hold. A correct engine never loses a call, so each is a bug.
+// A Checker finds calls that are NEW, RUNNING or RESUMING and have no owner in this daemon: no pipeline run, batch, operation or hold. A
+// correct engine never loses a call, so each one that it finds is a bug.
 type Checker struct {
 	Journal Journal
-	// Owned reports whether something in this daemon carries on a call with this stored record, or the call needs nothing.
+	// Owned reports whether a part of this daemon processes the call with the stored record c, or the call needs no processing.
 	Owned func(key call.Key, c *call.Call) bool
-	// Moves reports whether something of a batch moves.
+	// Moves reports whether a call of the batch makes progress.
 	Moves func(batch call.Key) bool
-	// Adopt takes up a call. It looks for an owner again first.
+	// Adopt resumes a call without an owner. It checks again first that the call has none.
 	Adopt func(ctx context.Context, key call.Key) error
 
 	mu       sync.Mutex         // held during a check
-	suspects map[call.Key]int64 // the calls that had no owner at the last check, with their revisions
+	suspects map[call.Key]int64 // calls that had no owner at the last check, with their revisions
 }
 
-// Check takes up each call that had no owner at this check, nor at the one before.
+// Check adopts each call that had no owner at this check and at the previous one.
 func (k *Checker) Check(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +53,7 @@ func (k *Checker) Check(ctx context.Context) error {
 // unowned returns the calls that have no owner, with their revisions.
 func (k *Checker) unowned(ctx context.Context) (map[call.Key]int64, error) {
 	found := map[call.Key]int64{}
-	waiting := map[call.Key][]call.Key{} // by batch: calls that have to be begun or resumed
+	waiting := map[call.Key][]call.Key{} // calls to be started or resumed, by batch
 	err := k.Journal.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
 		if err != nil || k.Owned(key, c) {
 			return ctx.Err()
@@ -82,7 +82,7 @@ func (k *Checker) unowned(ctx context.Context) (map[call.Key]int64, error) {
 	return found, nil
 }
 
-// rests reports whether a batch waits for a decision or for a call that runs.
+// rests reports whether a batch waits for a decision or for a running call.
 func (k *Checker) rests(ctx context.Context, batch call.Key) (bool, error) {
 	b, err := k.Journal.Batch(ctx, batch)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// journal has the unfinished calls, and batches of them.
+// journal holds the unfinished calls and their batches.
 type journal struct {
 	calls   []*call.Call
 	batches map[string]*call.Batch
@@ -79,7 +79,7 @@ func TestChecker(t *testing.T) {
 	if err := k.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"moved"}; !slices.Equal(adopted, want) { // the others were taken up: they are suspects anew
+	if want := []string{"moved"}; !slices.Equal(adopted, want) { // The other calls were adopted in the previous check, so they are suspects for the first time again.
 		t.Errorf("the third check took up %q, want %q", adopted, want)
 	}
 }

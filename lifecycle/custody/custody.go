@@ -1,11 +1,10 @@
-// Package custody knows which calls this daemon may carry on.
+// Package custody decides which calls this daemon may continue.
 //
-// Calls of a store that was copied or restored are held ([Custody]): the daemon of the original store may carry them on too, so this
-// one starts none of them until an operator releases them. They are the unfinished calls of earlier epochs. A daemon does not store
-// which of them were released: the next one holds again those that are unfinished, until a daemon has nothing left to hold.
+// [Custody] holds the calls of a store that was copied or restored, because the daemon of the original store may continue them too. Held
+// calls are the unfinished calls of earlier epochs. This daemon starts none of them until an operator releases them. Releases are not
+// stored: the next daemon again holds the calls that are unfinished. This ends when a daemon has no call left to hold.
 //
-// Calls that an earlier owner of the journal may still run are left alone for a while ([Hold]). Calls that nothing carries on are
-// found and taken up ([Checker]).
+// [Hold] delays calls that an earlier owner of the journal may still run. [Checker] finds and adopts calls that have no owner.
 package custody
 
 import (
@@ -17,17 +16,17 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Custody knows which calls are held.
+// Custody records which calls are held.
 type Custody struct {
 	store store.Lister
-	epoch int64 // of this daemon
+	epoch int64 // epoch of this daemon
 	on    atomic.Bool
 
 	mu       sync.Mutex
 	released map[call.Key]struct{}
 }
 
-// New returns the custody of a store. moved says that the store was copied or restored; without it no call is held.
+// New returns the custody of a store. moved reports that the store was copied or restored; when it is false, no call is held.
 func New(s store.Lister, epoch int64, moved bool) *Custody {
 	h := &Custody{store: s, epoch: epoch, released: map[call.Key]struct{}{}}
 	h.on.Store(moved)
@@ -37,10 +36,10 @@ func New(s store.Lister, epoch int64, moved bool) *Custody {
 // Any reports whether calls may be held.
 func (h *Custody) Any() bool { return h.on.Load() }
 
-// End ends the holding: no call is held any more.
+// End releases all calls.
 func (h *Custody) End() { h.on.Store(false) }
 
-// Holds reports whether a call waits for an operator.
+// Holds reports whether a call waits for an operator's release.
 func (h *Custody) Holds(c *call.Call) bool {
 	if !h.Any() || c.Status.Terminal() || c.EpochOf(c.LastSequence) >= h.epoch {
 		return false
@@ -62,7 +61,7 @@ func (h *Custody) MarkReleased(key call.Key) bool {
 	return true
 }
 
-// UnmarkReleased takes a release back.
+// UnmarkReleased reverts MarkReleased.
 func (h *Custody) UnmarkReleased(key call.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

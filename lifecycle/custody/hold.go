@@ -6,17 +6,17 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Hold is how long a daemon that took over a journal leaves the attempts of the earlier owner alone, because they may still
-// run. Nothing reconciles them, runs them again or ends them, and no other call of their threads starts.
+// A Hold is the time after a change of owner in which the new daemon ignores the attempts of the earlier owner, because they may still run.
+// During this time no part of the daemon reconciles, repeats or ends these attempts, and no other call of their threads starts.
 //
-// Keep is called before the engine serves; the other methods may be called concurrently after that. The zero Hold is over.
+// Keep must be called before the engine serves; the other methods may be called concurrently after that. The zero Hold is over.
 type Hold struct {
 	over    <-chan time.Time
-	threads map[call.Key]struct{} // of the attempts
-	free    chan struct{}         // closed by End; nil: there is no hold
+	threads map[call.Key]struct{} // threads of the attempts
+	free    chan struct{}         // closed by End; nil without a hold
 }
 
-// NewHold returns a Hold that takes d; 0 or less is none.
+// NewHold returns a Hold of length d. Without a positive d there is no hold.
 func NewHold(d time.Duration) Hold {
 	if d <= 0 {
 		return Hold{}
@@ -24,17 +24,17 @@ func NewHold(d time.Duration) Hold {
 	return Hold{over: time.After(d), threads: map[call.Key]struct{}{}, free: make(chan struct{})}
 }
 
-// Began reports whether there is a hold, over or not.
+// Began reports whether a hold was started, even if it is over.
 func (h *Hold) Began() bool { return h.free != nil }
 
-// Keep leaves the thread of a call alone.
+// Keep adds the thread of a call to the hold.
 func (h *Hold) Keep(c *call.Call) {
 	if h.Began() && c.Run.Thread != "" {
 		h.threads[call.Key{Namespace: c.Namespace, ID: c.Run.Thread}] = struct{}{}
 	}
 }
 
-// Holds reports whether a call has to wait because an earlier one of its thread is left alone.
+// Holds reports whether a call must wait because its thread is in the hold.
 func (h *Hold) Holds(c *call.Call) bool {
 	if !h.Began() || c.Run.Thread == "" {
 		return false
@@ -48,10 +48,10 @@ func (h *Hold) Holds(c *call.Call) bool {
 	return ok
 }
 
-// Over returns a channel that receives once when the time is over: the attempts cannot run any more.
+// Over returns a channel that receives one value when the time is over. After that the attempts cannot run any more.
 func (h *Hold) Over() <-chan time.Time { return h.over }
 
-// End frees the threads, after the calls of the attempts were recovered.
+// End releases the threads. The engine calls it after it has recovered the calls of the attempts.
 func (h *Hold) End() { close(h.free) }
 
 // Free returns a channel that is closed by End.

@@ -10,15 +10,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Answers checks answers against the response schemas of tickets.
+// Answers validates answers against the response schemas of tickets.
 type Answers interface {
-	// Compile returns why a schema cannot be used.
+	// Compile returns an error when a schema is invalid.
 	Compile(schema json.RawMessage) error
-	// Validate returns what is wrong with a parsed answer.
+	// Validate returns the violations of a parsed answer.
 	Validate(schema json.RawMessage, answer any) ([]tool.Violation, error)
 }
 
-// A Tool is the tool of a call as it is now.
+// A Tool is the current definition of a call's tool.
 type Tool struct {
 	Digest         string
 	Descriptor     *tool.Descriptor
@@ -26,25 +26,25 @@ type Tool struct {
 	ValidateResult func(data string) error
 }
 
-// A Checker holds answers to their tickets. It may be used concurrently.
+// A Checker checks answers against their tickets. It may be used concurrently.
 type Checker struct {
 	Answers Answers
 	Now     func() time.Time
-	Tool    func(*call.Call) *Tool // nil: the tool does not exist any more
-	// Refusal returns why no answer to a call is taken now; nil takes it.
+	Tool    func(*call.Call) *Tool // returns nil when the tool no longer exists
+	// Refusal returns why the call accepts no answer now, or nil when it does.
 	Refusal func(*call.Call) error
 }
 
-// An Answer may be stored: it decides the question, or is a vote.
+// An Answer is a checked answer that may be stored. It decides the question or counts as a vote.
 type Answer struct {
 	Decision   tool.Decision
-	Suspension *call.Suspension // that it answers
+	Suspension *call.Suspension // the suspension that it answers
 
 	expired bool
 	tally
 }
 
-// Check returns the answer of a request to the open question of c; round is that of [Find].
+// Check returns the checked answer of a request to the open question of c. round is the result of [Find].
 func (k *Checker) Check(c *call.Call, round *call.Round, p tool.Principal, r *call.ResumeRequest) (*Answer, error) {
 	s, err := k.answerable(c, round, r)
 	if err != nil {
@@ -58,7 +58,7 @@ func (k *Checker) Check(c *call.Call, round *call.Round, p tool.Principal, r *ca
 	return a, err
 }
 
-// Expiry returns the answer that the ticket of round names for the case that nobody answers.
+// Expiry returns the answer that the ticket of round names for the case that the question expires.
 func Expiry(d tool.Decision, round *call.Round) *Answer {
 	d.AppliesTo = round.Suspension.Digest
 	return &Answer{Decision: d, Suspension: &round.Suspension, expired: true, tally: tally{votes: round.Votes, proposed: round.Proposed, decided: true}}
@@ -67,7 +67,7 @@ func Expiry(d tool.Decision, round *call.Round) *Answer {
 // Decides reports whether the answer closes the question.
 func (a *Answer) Decides() bool { return a.decided }
 
-// Event returns what watchers see of the answer.
+// Event returns the event that reports the answer to watchers.
 func (a *Answer) Event() call.Event {
 	s := a.Suspension
 	if a.decided {
@@ -78,7 +78,7 @@ func (a *Answer) Event() call.Event {
 	}}
 }
 
-// Apply changes the record of the call.
+// Apply updates the record of the call with the answer.
 func (a *Answer) Apply(c *call.Call) {
 	c.Rounds = slices.Clone(c.Rounds)
 	last := &c.Rounds[len(c.Rounds)-1]
@@ -89,7 +89,7 @@ func (a *Answer) Apply(c *call.Call) {
 	}
 }
 
-// answerable returns the open suspension that a decision is for, or why it cannot be answered so.
+// answerable returns the open suspension that the request answers, or why the request cannot answer it.
 func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequest) (*call.Suspension, error) {
 	open := c.Open()
 	switch {
@@ -110,7 +110,7 @@ func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequ
 	return open, nil
 }
 
-// applied checks what the decision brings and returns it as it will be stored.
+// applied checks the content of the decision and returns the decision that will be stored.
 func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (tool.Decision, error) {
 	out := *d
 	out.DecidedBy, out.Time, out.AppliesTo = p, k.Now(), s.Digest
@@ -142,7 +142,7 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	}
 	basis := gating.NewBasis(def.Digest, def.Descriptor, args)
 	switch {
-	case !basis.Shown(c, s, def.Descriptor.MaxArguments): // the ticket's digest, which does not hold: the call asks again
+	case !basis.Shown(c, s, def.Descriptor.MaxArguments): // AppliesTo keeps the ticket's digest, which no longer matches, so the call asks again.
 	case s.ResumeMode == tool.PassDecisionToTool && s.Approvers == nil:
 		out.AppliesTo = ""
 	default:
@@ -151,7 +151,7 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	return out, nil
 }
 
-// editedArguments checks arguments that a decision brings: what breaks the schema leaves the question open.
+// editedArguments checks the arguments in a decision. Arguments that violate the schema leave the question open.
 func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Arguments, *Tool, error) {
 	def := k.Tool(c)
 	if def == nil {
@@ -171,7 +171,7 @@ func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Argume
 	return args, def, refusal
 }
 
-// checkAnswer holds an answer to the ticket's schema.
+// checkAnswer checks an answer against the ticket's schema.
 func (k *Checker) checkAnswer(s *call.Suspension, result string) error {
 	if result == "" {
 		if len(s.ResponseSchema) > 0 || s.ResumeMode != tool.ReplayToolCall {
@@ -206,8 +206,8 @@ func (k *Checker) checkAnswer(s *call.Suspension, result string) error {
 	return nil
 }
 
-// takesNoResult reports whether a ticket asks for yes or no alone. Gates do not read a result without a schema, so a no
-// inside it would count as a yes; a tool reads what it asked for.
+// takesNoResult reports whether a ticket asks only for yes or no. Gates do not read a result without a schema, so a "no" in the result
+// would count as a yes. A tool reads the result that it asked for.
 func takesNoResult(s *call.Suspension) bool {
 	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == gating.ActionApproval)
 }

@@ -1,9 +1,9 @@
-// Package decision checks what people answer to the questions of suspended calls.
+// Package decision checks the answers to the questions of suspended calls.
 //
-//   - [CheckRequest] looks at a request alone.
-//   - [Find] returns the round of a question, when the principal may answer it.
-//   - [Checker.Check] holds an answer to its ticket and counts the votes of the round: a ticket may need several people.
-//   - [Answer] is what may be stored then.
+//   - [CheckRequest] checks only the request.
+//   - [Find] returns the round of a question if the principal may answer it.
+//   - [Checker.Check] checks an answer against its ticket and counts the votes of the round. A ticket may need several people.
+//   - [Answer] is a checked answer that may be stored.
 //
 // The package stores nothing and resumes nothing: the engine does.
 package decision
@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// CheckRequest refuses what no ticket can take.
+// CheckRequest returns an error for a request that no ticket can accept.
 func CheckRequest(r *call.ResumeRequest) error {
 	if r.SuspensionID == "" {
 		return call.InvalidField("suspension_id", "is required; ListCalls of status SUSPENDED lists what waits")
@@ -42,7 +42,7 @@ func CheckRequest(r *call.ResumeRequest) error {
 	return nil
 }
 
-// Unknown refuses a suspension that does not exist, and one that the principal may not see.
+// Unknown returns the same error for a suspension that does not exist and for a suspension that the principal may not see.
 func Unknown(id string) error {
 	return call.Refuse(call.NotFound, "SUSPENSION_NOT_FOUND", "no suspension %q here; ListCalls of status SUSPENDED lists what waits", id)
 }
@@ -56,7 +56,7 @@ func Find(c *call.Call, p tool.Principal, suspensionID string) (*call.Round, err
 	return &c.Rounds[i], mayAnswer(p, c, &c.Rounds[i].Suspension)
 }
 
-// mayAnswer checks the person. Anyone who may act for the caller answers a ticket without approvers.
+// mayAnswer checks whether p may answer s. Without approvers in the ticket, every principal that may act for the caller may answer.
 func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 	if s.Approvers == nil {
 		if view.Owns(p, c) || p.HasRole("approver") || p.HasRole("operator") {
@@ -76,7 +76,7 @@ func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 	return nil
 }
 
-// Decided refuses an answer to a closed question, and names the decision that was first.
+// Decided returns the refusal of an answer to a closed question. The refusal names the decision that won.
 func Decided(round *call.Round, c *call.Call) error {
 	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_DECIDED", "the question is closed")
 	refusal.Metadata = map[string]string{"call_id": c.ID, "status": string(c.Status)}
@@ -89,7 +89,8 @@ func Decided(round *call.Round, c *call.Call) error {
 	return refusal
 }
 
-// Content returns a digest of what a client sent. An id that comes again with the same digest is a repeat, with another a reuse.
+// Content returns a digest of a client's decision. A decision id with the same digest is a repeated request; the same id with another
+// digest is an error of the client.
 func Content(suspensionID string, d *tool.Decision) string {
 	content := []any{suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest}
 	if m := d.Remember; m != nil {

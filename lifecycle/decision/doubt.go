@@ -7,36 +7,36 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What a person may answer about an attempt in doubt. A person who declines the question gives up, too, and wishes the call to end.
+// The answers to a question about an attempt in doubt. Declining the question also gives up, and requests the end of the call.
 const (
-	Happened = "happened"  // with this data, or message
-	RunAgain = "run_again" // it did not happen
-	GiveUp   = "give_up"   // it stays unknown
+	Happened = "happened"  // The attempt took effect; the answer may contain its data or a message.
+	RunAgain = "run_again" // The attempt did not take effect.
+	GiveUp   = "give_up"   // The effect remains unknown.
 
 	DoubtSchema = `{"type":"object","properties":{"outcome":{"enum":["happened","run_again","give_up"]},` +
 		`"data":{"description":"the result, when it happened"},"message":{"type":"string","description":"what the model reads instead of the data"}},` +
 		`"required":["outcome"],"additionalProperties":false}`
 )
 
-// A DoubtAnswer is an answer that met DoubtSchema.
+// A DoubtAnswer is an answer that satisfies DoubtSchema.
 type DoubtAnswer struct {
 	Outcome string          `json:"outcome"`
 	Data    json.RawMessage `json:"data"`
 	Message string          `json:"message"`
 }
 
-// ParseDoubt reads an answer that was checked.
+// ParseDoubt parses an answer that was validated earlier.
 func ParseDoubt(result string) (a DoubtAnswer) {
-	_ = json.Unmarshal([]byte(result), &a) // it met the schema
+	_ = json.Unmarshal([]byte(result), &a) // The answer was validated, so this cannot fail.
 	return a
 }
 
-// Result is what the call ends with when it happened.
+// Result returns the result of a call whose attempt took effect.
 func (a *DoubtAnswer) Result() *tool.Result {
 	return &tool.Result{Status: tool.StatusSuccess, Data: string(a.Data), Message: a.Message}
 }
 
-// checkDoubt refuses what cannot be done with an attempt in doubt.
+// checkDoubt refuses an answer that cannot be applied to an attempt in doubt.
 func (k *Checker) checkDoubt(c *call.Call, d *tool.Decision) error {
 	if d.Arguments != "" {
 		return call.InvalidField("decision.arguments", "the attempt had its arguments; there is nothing to edit")

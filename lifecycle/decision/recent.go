@@ -6,18 +6,19 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// What is kept of the newest questions: so many, and of each call no more than so many bytes.
+// Bounds of [Recent]: the number of questions, and the bytes of each call.
 const (
 	recentMost  = 256
 	recentBytes = 16 << 10
 )
 
-// Recent holds the calls that asked last, as they are in the journal: most answers come soon, and find their call here
-// without reading it twice. A call is in it only while nothing of it is being written, and while it waits.
+// Recent caches the calls that asked most recently. Most answers come soon, so their calls are found here and not read from the journal
+// twice. A cached call equals the record in the journal. A call is in the cache only while it is suspended and no change to it is being
+// written.
 type Recent struct {
 	mu     sync.Mutex
 	calls  map[Question]*call.Call
-	order  [recentMost]Question // a ring; some of them are not in calls any more
+	order  [recentMost]Question // a ring; it may contain questions whose calls are no longer cached
 	newest int
 	buf    []byte
 }
@@ -33,7 +34,7 @@ func questionOf(c *call.Call) (Question, bool) {
 	return Question{c.Namespace, s.ID}, true
 }
 
-// Put keeps a call that was just stored, if it waits and is not large. The caller has the slot.
+// Put caches a call that was just stored, if it is suspended and small enough. The caller must hold the slot of the call.
 func (r *Recent) Put(c *call.Call) {
 	q, ok := questionOf(c)
 	if !ok {
@@ -54,7 +55,7 @@ func (r *Recent) Put(c *call.Call) {
 	r.order[r.newest], r.calls[q] = q, c
 }
 
-// Drop forgets a call that is about to change. The caller has the slot.
+// Drop removes a call that is about to change. The caller must hold the slot of the call.
 func (r *Recent) Drop(c *call.Call) {
 	if q, ok := questionOf(c); ok {
 		r.mu.Lock()
@@ -63,7 +64,7 @@ func (r *Recent) Drop(c *call.Call) {
 	}
 }
 
-// Find returns a call as the journal has it, or nil. It stays so for a goroutine that has the slot of the call.
+// Find returns the stored record of a call, or nil. The record stays current while the caller holds the slot of the call.
 func (r *Recent) Find(q Question) *call.Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// tally is the votes of a round with one answer more.
+// tally holds the votes of a round together with one new answer.
 type tally struct {
-	votes    []tool.Vote // that count
-	proposed string      // arguments that the edited ones of them are for
-	same     int         // votes that say what this answer says, itself included
+	votes    []tool.Vote // votes that count
+	proposed string      // the edited arguments that the edit votes approve
+	same     int         // number of votes that equal this answer, including itself
 	decided  bool
 }
 
-// count adds an answer to the votes of a round. A person has one vote: a new one replaces it. People who voted before an edit saw
-// something else: the edit voids their votes, except those for the same arguments. When the votes decide, d gets the votes that
+// count adds an answer to the votes of a round. Each person has one vote; a new vote replaces it. An edit voids the earlier votes of
+// others, because they saw other arguments. Votes for exactly the edited arguments stay valid. When the votes decide, d gets the votes that
 // agree.
 func count(round *call.Round, d *tool.Decision) (tally, error) {
 	t := tally{votes: slices.Clone(round.Votes), proposed: round.Proposed, same: 1}
@@ -57,11 +57,11 @@ func votesNeeded(s *call.Suspension) int {
 	return max(s.Approvers.Count, 1)
 }
 
-// says returns a digest of what an answer counts for.
+// says returns a digest of the content of a vote. Two votes agree when their digests are equal.
 func says(d *tool.Decision) string {
-	result, _ := call.ParseJSON(d.Result, 0) // it was checked; an empty one is null
+	result, _ := call.ParseJSON(d.Result, 0) // The result was validated; an empty one is null.
 	content := []any{string(d.Action), d.AppliesTo, result}
-	if d.Arguments != "" { // AppliesTo does not name them when the ticket no longer holds
+	if d.Arguments != "" { // AppliesTo does not cover the arguments when the ticket no longer matches.
 		arguments, _ := call.ParseJSON(d.Arguments, 0)
 		content = append(content, arguments)
 	}

@@ -1,7 +1,7 @@
-// Package expiry finds the questions of calls whose time is over, and has each of them ended.
+// Package expiry finds the questions of calls that have expired, and ends their suspensions.
 //
-// Each namespace expires on its own: one whose hooks and tools take their time over thousands of calls delays no other. Time is
-// that of the store's clock.
+// Each namespace expires separately: a namespace with thousands of calls and slow hooks delays no other namespace. All times come from the
+// store's clock.
 package expiry
 
 import (
@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// longestWait bounds the wait for the next look, because the clock may be set meanwhile.
+	// longestWait bounds the time between two checks, because the clock may be changed in between.
 	longestWait = 15 * time.Second
-	// atOnce is how many suspensions of a namespace end at the same time: a call over which hooks and tools take their time delays
-	// few others of its tenant.
+	// atOnce is the number of suspensions of a namespace that end concurrently. A call with slow hooks or tools then delays only a few
+	// others of its namespace.
 	atOnce = 32
 )
 
-// A Journal knows which questions are due.
+// A Journal finds the questions that are due.
 type Journal interface {
 	DueNamespaces(ctx context.Context) ([]string, error)
 	Due(ctx context.Context, namespace string, limit int) ([]*call.Call, error)
@@ -33,7 +33,7 @@ type Journal interface {
 	Now() time.Time
 }
 
-// Custody knows which calls an operator has to release first: they do not expire.
+// Custody reports whether calls wait for an operator's release. These calls do not expire.
 type Custody interface {
 	Any() bool
 	Holds(*call.Call) bool
@@ -44,23 +44,23 @@ type Sweeper struct {
 	journal Journal
 	custody Custody
 	log     *zap.Logger
-	expire  func(context.Context, call.Key) bool // ends one suspension, and reports whether it did
+	expire  func(context.Context, call.Key) bool // ends one suspension and reports whether it did
 
-	next atomic.Int64  // when Run looks next, in Unix nanoseconds
-	wake chan struct{} // has room for one
+	next atomic.Int64  // time of Run's next check, in Unix nanoseconds
+	wake chan struct{} // capacity 1
 }
 
-// New returns a Sweeper that ends the suspensions of due calls with expire, which is called concurrently. It reports whether it ended
-// one.
+// New returns a Sweeper that ends the suspensions of due calls with expire. expire is called concurrently, and reports whether it ended a
+// suspension.
 func New(j Journal, c Custody, log *zap.Logger, expire func(context.Context, call.Key) bool) *Sweeper {
 	return &Sweeper{journal: j, custody: c, log: log, expire: expire, wake: make(chan struct{}, 1)}
 }
 
-// Run expires what is due, again and again, until ctx is done.
+// Run expires due questions repeatedly until ctx is done.
 func (s *Sweeper) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	var busy sync.Map // namespaces whose calls expire now
+	var busy sync.Map // namespaces whose questions are expiring now
 	for {
 		names, err := s.journal.DueNamespaces(ctx)
 		s.failed(ctx, err)
@@ -72,14 +72,14 @@ func (s *Sweeper) Run(ctx context.Context) {
 				moved, err := s.namespace(ctx, namespace)
 				s.failed(ctx, err)
 				busy.Delete(namespace)
-				if moved > 0 { // others of the namespace may have become due meanwhile
+				if moved > 0 { // More questions of the namespace may have become due meanwhile.
 					s.look()
 				}
 			})
 		}
-		s.next.Store(math.MaxInt64) // a question that comes from here on may not be among what is looked at
+		s.next.Store(math.MaxInt64) // NextExpiry below may miss a question that is asked from now on. The maximum makes Asked wake Run for it.
 		wait, least := longestWait, 100*time.Millisecond
-		busy.Range(func(any, any) bool { // what expires now is due until it has expired
+		busy.Range(func(any, any) bool { // A question that is expiring stays due until it has expired.
 			least = time.Second
 			return false
 		})
@@ -99,7 +99,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Once expires what is due now and returns when that is stored.
+// Once expires everything that is due now, and returns when the results are stored.
 func (s *Sweeper) Once(ctx context.Context) error {
 	names, err := s.journal.DueNamespaces(ctx)
 	failed := make([]error, len(names))
@@ -111,18 +111,18 @@ func (s *Sweeper) Once(ctx context.Context) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// Asked makes Run look in time for a question that is open until then.
+// Asked reports a new question that expires at until, so that Run checks it in time.
 func (s *Sweeper) Asked(until time.Time) {
 	if until.UnixNano() < s.next.Load() {
 		s.look()
 	}
 }
 
-// look makes Run look now.
+// look makes Run check immediately.
 func (s *Sweeper) look() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it looks anyway
+	default: // A check is pending already.
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Sweeper) failed(ctx context.Context, err error) {
 	}
 }
 
-// namespace expires what is due in a namespace and returns how many calls that are.
+// namespace ends the due suspensions of a namespace and returns how many it ended.
 func (s *Sweeper) namespace(ctx context.Context, namespace string) (moved int, err error) {
 	for limit := 100; ; {
 		due, err := s.journal.Due(ctx, namespace, limit)
@@ -145,7 +145,7 @@ func (s *Sweeper) namespace(ctx context.Context, namespace string) (moved int, e
 		case n > 0:
 		case len(due) < limit:
 			return moved, nil
-		default: // those that cannot be expired must not hide the others
+		default: // Read more, so that calls that cannot expire do not hide the others.
 			limit *= 4
 		}
 	}

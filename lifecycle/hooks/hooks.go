@@ -1,4 +1,4 @@
-// Package hooks has the hooks of an engine: which sets are refused, and how filters look at what is stored beside events.
+// Package hooks checks the set of hooks of an engine, and applies filters to data that is stored beside events.
 package hooks
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Set is the hooks that a pipeline run takes from its beginning to its end. It is never changed, only replaced.
+// A Set holds the hooks that a pipeline run uses from beginning to end. It is immutable; a new configuration replaces it.
 type Set struct {
 	hook.Set
-	Quick  bool // none before the tool may take its time
-	Scrubs bool // a filter looks at more than events
+	Quick  bool // all hooks before the tool only compute and never wait
+	Scrubs bool // at least one filter also checks data other than events
 }
 
-// New returns the set, or why it is refused.
+// New returns the checked set, or an error that explains why it is invalid.
 func New(s hook.Set) (*Set, error) {
 	if err := check(&s); err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func computeOnly[T any](entries []hook.Entry[T]) bool {
 	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
 }
 
-// Broken returns the end of a call when a hook answered what its kind may not: that is no failure that a configuration
-// may allow. nil when err is another error.
+// Broken returns the outcome of a call when a hook gave an answer that its kind forbids. A configuration that tolerates failing hooks does
+// not tolerate this error. Broken returns nil when err is another error.
 func Broken(name string, err error) *outcome.Terminal {
 	if !errors.As(err, new(*hook.ProtocolError)) {
 		return nil
@@ -47,7 +47,7 @@ func Broken(name string, err error) *outcome.Terminal {
 	return outcome.Blocked(fmt.Sprintf("the hook %q broke the protocol", name))
 }
 
-// check refuses sets in which an answer could be taken for another hook's, or a hook could hold up the end of a call.
+// check refuses a set in which two hooks could be confused, or in which a hook could delay the end of a call without limit.
 func check(s *hook.Set) error {
 	names := map[string]bool{call.OriginTool: true, call.OriginDoubt: true}
 	for _, g := range s.Gate {
@@ -76,12 +76,12 @@ func check(s *hook.Set) error {
 	return nil
 }
 
-// Implementers returns the hooks of all kinds that are a T.
+// Implementers returns the hooks of all kinds that implement T.
 func Implementers[T any](s *hook.Set) []T {
 	return slices.Concat(hooksOf[T](s.Rewrite), hooksOf[T](s.Gate), hooksOf[T](s.Admit), hooksOf[T](s.Before), hooksOf[T](s.After), hooksOf[T](s.Filter), hooksOf[T](s.Handler), hooksOf[T](s.Notifier))
 }
 
-// OfType returns those of the configured keepers that are a T.
+// OfType returns the elements of kept that implement T.
 func OfType[T any](kept []any) (found []T) {
 	for _, k := range kept {
 		if k, ok := k.(T); ok {

@@ -7,17 +7,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// NotShown replaces what a filter that failed did not look at.
+// NotShown replaces text that a filter could not check because it failed.
 const NotShown = "(not shown: a filter failed)"
 
-// A Scrubber lets the filters that can do so look at what is stored and published beside the events of a call.
+// A Scrubber applies the filters that implement [hook.Scrubber] to data that is stored and published beside the events of a call.
 type Scrubber struct {
 	Set    *Set
 	In     *hook.Input
 	Failed func(hook string, err error)
 }
 
-// Scrub reports false when a filter failed: then nothing of what it looked at may be kept.
+// Scrub calls look with each filter that applies. It returns false when a filter failed; the caller must then drop the data.
 func (p *Scrubber) Scrub(look func(hook.Scrubber)) bool {
 	clean := true
 	for i := range p.Set.Filter {
@@ -34,7 +34,7 @@ func (p *Scrubber) Scrub(look func(hook.Scrubber)) bool {
 	return clean
 }
 
-// Text returns a text as filters leave it.
+// Text returns the filtered text, or [NotShown] when a filter failed.
 func (p *Scrubber) Text(text string) string {
 	if text == "" || p.Scrub(func(s hook.Scrubber) { text = s.Text(text) }) {
 		return text
@@ -42,7 +42,7 @@ func (p *Scrubber) Text(text string) string {
 	return NotShown
 }
 
-// Error looks at why a call that is only described would not run. The end of a call that runs is an event, which filters see.
+// Error filters the error of a call that is only described. The outcome of a call that runs is an event, so the event filters check it.
 func (p *Scrubber) Error(e *tool.Error) *tool.Error {
 	r := &tool.Result{Status: tool.StatusError, Error: e}
 	if p.Scrub(func(s hook.Scrubber) { r = s.Result(r) }) {
@@ -51,11 +51,11 @@ func (p *Scrubber) Error(e *tool.Error) *tool.Error {
 	return &tool.Error{Code: e.Code, Message: NotShown}
 }
 
-// Description looks at what a tool says of a call. Its basis stays: the tool gets it back.
+// Description filters a tool's description of a call. It leaves the basis unchanged, because the tool receives the basis later.
 func (p *Scrubber) Description(d tool.Description) tool.Description {
 	clean := p.Scrub(func(s hook.Scrubber) {
 		d.Title = s.Text(d.Title)
-		d.Locations, d.Notes = slices.Clone(d.Locations), slices.Clone(d.Notes) // a tool may show the same to all
+		d.Locations, d.Notes = slices.Clone(d.Locations), slices.Clone(d.Notes) // The tool may share these slices between calls.
 		for i := range d.Locations {
 			d.Locations[i].Path = s.Text(d.Locations[i].Path)
 		}
@@ -70,7 +70,7 @@ func (p *Scrubber) Description(d tool.Description) tool.Description {
 	return d
 }
 
-// Ticket looks at a question before its digest is made, so that what is shown is what was digested.
+// Ticket filters a question before its digest is computed, so that the digest covers the text that people see.
 func (p *Scrubber) Ticket(t *tool.Ticket) {
 	clean := p.Scrub(func(s hook.Scrubber) {
 		t.Message = s.Text(t.Message)

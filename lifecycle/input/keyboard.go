@@ -1,4 +1,5 @@
-// Package input types into a running call: bytes, signals and sizes of a terminal, each once, by position.
+// Package input sends input to a running call: bytes, signals and terminal sizes. An input may have a position, so that a repeated input
+// has no effect.
 package input
 
 import (
@@ -11,24 +12,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// inputBuffer is how much the tool may leave unread.
+// inputBuffer is the number of bytes that the tool may leave unread.
 const inputBuffer = 64 << 10
 
-// A Keyboard is the input of one attempt. The tool reads it; callers send.
+// A Keyboard is the input of one attempt. The tool reads from it; callers send to it.
 type Keyboard struct {
 	controls tool.Controls
 
-	turn sync.Mutex // one input after the other; taken before mu
+	turn sync.Mutex // serializes inputs; locked before mu
 
 	mu       sync.Mutex
-	more     sync.Cond // of mu
+	more     sync.Cond // uses mu
 	buf      []byte
 	position int64
-	ended    bool // by the caller
-	closed   bool // by the tool, or the attempt is over
+	ended    bool // the caller ended the input
+	closed   bool // the tool closed the input, or the attempt is over
 }
 
-// New returns the input of an attempt whose tool has these controls.
+// New returns the input of an attempt whose tool has the controls c.
 func New(c tool.Controls) *Keyboard {
 	k := &Keyboard{controls: c, position: c.Position}
 	k.more.L = &k.mu
@@ -55,7 +56,7 @@ func (k *Keyboard) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the input from the tool's side.
+// Close closes the input on the tool's side.
 func (k *Keyboard) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,7 +65,7 @@ func (k *Keyboard) Close() error {
 	return nil
 }
 
-// Check refuses what no call takes.
+// Check returns an error for input that no call accepts.
 func Check(in *call.Input) error {
 	switch {
 	case len(in.Data) > inputBuffer:
@@ -77,7 +78,7 @@ func Check(in *call.Input) error {
 	return nil
 }
 
-// Send takes what is new of an input. All of its bytes are taken or none.
+// Send accepts the new part of an input. It accepts all new bytes or none.
 func (k *Keyboard) Send(in call.Input, attempt int) (call.InputState, error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
@@ -114,7 +115,7 @@ func uncontrolled(reason string, err error) error {
 	return call.Refuse(call.FailedPrecondition, reason, "the processes of the call could not be reached: %v", err)
 }
 
-// take appends the bytes of an input that are new and reports whether its signal is.
+// take appends the new bytes of an input, and reports whether its signal is new.
 func (k *Keyboard) take(in call.Input) (signal bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,29 +13,29 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// DefaultMode is the mode of runs and threads for which none was chosen.
+// DefaultMode is the mode of runs and threads for which no mode was chosen.
 const DefaultMode = "default"
 
-// Modes are the permission modes that exist.
+// Modes checks permission modes.
 type Modes interface {
 	// MayChoose reports whether a principal may choose a mode, and whether the mode exists.
 	MayChoose(mode string, p tool.Principal) (may, exists bool)
 }
 
-// chosenMode is the mode of a run or thread, as it is stored.
+// chosenMode is the stored permission mode of a run or thread.
 type chosenMode struct {
 	Namespace string         `json:"namespace"`
 	Run       string         `json:"run_id,omitempty"`
 	Thread    string         `json:"thread_id,omitempty"`
 	Mode      string         `json:"mode"`
-	Owner     string         `json:"owner"` // of the run or thread, also before its first call
+	Owner     string         `json:"owner"` // owner of the run or thread, set even before its first call
 	By        tool.Principal `json:"by"`
 	Set       time.Time      `json:"set"`
 }
 
 func (m *chosenMode) of() RunOrThread { return RunOrThread{m.Namespace, m.Run, m.Thread} }
 
-// Modes returns the modes that were chosen for a run and a thread; "" where none was.
+// Modes returns the modes that were chosen for a run and for a thread. An empty string means that none was chosen.
 func (p *Policies) Modes(namespace, run, thread string) (ofRun, ofThread string) {
 	modes := *p.modes.Load()
 	if len(modes) == 0 {
@@ -50,7 +50,7 @@ func (p *Policies) Modes(namespace, run, thread string) (ofRun, ofThread string)
 	return ofRun, ofThread
 }
 
-// OwnModes returns the modes that were chosen for a run and a thread, as far as the owner began them.
+// OwnModes returns the modes that were chosen for a run and a thread. It ignores a run or thread that owner did not begin.
 func (p *Policies) OwnModes(namespace, owner, run, thread string) (modes []string) {
 	all := *p.modes.Load()
 	for _, b := range [...]RunOrThread{Run(namespace, run), Thread(namespace, thread)} {
@@ -63,7 +63,7 @@ func (p *Policies) OwnModes(namespace, owner, run, thread string) (modes []strin
 
 func (p *Policies) mode(b RunOrThread) *chosenMode { return (*p.modes.Load())[b] }
 
-// setMode puts a mode that is in the journal in force; nil removes it.
+// setMode puts a stored mode in force. A nil mode removes the current one.
 func (p *Policies) setMode(b RunOrThread, m *chosenMode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +74,8 @@ func (p *Policies) setMode(b RunOrThread, m *chosenMode) {
 	p.modes.Store(&next)
 }
 
-// SetMode sets the permission mode of a run or a thread and returns the mode before. The run or thread need not have a call yet.
-// Gates that are asked from then on find the new mode. Leaving a mode needs the same rights as choosing it.
+// SetMode sets the permission mode of a run or a thread and returns the previous mode. The run or thread need not have a call yet. Later
+// gate checks use the new mode. Leaving a mode needs the same rights as choosing it.
 func (s *Service) SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error) {
 	if s.cfg.Modes == nil {
 		return "", call.Refuse(call.FailedPrecondition, "NO_MODES", "this daemon has no permission modes")
@@ -120,7 +120,8 @@ func storedMode(m *chosenMode) (store.Policy, error) {
 	return stored, err
 }
 
-// modeOwner returns the caller that began a run or thread. A caller takes one that nobody has begun.
+// modeOwner returns the owner of a run or thread. A principal with the role caller or delegate becomes the owner of a run or thread that
+// has none.
 func (s *Service) modeOwner(ctx context.Context, p tool.Principal, b RunOrThread) (string, error) {
 	if (b.Run == "") == (b.Thread == "") {
 		return "", call.InvalidField("selector", "name a run or a thread")
@@ -142,8 +143,8 @@ func (s *Service) modeOwner(ctx context.Context, p tool.Principal, b RunOrThread
 	return owner, nil
 }
 
-// mayChange checks both modes: a principal cannot leave a mode that it could not have chosen. An operator leaves a mode that does
-// not exist any more.
+// mayChange checks the rights for both modes: a principal cannot leave a mode that it could not have chosen. Only an operator may leave a
+// mode that no longer exists.
 func (s *Service) mayChange(p tool.Principal, from, to string) error {
 	may, exists := s.cfg.Modes.MayChoose(to, p)
 	if !exists {

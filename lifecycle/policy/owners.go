@@ -12,16 +12,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// knownOwners bounds how many runs and threads are remembered; the journal knows the rest.
+// knownOwners bounds the runs and threads in memory. The owners of others are read from the journal.
 const knownOwners = 1 << 16
 
-// A RunOrThread names a run or a thread of a namespace; the other id is empty.
+// A RunOrThread identifies a run or a thread of a namespace. The other id is empty.
 type RunOrThread struct{ Namespace, Run, Thread string }
 
-// Run names a run.
+// Run returns the RunOrThread of a run.
 func Run(namespace, id string) RunOrThread { return RunOrThread{Namespace: namespace, Run: id} }
 
-// Thread names a thread.
+// Thread returns the RunOrThread of a thread.
 func Thread(namespace, id string) RunOrThread { return RunOrThread{Namespace: namespace, Thread: id} }
 
 func named(namespace string, scope tool.Scope, id string) RunOrThread {
@@ -31,7 +31,7 @@ func named(namespace string, scope tool.Scope, id string) RunOrThread {
 	return Run(namespace, id)
 }
 
-// unknown is the one answer for a run or thread that nobody began and for one that the principal may not see.
+// unknown returns the same error for a run or thread that does not exist and for one that the principal may not see.
 func (b RunOrThread) unknown() error {
 	if b.Run != "" {
 		return call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", b.Run)
@@ -39,16 +39,16 @@ func (b RunOrThread) unknown() error {
 	return call.Refuse(call.NotFound, "THREAD_NOT_FOUND", "no thread %q here", b.Thread)
 }
 
-// RunStore is what the journal knows of runs.
+// RunStore reads runs from the journal.
 type RunStore interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	Run(ctx context.Context, namespace, id string) (*store.Run, error)
-	// BlockedRuns calls visit with each run that is blocked.
+	// BlockedRuns calls visit with each blocked run.
 	BlockedRuns(ctx context.Context, visit func(store.Run) error) error
 }
 
-// Owners knows the owner of a run or a thread: the caller of its first call. The documents, the block and the end of a run belong to
-// that caller alone, so no other caller may add calls to it. Owners also knows which runs are blocked.
+// Owners finds the owner of a run or a thread: the caller of its first call. Only the owner may use its documents, end it or add calls to
+// it. Owners also records which runs are blocked.
 type Owners struct {
 	store    RunStore
 	policies *Policies
@@ -56,30 +56,30 @@ type Owners struct {
 
 	mu      sync.Mutex
 	of      map[RunOrThread]owned
-	kept    int // of them when the others were forgotten
+	kept    int // number of owners that the last forgetLocked kept
 	blocked map[RunOrThread]blockedRun
 }
 
-// owned is the owner of a run or thread, and whether the run has ended since.
+// owned holds the owner of a run or thread, and whether the run has ended since.
 type owned struct {
 	subject string
 	ended   bool
 }
 
-// blockedRun is what memory has of a run that is blocked.
+// blockedRun is the entry of a blocked run in memory.
 type blockedRun struct {
 	owner string
-	since int64 // Unix nanoseconds: a run that was blocked again is another one
+	since int64 // Unix nanoseconds; distinguishes two blocks of the same run
 }
 
-// NewOwners returns the owners of a store's runs. claimed visits the runs and threads that active calls may have begun: the journal may
-// not know these calls yet. Owners calls it with its lock held.
+// NewOwners returns the owners of a store's runs. claimed visits the runs and threads that active calls may have begun, because the journal
+// may not contain these calls yet. Owners calls claimed with its lock held.
 func NewOwners(s RunStore, p *Policies, claimed func(visit func(RunOrThread))) *Owners {
 	return &Owners{store: s, policies: p, claimed: claimed, of: map[RunOrThread]owned{}, blocked: map[RunOrThread]blockedRun{}}
 }
 
-// Claim refuses a call that names another caller's run or thread. The claimant owns from then on those that nobody began; ""
-// claims nothing.
+// Claim returns an error when a call names another caller's run or thread. The claimant becomes the owner of a run or thread that has none.
+// With an empty claimant nothing is claimed.
 func (o *Owners) Claim(ctx context.Context, p tool.Principal, r *tool.Run, claimant string) error {
 	for _, b := range [...]RunOrThread{Run(p.Namespace, r.ID), Thread(p.Namespace, r.Thread)} {
 		if b.Run == "" && b.Thread == "" {
@@ -99,7 +99,7 @@ func (o *Owners) Claim(ctx context.Context, p tool.Principal, r *tool.Run, claim
 	return nil
 }
 
-// Find returns the owner of a run or thread. It refuses one without an owner.
+// Find returns the owner of a run or thread, or an error when there is none.
 func (o *Owners) Find(ctx context.Context, namespace string, scope tool.Scope, id string) (owner string, err error) {
 	b := named(namespace, scope, id)
 	if owner, err = o.Owner(ctx, b, ""); err == nil && owner == "" {
@@ -108,7 +108,8 @@ func (o *Owners) Find(ctx context.Context, namespace string, scope tool.Scope, i
 	return owner, err
 }
 
-// See returns the owner of a run or thread. It refuses one without an owner, and one that the principal may not see, in the same way.
+// See returns the owner of a run or thread. It returns the same error when there is no owner and when the principal may not see the run or
+// thread.
 func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error) {
 	if owner, err = o.Find(ctx, p.Namespace, scope, id); err == nil && owner != p.Subject && !view.SeesAll(p) {
 		err = named(p.Namespace, scope, id).unknown()
@@ -116,7 +117,7 @@ func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id
 	return owner, err
 }
 
-// Owner returns the owner of a run or thread. One without an owner belongs to the claimant from now on; "" claims nothing.
+// Owner returns the owner of a run or thread. The claimant becomes the owner when there is none. With an empty claimant nothing is claimed.
 func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (string, error) {
 	o.mu.Lock()
 	known, ok := o.of[b]
@@ -136,7 +137,7 @@ func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (str
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if known, ok := o.of[b]; ok { // another request was faster
+	if known, ok := o.of[b]; ok { // Another goroutine was faster.
 		return known.subject, nil
 	}
 	if len(o.of) >= max(knownOwners, 2*o.kept) {
@@ -146,8 +147,8 @@ func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (str
 	return found.subject, nil
 }
 
-// forgetLocked forgets owners that the journal knows. It keeps what active calls claim: the journal may not know these calls yet, and
-// the next caller would own their runs.
+// forgetLocked removes the owners that the journal can return. It keeps the runs and threads that active calls claim, because the journal
+// may not contain these calls yet. Without that, another caller could become the owner.
 func (o *Owners) forgetLocked() {
 	kept := map[RunOrThread]owned{}
 	o.claimed(func(b RunOrThread) {
@@ -158,8 +159,8 @@ func (o *Owners) forgetLocked() {
 	o.of, o.kept = kept, len(kept)
 }
 
-// read asks the journal. The oldest call of a run or thread names its owner. Without calls, the owner of a blocked run is stored with
-// the block, and that of a mode with the mode.
+// read reads the owner from the journal. The oldest call of a run or thread names it. Without calls, the stored block or the stored mode
+// names it.
 func (o *Owners) read(ctx context.Context, b RunOrThread) (owned, error) {
 	page, err := o.store.Calls(ctx, call.Query{Namespace: b.Namespace, Run: b.Run, Thread: b.Thread, OldestFirst: true, Limit: 1})
 	if err != nil {
@@ -185,7 +186,7 @@ func (o *Owners) read(ctx context.Context, b RunOrThread) (owned, error) {
 	return found, nil
 }
 
-// Note remembers a state of a run that the journal has.
+// Note copies the stored state of a run to memory.
 func (o *Owners) Note(r *store.Run) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -200,7 +201,7 @@ func (o *Owners) Note(r *store.Run) {
 	}
 }
 
-// LoadBlocked reads the blocked runs from the journal.
+// LoadBlocked loads the blocked runs from the journal.
 func (o *Owners) LoadBlocked(ctx context.Context) error {
 	return o.store.BlockedRuns(ctx, func(r store.Run) error {
 		o.Note(&r)
@@ -208,7 +209,7 @@ func (o *Owners) LoadBlocked(ctx context.Context) error {
 	})
 }
 
-// DropTrimmed forgets the blocked runs that the journal has trimmed.
+// DropTrimmed removes blocked runs that the journal has trimmed.
 func (o *Owners) DropTrimmed(ctx context.Context) error {
 	o.mu.Lock()
 	gone := maps.Clone(o.blocked)
@@ -248,7 +249,7 @@ func (o *Owners) HasEnded(namespace, run string) bool {
 	return o.of[Run(namespace, run)].ended
 }
 
-// Reopen opens the run of a call that had ended, once. It returns the state to store with the call; nil when the run had not ended.
+// Reopen opens the ended run of a call again, once. It returns the run state to store with the call, or nil when the run had not ended.
 func (o *Owners) Reopen(c *call.Call) *store.Run {
 	if c.Run.ID == "" {
 		return nil
@@ -265,7 +266,7 @@ func (o *Owners) Reopen(c *call.Call) *store.Run {
 	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen, Changed: c.Created}
 }
 
-// Unopened takes back what Reopen did, because the call was not stored; nil does nothing.
+// Unopened reverts Reopen when the call was not stored. It ignores nil.
 func (o *Owners) Unopened(r *store.Run) {
 	if r == nil {
 		return
@@ -275,7 +276,7 @@ func (o *Owners) Unopened(r *store.Run) {
 	o.endLocked(Run(r.Namespace, r.ID))
 }
 
-// endLocked notes that a run has ended. Of a run that is not remembered the journal knows it.
+// endLocked marks a run as ended. It does nothing for a run that is not in memory, because the journal has the state.
 func (o *Owners) endLocked(b RunOrThread) {
 	if known, ok := o.of[b]; ok {
 		known.ended = true

@@ -18,35 +18,34 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The kinds of policies in the journal.
+// Kinds of policies in the journal.
 const (
 	KindRule = "rule"
 	KindMode = "mode"
 )
 
-// A Store keeps policies. Its clock never runs backwards: a rule that has expired stays so.
+// A Store stores policies. Its clock never runs backwards, so an expired rule stays expired.
 type Store interface {
 	Now() time.Time
-	// Policies calls visit with every policy, all namespaces. A broken one is given with its error.
+	// Policies calls visit with every policy of all namespaces. It passes a damaged policy together with its error.
 	Policies(ctx context.Context, visit func(store.Policy, error) error) error
-	// PutPolicy stores or removes a policy that belongs to no call, durably.
+	// PutPolicy durably stores or removes a policy that belongs to no call.
 	PutPolicy(ctx context.Context, p store.Policy) error
 }
 
-// Policies are the remembered rules and the permission modes in force, in memory. [Service.Load] fills them, and they follow each
-// commit. Their methods may be called from many goroutines. Those that gates call take no lock and read no store.
+// Policies holds the remembered rules and the permission modes in force in memory. [Service.Load] loads them, and each commit updates them.
+// All methods may be called concurrently. The methods for gates take no lock and do not read the store.
 type Policies struct {
 	store Store
 
-	mu    sync.Mutex                                  // held while what follows is replaced
-	rules atomic.Pointer[map[toolName][]*call.Rule]   // each map is never changed
-	modes atomic.Pointer[map[RunOrThread]*chosenMode] // each map is never changed
+	mu    sync.Mutex                                  // held while a map below is replaced
+	rules atomic.Pointer[map[toolName][]*call.Rule]   // the maps are immutable
+	modes atomic.Pointer[map[RunOrThread]*chosenMode] // the maps are immutable
 }
 
-// toolName is a tool in a namespace.
 type toolName struct{ namespace, tool string }
 
-// New returns the policies of a store, empty until they are loaded.
+// New returns the policies of a store. They are empty until [Service.Load].
 func New(s Store) *Policies {
 	p := &Policies{store: s}
 	p.rules.Store(&map[toolName][]*call.Rule{})
@@ -54,7 +53,7 @@ func New(s Store) *Policies {
 	return p
 }
 
-// A Query selects the rules that may serve a call.
+// A Query selects the rules that may apply to a call.
 type Query struct {
 	Gate                  string
 	Namespace             string
@@ -63,7 +62,7 @@ type Query struct {
 	Tool, ToolDigest      string
 }
 
-// Rules returns the rules that hold for a call. The gate compares their options. The rules are shared: do not change them.
+// Rules returns the rules that match the query. The gate compares their options. The rules are shared; do not change them.
 func (p *Policies) Rules(q *Query) []*call.Rule {
 	of := (*p.rules.Load())[toolName{q.Namespace, q.Tool}]
 	if len(of) == 0 {
@@ -108,7 +107,7 @@ func (p *Policies) all(namespace string) []*call.Rule {
 	return found
 }
 
-// PutRule puts a rule that is in the journal in force. It drops expired rules of the same tool.
+// PutRule puts a stored rule in force, and removes expired rules of the same tool.
 func (p *Policies) PutRule(rule *call.Rule) {
 	now := p.store.Now()
 	p.changeRules(rule.Namespace, rule.Tool, func(of []*call.Rule) []*call.Rule {
@@ -135,7 +134,7 @@ func (p *Policies) changeRules(namespace, id string, change func([]*call.Rule) [
 	p.rules.Store(&next)
 }
 
-// DropRun takes the policies of a run out of force that the journal has dropped.
+// DropRun removes the policies of a run after the journal has removed them.
 func (p *Policies) DropRun(namespace, run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,10 +153,10 @@ func (p *Policies) DropRun(namespace, run string) {
 	p.modes.Store(&modes)
 }
 
-// load replaces what is in memory by what the journal has. It logs a policy that it cannot read and leaves it out: the question that
-// the policy answered is asked again.
+// load replaces the policies in memory with those in the journal. It logs and skips a policy that it cannot read; people are then asked
+// again.
 func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
-	p.mu.Lock() // policies that are committed meanwhile are put in force after this
+	p.mu.Lock() // Policies that are committed meanwhile are applied after this.
 	defer p.mu.Unlock()
 	rules, modes := map[toolName][]*call.Rule{}, map[RunOrThread]*chosenMode{}
 	now := p.store.Now()

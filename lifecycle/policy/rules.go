@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	rememberFor  = 24 * time.Hour      // unless the decision says
-	rememberMost = 30 * 24 * time.Hour // no rule is for ever
-	maxRules     = 10_000              // in a namespace
+	rememberFor  = 24 * time.Hour      // default when the decision gives no duration
+	rememberMost = 30 * 24 * time.Hour // every rule expires
+	maxRules     = 10_000              // per namespace
 	maxOptions   = 16
 	maxOption    = 1 << 10 // bytes
 )
 
-// Options returns what an approval of a ticket may be remembered for. A question that needs more than one person, or that is about
-// what cannot be undone, offers nothing, whatever the gate says.
+// Options returns the ticket's options for remembering an approval. It returns none when the question needs more than one person or the
+// effects cannot be undone, even if the gate offers options.
 func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.RememberOption {
 	e, a := assessed.Normal(), t.Approvers
 	if origin == call.OriginTool || a == nil || a.DistinctFromCaller || a.Count > 1 || e.Tier == tool.Escalate || e.Safety == tool.SafetyDestructive ||
@@ -40,8 +40,8 @@ func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.Rememb
 	return options
 }
 
-// Remember returns the rule that a decision asks to keep; nil when it asks for none. The decision gets the time at which the rule
-// expires.
+// Remember returns the rule that a decision asks to store, or nil when it asks for none. It sets the expiry time of the rule in the
+// decision.
 func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal, d *tool.Decision) (*call.Rule, error) {
 	m := d.Remember
 	if m == nil {
@@ -79,7 +79,7 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	}, nil
 }
 
-// mayRemember refuses scopes that the call does not have. The scope of the whole namespace needs an operator.
+// mayRemember refuses a scope that the call does not have. The namespace scope needs an operator.
 func mayRemember(c *call.Call, p tool.Principal, s tool.Scope) error {
 	switch s {
 	case tool.RunScope, tool.ThreadScope:
@@ -108,18 +108,18 @@ func rememberedUntil(wish, now time.Time) (time.Time, error) {
 	return wish, nil
 }
 
-// Stored returns a rule as the journal keeps it.
+// Stored returns the form in which the journal stores a rule.
 func Stored(r *call.Rule) (store.Policy, error) {
 	b, err := json.Marshal(r)
 	return store.Policy{Namespace: r.Namespace, Kind: KindRule, Key: r.ID, Scope: r.Scope, ScopeID: r.ScopeID, Expires: r.Until, Value: b}, err
 }
 
-// Rules returns the rules in force that a principal may see, oldest first. The rules are shared: do not change them.
+// Rules returns the rules in force that a principal may see, oldest first. The rules are shared; do not change them.
 func (s *Service) Rules(p tool.Principal) []*call.Rule {
 	return slices.DeleteFunc(s.cfg.Policies.all(p.Namespace), func(r *call.Rule) bool { return !view.SeesRule(p, r) })
 }
 
-// askedOf returns the roles that a question asks.
+// askedOf returns the roles that may answer a question.
 func askedOf(s *call.Suspension) []string {
 	if s.Approvers == nil {
 		return nil
@@ -127,7 +127,7 @@ func askedOf(s *call.Suspension) []string {
 	return s.Approvers.Roles
 }
 
-// RevokeRule ends a rule. When it returns, no gate finds the rule any more.
+// RevokeRule ends a rule. After it returns, no gate finds the rule.
 func (s *Service) RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error) {
 	s.setting.Lock()
 	defer s.setting.Unlock()

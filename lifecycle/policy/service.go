@@ -9,26 +9,26 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A Config is what a service needs.
+// A Config holds the dependencies of a Service. All fields except Modes are required.
 type Config struct {
 	Policies *Policies
 	Owners   *Owners
-	Modes    Modes // nil: there are no permission modes
+	Modes    Modes // nil when there are no permission modes
 	Log      *zap.Logger
-	// Refused returns what a client learns of an error of the store; id names the policy.
+	// Refused converts an error of the store into the error for the client. id is the id of the policy.
 	Refused func(err error, id string) error
 }
 
-// A Service lists and changes policies for principals. Its methods may be called from many goroutines.
+// A Service lists and changes policies for principals. Its methods may be called concurrently.
 type Service struct {
 	cfg     Config
-	setting sync.Mutex // held while a policy is set or removed, over the commit
+	setting sync.Mutex // held during each change, including its commit
 }
 
-// NewService returns a service; all fields of c but Modes are required.
+// NewService returns a Service.
 func NewService(c Config) *Service { return &Service{cfg: c} }
 
-// Load replaces the policies in force by what the journal has. Call it at the start, and after calls were trimmed or purged.
+// Load replaces the policies in memory with those in the journal. Call it at start, and after calls were trimmed or purged.
 func (s *Service) Load(ctx context.Context) error {
 	s.setting.Lock()
 	defer s.setting.Unlock()

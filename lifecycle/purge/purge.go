@@ -1,7 +1,7 @@
-// Package purge erases the content of calls that have ended: from the journal, its files and the spool.
+// Package purge erases the content of ended calls from the journal, its files and the spool.
 //
-// What stays says which call it was, its outcome, the people who decided, and the times. Nothing is erased when one of the calls is unknown or has
-// not ended. A purge that was interrupted leaves each call whole or purged; the same purge again completes it.
+// The record keeps the identity of the call, its outcome, the approvers and the times. A purge erases nothing when one of the calls is
+// unknown or has not ended. An interrupted purge leaves each call either whole or purged; repeating the same purge completes it.
 package purge
 
 import (
@@ -26,54 +26,56 @@ type Store interface {
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	RunCounts(ctx context.Context, namespace, run string) (map[call.Status]int, error)
-	// Shred erases what is kept beside calls, and the bytes of what was purged.
+	// Shred erases the data that is kept beside calls, and the bytes that the purged content occupied.
 	Shred(ctx context.Context, s store.Shredding) error
 }
 
-// Owners know the owners of runs and threads.
+// Owners finds the owners of runs and threads.
 type Owners interface {
-	// Find refuses a run or thread that nobody began.
+	// Find returns an error for a run or thread that no caller has begun.
 	Find(ctx context.Context, namespace string, scope tool.Scope, id string) (owner string, err error)
 }
 
-// A Config is what a purger needs; all fields are required.
+// A Config holds the dependencies of a Purger. All fields are required.
 type Config struct {
 	Store  Store
 	Owners Owners
 	Log    *zap.Logger
-	// PolicyKind is the kind of policies that are erased with their run or thread.
+	// PolicyKind is the kind of the policies that are erased together with their run or thread.
 	PolicyKind string
-	// Admit refuses a purge while the daemon stops.
+	// Admit returns an error while the daemon stops.
 	Admit func() error
-	// Settle waits until the store has everything that was published before.
+	// Settle waits until the store has everything that was published earlier.
 	Settle func()
-	// Erase erases the content of one call, in memory too, and reports whether there was any. See [RefuseOpen].
+	// Erase erases the content of one call, also in memory, and reports whether the call had content. It returns the error of [RefuseOpen]
+	// for an open call.
 	Erase func(ctx context.Context, key call.Key, by call.Purge) (bool, error)
-	// Keepers returns what keeps something of calls beside the journal.
+	// Keepers returns the hooks that keep data of calls outside the journal.
 	Keepers func() []hook.CallKeeper
-	// Shredded is called when the journal has no content of the calls any more.
+	// Shredded is called when the journal contains no content of the calls any more.
 	Shredded func(ctx context.Context) error
-	// Refused returns what a client learns of an error of the store.
+	// Refused converts an error of the store into the error for the client.
 	Refused   func(err error, id string) error
 	FailPoint func(name string)
 }
 
-// A Purger purges calls, one request after the other.
+// A Purger purges calls. It handles one request at a time.
 type Purger struct {
 	cfg  Config
-	turn chan struct{} // has room for one: each purge writes the journal anew
+	turn chan struct{} // Capacity 1, because each purge rewrites the journal.
 }
 
-// New returns a purger.
+// New returns a Purger.
 func New(c Config) *Purger { return &Purger{c, make(chan struct{}, 1)} }
 
-// selection is what a purge erases.
+// selection lists what a purge erases.
 type selection struct {
 	keys          []call.Key
 	runs, threads []string
 }
 
-// Purge erases the content of calls and returns when it is gone: how many calls had content, and how many had none any more.
+// Purge erases the content of the selected calls and returns when the content is gone. purged counts the calls that had content; before
+// counts the calls whose content was already gone.
 func (u *Purger) Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error) {
 	if err := u.cfg.Admit(); err != nil {
 		return 0, 0, err
@@ -124,7 +126,7 @@ func (u *Purger) refused(err error, id string) error {
 	return u.cfg.Refused(err, id)
 }
 
-// find returns the calls that are meant, or why they cannot be purged.
+// find returns the calls that the request selects, or an error when they cannot be purged.
 func (u *Purger) find(ctx context.Context, namespace string, which call.PurgeSelector) (*selection, error) {
 	found := &selection{}
 	switch {
@@ -152,7 +154,7 @@ func (u *Purger) find(ctx context.Context, namespace string, which call.PurgeSel
 		if err == nil {
 			err = RefuseOpen(c)
 		}
-		if err != nil && !errors.Is(err, store.ErrTrimmed) { // its decisions may be there still
+		if err != nil && !errors.Is(err, store.ErrTrimmed) { // A trimmed call may still have stored decisions.
 			return nil, u.refused(err, id)
 		}
 		found.keys = append(found.keys, key)
@@ -160,7 +162,7 @@ func (u *Purger) find(ctx context.Context, namespace string, which call.PurgeSel
 	return found, nil
 }
 
-// add adds the calls that a query selects, and the runs that they belong to.
+// add adds the calls that q selects to found, and their runs to runs.
 func (u *Purger) add(ctx context.Context, found *selection, q call.Query, runs map[string]bool) error {
 	q.Limit, q.OldestFirst = 500, true
 	for {
@@ -186,7 +188,7 @@ func (u *Purger) add(ctx context.Context, found *selection, q call.Query, runs m
 	}
 }
 
-// RefuseOpen refuses a call that has not ended.
+// RefuseOpen returns an error for a call that has not ended.
 func RefuseOpen(c *call.Call) error {
 	if c.Status.Terminal() {
 		return nil
@@ -196,7 +198,7 @@ func RefuseOpen(c *call.Call) error {
 	return refusal
 }
 
-// ended refuses runs of a thread that have open calls in another thread: their documents are in use.
+// ended refuses the purge when a run has open calls in another thread, because these calls use the documents of the run.
 func (u *Purger) ended(ctx context.Context, namespace string, runs []string) error {
 	for _, run := range runs {
 		counts, err := u.cfg.Store.RunCounts(ctx, namespace, run)
@@ -213,7 +215,7 @@ func (u *Purger) ended(ctx context.Context, namespace string, runs []string) err
 	return nil
 }
 
-// shred erases what is kept beside the calls, and the bytes of all.
+// shred erases the data that is kept beside the calls, and then the bytes of all erased content.
 func (u *Purger) shred(ctx context.Context, namespace string, found *selection) error {
 	s := store.Shredding{Namespace: namespace, Runs: found.runs, Threads: found.threads, PolicyKind: u.cfg.PolicyKind}
 	for _, key := range found.keys {

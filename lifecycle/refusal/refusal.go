@@ -1,7 +1,6 @@
-// Package refusal turns errors of the journal into what a client learns.
+// Package refusal converts errors of the journal into errors for clients.
 //
-// A [*call.Refusal] has the kind and the reason that endpoints answer. Errors that are none of the journal's pass through with the id of
-// the record.
+// A [*call.Refusal] has the kind and the reason that endpoints return. Errors of other origin are only wrapped with the id of the record.
 package refusal
 
 import (
@@ -13,21 +12,21 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Held refuses what would carry on a call of a store that is a copy: the original may carry it on too.
+// Held refuses to continue a call of a store that may be a copy: the daemon of the original store may continue the call too.
 var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: an operator releases or ends the call (toold release), or starts the daemon with --moved when the file was only moved")
 
-// Draining refuses a new call because the daemon is about to end.
+// Draining returns the refusal of a new call while the daemon is stopping.
 func Draining() error {
 	return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
 		Message: "the daemon is stopping; send this again to the next one"}
 }
 
-// UnknownCall is the one answer for a call that does not exist and for one that the principal may not see.
+// UnknownCall returns the same error for a call that does not exist and for a call that the principal may not see.
 func UnknownCall(id string) error {
 	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; ListCalls lists what you can see", id)
 }
 
-// OfCall returns what a client learns of an error about a call.
+// OfCall converts an error about a call into the error for the client.
 func OfCall(err error, id string) error {
 	switch {
 	case errors.Is(err, store.ErrFatal), errors.Is(err, store.ErrClosed):
@@ -46,7 +45,7 @@ func OfCall(err error, id string) error {
 	return fmt.Errorf("call %s: %w", id, err)
 }
 
-// OfBatch returns what a client learns of an error about a batch.
+// OfBatch converts an error about a batch into the error for the client.
 func OfBatch(err error, id string) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -59,7 +58,7 @@ func OfBatch(err error, id string) error {
 	return OfCall(err, id)
 }
 
-// Transient reports whether the journal may take later what it refused with err.
+// Transient reports whether the journal may accept the same change later.
 func Transient(err error) bool {
 	return !errors.Is(err, store.ErrFatal) && (errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy))
 }

@@ -1,7 +1,7 @@
-// Package requests checks what callers ask for.
+// Package requests validates the requests of callers.
 //
-// It looks at a request alone, before anything is stored: after a refusal the same ids may be sent again. Whether there is
-// capacity, and which calls exist, the engine checks later; calls that are known already pass that.
+// It checks only the request itself, before anything is stored, so the caller may send the same ids again after a refusal. The engine later
+// checks capacity and which calls exist. A repeated request for a known call skips the engine's capacity check.
 package requests
 
 import (
@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	maxBatch = 256 // calls of a batch
+	maxBatch = 256 // calls in a batch
 
-	// The bounds of what a run declares.
+	// Limits on the frontend tools that a run declares.
 	maxDeclared      = 64
 	maxDeclaredBytes = 256 << 10
 )
 
-// Limits are the checks that depend on the settings of a daemon.
+// Limits checks requests against the settings of a daemon.
 type Limits struct {
 	MaxArguments int // bytes
-	// Frontend reports why a declaration makes no tool. nil: there are no frontend tools.
+	// Frontend returns why a declaration does not define a valid tool. It is nil when the daemon has no frontend tools.
 	Frontend func(*tool.FrontendTool) error
 }
 
-// CheckCall refuses a call that must not be stored.
+// CheckCall returns an error for a call that must not be stored.
 func (m *Limits) CheckCall(spec *call.Spec) error {
 	if err := m.check(spec); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (m *Limits) check(spec *call.Spec) error {
 	return nil
 }
 
-// checkDeclared refuses declarations that are too many, too large or named like a tool of the daemon. The one that is
-// called must make a tool; the others are not looked at until they are called.
+// checkDeclared refuses declarations that are too many, too large, or have a name that could belong to a tool of the daemon. Only the
+// declaration of the called tool must define a valid tool; the others are checked when they are called.
 func (m *Limits) checkDeclared(spec *call.Spec) error {
 	if len(spec.Frontend) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (m *Limits) checkDeclared(spec *call.Spec) error {
 	return nil
 }
 
-// CheckBatch fills the defaults of a batch, refuses one that must not be stored, and returns the arguments of its calls.
+// CheckBatch sets the defaults of a batch, refuses a batch that must not be stored, and returns the parsed arguments of its calls.
 func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
 	spec.Strategy, spec.Replay = cmp.Or(spec.Strategy, call.Sequential), cmp.Or(spec.Replay, call.Immediate)
 	switch {
@@ -150,7 +150,7 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 	return parsed, nil
 }
 
-// CheckRetry refuses to run a call again that did not fail, or is of another tool than id.
+// CheckRetry refuses to retry a call that did not fail, or a call of another tool than id.
 func CheckRetry(first *call.Call, id string) error {
 	var why string
 	switch {
@@ -166,7 +166,7 @@ func CheckRetry(first *call.Call, id string) error {
 	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be run again: it %s", first.ID, why)
 }
 
-// inCall gives the fields that are wrong in a call of a batch their place.
+// inCall prefixes the field names in err with the position of the call in its batch.
 func inCall(err error, at string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {

@@ -21,7 +21,7 @@ func TestCheckBatch(t *testing.T) {
 		return call.BatchSpec{Calls: []call.Spec{{Tool: "a", Arguments: "{}"}, {Tool: "b"}}}
 	}
 	tests := []struct {
-		name, field string // "": accepted
+		name, field string // "" means accepted
 		change      func(*call.BatchSpec)
 	}{
 		{"defaults", "", func(*call.BatchSpec) {}},
@@ -63,7 +63,7 @@ func TestCheckBatch(t *testing.T) {
 	}
 }
 
-// declare makes a call one of a tool that its caller declares.
+// declare turns s into a call of a frontend tool that its caller declares.
 func declare(s *call.Spec, name, parameters string) {
 	f := tool.FrontendTool{Name: name}
 	if parameters != "" {

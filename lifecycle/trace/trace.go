@@ -1,4 +1,4 @@
-// Package trace follows pipeline runs for operators.
+// Package trace reports pipeline runs to a tracer, for operators.
 package trace
 
 import (
@@ -7,33 +7,33 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Tracer follows the pipeline runs of calls: from the start of a call, or from a decision, to its end or to a question. Its
-// methods are called concurrently and must not wait for anything.
+// A Tracer observes the pipeline runs of calls. A pipeline run begins when a call starts or a decision resumes it, and ends with an outcome
+// or a question. Its methods are called concurrently and must not block.
 type Tracer interface {
-	// Begin returns the context in which a pipeline runs, and its name in the record of a call that begins: Call.Trace
-	// of its later pipeline runs. request is the context of what began the pipeline run; a pipeline run that a start of the daemon takes up has
-	// none.
+	// Begin returns the context for a pipeline run, and the name of its trace. The first pipeline run of a call stores the name in
+	// Call.Trace, where later pipeline runs find it. request is the context of the request that started the pipeline run. A pipeline run
+	// that the daemon resumes at its start has no request.
 	Begin(request context.Context, c *call.Call) (ctx context.Context, trace string)
-	// End gets the record of the call when the pipeline run is over.
+	// End is called with the record of the call when the pipeline run is over.
 	End(ctx context.Context, c *call.Call)
 }
 
-// Pipelines traces pipeline runs. Without a tracer it does nothing, and looks at no record.
+// Pipelines calls a Tracer for pipeline runs. Without a Tracer it does nothing and reads no record.
 type Pipelines struct{ Tracer }
 
-// Begin begins to trace a pipeline run.
+// Begin begins the trace of a pipeline run and returns the context for it.
 func (t Pipelines) Begin(request context.Context, c *call.Call) context.Context {
 	if t.Tracer == nil {
 		return context.Background()
 	}
 	ctx, trace := t.Tracer.Begin(context.WithoutCancel(request), c)
-	if c.Status == call.New && c.Trace == "" && c.Revision == 0 { // nobody else has this record yet
+	if c.Status == call.New && c.Trace == "" && c.Revision == 0 { // No other goroutine has this record yet.
 		c.Trace = trace
 	}
 	return ctx
 }
 
-// Rounds returns how many questions a call has had, for End.
+// Rounds returns the number of questions that a call has had. The caller passes it to End.
 func (t Pipelines) Rounds(record func() *call.Call) int {
 	if t.Tracer == nil {
 		return 0
@@ -41,7 +41,8 @@ func (t Pipelines) Rounds(record func() *call.Call) int {
 	return len(record().Rounds)
 }
 
-// End ends what Begin began. A question that came since was the end of the pipeline run, even if it is answered by now.
+// End ends the trace of a pipeline run. rounds is the number of questions at its beginning. When a newer question exists, that question
+// ended the pipeline run, and End reports the call as suspended even if the question is answered by now.
 func (t Pipelines) End(ctx context.Context, record func() *call.Call, rounds int) {
 	if t.Tracer == nil {
 		return
