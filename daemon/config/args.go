@@ -2,8 +2,8 @@ package config
 
 import "github.com/spf13/pflag"
 
-// Parse returns the configuration that arguments of "toold serve" give, such as --data=/srv/toold, with those of environ and of the file
-// that these name. It is for programs that contain a daemon.
+// Parse returns the configuration for the arguments of "toold serve", such as --data=/srv/toold, and the environment environ. It reads the
+// configuration file that they name. Parse is for programs that embed a daemon.
 func Parse(args, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	AddFlags(flags)

@@ -1,8 +1,10 @@
 // Package config declares the settings of a daemon, reads them from flags, environment and file, and checks them.
 //
-// A field of [Config] declares a setting, as package setting says. All else follows from it: the key in the file, the variable, the
-// flag, the checks, config show, what a reload takes, and the page docs/reference/configuration.md. It opens no store and starts nothing:
-// what it makes is a [Config] that holds together.
+// Each field of [Config] declares one setting; package setting describes how. Everything else is derived from the field: the key in the
+// file, the environment variable, the flag, the checks, the output of "config show", whether a reload applies it, and its row in
+// docs/reference/configuration.md.
+//
+// The package opens no store and starts nothing. The [Config] that it returns has passed all checks.
 package config
 
 import (
@@ -26,7 +28,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// Config is the configuration of a daemon. The zero value of a field is what an empty or zero setting means, not its default.
+// Config is the configuration of a daemon. A field that is zero means that the setting is empty or zero, not that the default applies.
 type Config struct {
 	Data       string              `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
 	Store      string              `yaml:"store" help:"postgres:// URL of the store, without a password; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
@@ -65,32 +67,32 @@ type Config struct {
 	Command    command.Settings    `yaml:"command" reload:"always"`
 	Compact    compact.Config      `yaml:"compact" reload:"started"`
 
-	// Moved says that the store's files were only moved, so that its unfinished calls are its own. It is a flag of serve alone:
-	// a file or a variable would repeat it at every start.
+	// Moved says that the files of the store were moved to this machine, so that the unfinished calls in it belong to this daemon. It is
+	// only a flag of serve: a file or an environment variable would apply it again at every start.
 	Moved bool
 
 	loaded loaded
 }
 
-// Listen says where clients reach the daemon.
+// Listen holds the addresses where clients reach the daemon.
 type Listen struct {
 	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port is the loopback address, port 0 a free one, empty is no TCP"`
 	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a socket that only the daemon's user can open; <data> stands for the data directory, empty is no socket"`
 }
 
-// TLS names PEM files of the TCP listener.
+// TLS names the PEM files of the TCP listener.
 type TLS struct {
 	Cert     string `yaml:"cert" help:"PEM certificate of the TCP listener, with tls.key; empty is no TLS"`
 	Key      string `yaml:"key" help:"PEM key of the certificate"`
 	ClientCA string `yaml:"client_ca" help:"PEM certificates of authorities: clients show a certificate that one of them signed, beside their token"`
 }
 
-// Auth says what principals may do. The token file and the peer of the unix socket come on top.
+// Auth lists the static tokens. The daemon also accepts the token in its token file, and its own user at the unix socket.
 type Auth struct {
 	Tokens []Token `yaml:"tokens" help:"static tokens of people and programs" see:"#who-may-come-in"`
 }
 
-// Token is a static token, kept as its hash.
+// Token is a static token. The configuration holds its hash only.
 type Token struct {
 	Name      string    `yaml:"name" required:"true" help:"subject in records; a subject may have several tokens"`
 	Namespace string    `yaml:"namespace" default:"default" help:"namespace that the token is for"`
@@ -99,7 +101,7 @@ type Token struct {
 	Expires   time.Time `yaml:"expires" help:"time after which the token is refused, such as 2027-01-31T00:00:00Z; empty is never"`
 }
 
-// Limits bound what calls may take.
+// Limits bounds the resources that calls use.
 type Limits struct {
 	Concurrency  int `yaml:"concurrency" default:"256" min:"1" max:"100000" help:"calls that run at once"`
 	QueueLength  int `yaml:"queue_length" default:"4096" min:"1" max:"1000000" help:"calls that wait for a slot; more are refused"`
@@ -129,7 +131,7 @@ type ToolConcurrency struct {
 	Calls int    `yaml:"calls" min:"1" max:"100000" help:"calls that run at once"`
 }
 
-// Failover says how soon a daemon that loses its PostgreSQL store stops acting, and how long its successor waits for that.
+// Failover says how soon a daemon stops acting after it loses its PostgreSQL store, and how long its successor waits for that.
 type Failover struct {
 	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store when an effect starts" see:"../how-to/use-postgresql.md#two-daemons"`
 	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time from the last such proof to the end of the daemon; the server frees the store after a third of it"`
@@ -137,7 +139,7 @@ type Failover struct {
 	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a successor leaves the attempts of another daemon alone; at least 1.1 times lease and kill together"`
 }
 
-// Timeouts are the clocks of calls.
+// Timeouts holds the time limits of calls.
 type Timeouts struct {
 	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"time that a call waits for a slot"`
 	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"time from intent to result, unless the call or the tool names another"`
@@ -148,7 +150,7 @@ type Timeouts struct {
 	Stall   time.Duration `yaml:"stall" default:"30s" min:"1s" max:"1h" help:"time that a client may take nothing from its stream before the stream ends with a cursor"`
 }
 
-// Retention is how long ended calls are kept.
+// Retention says how long the daemon keeps calls after their end.
 type Retention struct {
 	Calls      time.Duration `yaml:"calls" default:"7d" min:"1s" max:"36500d" help:"time that ended calls are kept with everything"`
 	Tombstones time.Duration `yaml:"tombstones" default:"400d" min:"1s" max:"36500d" help:"time that their ids are kept, so that none runs twice; at least retention.calls"`
@@ -159,7 +161,7 @@ type Backup struct {
 	Directories []string `yaml:"directories" help:"folders below which toold backup may write copies of the store; none is <data>/backups" see:"../how-to/back-up.md"`
 }
 
-// backupFolders returns the directories below which copies may be written.
+// backupFolders returns the directories below which the daemon may write copies of its store.
 func (c *Config) backupFolders() []string {
 	if len(c.Backup.Directories) > 0 {
 		return c.Backup.Directories
@@ -167,13 +169,13 @@ func (c *Config) backupFolders() []string {
 	return []string{filepath.Join(c.Data, "backups")}
 }
 
-// Log says what is logged, to standard error.
+// Log configures the log, which the daemon writes to standard error.
 type Log struct {
 	Level  string `yaml:"level" default:"info" required:"true" oneof:"debug info warn error" reload:"always" help:"least level of the lines that are logged"`
 	Format string `yaml:"format" oneof:"json console" help:"form of the lines; empty is console on a terminal, else json"`
 }
 
-// Bash is about the tool bash.
+// Bash configures the tool bash.
 type Bash struct {
 	Profile        string        `yaml:"profile" default:"default" required:"true" help:"isolation of commands: default, readonly, network, landlock, none, or a name of sandbox.profiles" see:"../explanation/isolation.md"`
 	Env            []string      `yaml:"env" format:"environment" secret:"true" help:"NAME=value for the environment of commands, with references to secrets" see:"secrets.md"`
@@ -182,31 +184,31 @@ type Bash struct {
 	BackgroundTime time.Duration `yaml:"background_time" default:"1h" min:"1s" max:"1d" help:"longest time of a command in the background"`
 }
 
-// Tools is about what models read of tools, and how their schemas are read.
+// Tools configures the descriptions that models read and how the daemon reads the schemas of tools.
 type Tools struct {
 	AssertFormats bool       `yaml:"assert_formats" help:"let format count in schemas of draft 2020-12, where it only describes otherwise" see:"schemas.md"`
 	Descriptions  []Override `yaml:"descriptions" reload:"always" help:"texts that models read in place of the tools' own descriptions"`
 }
 
-// Override is a description in the place of a tool's own.
+// Override replaces the description of a tool.
 type Override struct {
 	Tool string `yaml:"tool" required:"true" unique:"true" format:"id" help:"id of the tool"`
 	Text string `yaml:"text" help:"description, at most 16 KiB; empty is none"`
 }
 
-// Metrics says where the numbers for Prometheus are.
+// Metrics configures the listener for Prometheus.
 type Metrics struct {
 	Listen string `yaml:"listen" format:"address" help:"host:port for Prometheus; empty is none" see:"metrics.md"`
 	Public bool   `yaml:"public" help:"let metrics.listen leave the loopback address, so that other machines read the numbers"`
 }
 
-// Tracing says which calls OpenTelemetry follows. The environment variables of OpenTelemetry say the rest.
+// Tracing says which calls are traced with OpenTelemetry. The environment variables of OpenTelemetry configure the rest.
 type Tracing struct {
 	Ratio    float64 `yaml:"ratio" default:"0" min:"0" max:"1" help:"share of calls to trace, of those whose caller does not say; 0 is off" see:"metrics.md#traces"`
 	Endpoint string  `yaml:"endpoint" help:"URL of the OTLP receiver (gRPC); empty is the value of OTEL_EXPORTER_OTLP_ENDPOINT"`
 }
 
-// Workers is about programs that connect to the daemon to run tools.
+// Workers configures the limits for workers: programs that connect to the daemon to run tools.
 type Workers struct {
 	Lease   time.Duration `yaml:"lease" default:"15s" min:"500ms" max:"10m" help:"time that a worker may be silent before its calls are taken from it" see:"tools/worker.md"`
 	Wait    time.Duration `yaml:"wait" default:"30s" min:"1ms" max:"1h" help:"time that a call waits for a worker with capacity"`
@@ -215,26 +217,26 @@ type Workers struct {
 }
 
 const (
-	dataMark  = "<data>" // means the data directory in listen.unix
+	dataMark  = "<data>" // stands for the data directory in listen.unix
 	tokenName = "token"
 )
 
-// defaults is the configuration of a daemon that was given no settings.
+// defaults returns a configuration in which every setting has its default.
 func defaults() Config {
 	var c Config
 	setting.Fill(&c)
 	return c
 }
 
-// resolve replaces the marks of values: the data directory in the socket's path, the loopback address for an
-// empty host.
+// resolve replaces placeholders in values: the mark of the data directory in the path of the socket, and an empty host by the loopback
+// address.
 func (c *Config) resolve() {
 	c.Listen.Unix = strings.ReplaceAll(c.Listen.Unix, dataMark, c.Data)
 	c.Listen.TCP = loopbackHost(c.Listen.TCP)
 	c.Metrics.Listen = loopbackHost(c.Metrics.Listen)
 }
 
-// loopbackHost gives an address without host the loopback address: without a thought nobody listens on all networks.
+// loopbackHost adds the loopback address to an address without a host, so that no daemon listens on all networks by accident.
 func loopbackHost(address string) string {
 	if strings.HasPrefix(address, ":") {
 		return "127.0.0.1" + address
@@ -242,5 +244,5 @@ func loopbackHost(address string) string {
 	return address
 }
 
-// TokenFile is where the token of the first start lies.
+// TokenFile returns the path of the token file, which the daemon writes at its first start.
 func (c *Config) TokenFile() string { return filepath.Join(c.Data, tokenName) }

@@ -15,7 +15,7 @@ import (
 
 const someHash = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// load reads a configuration as serve does; text is that of the file, and empty is no file.
+// load reads a configuration as serve does. text is the content of the configuration file; when it is empty, there is no file.
 func load(t *testing.T, text string, environ []string, args ...string) (*Config, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -72,7 +72,7 @@ func TestConfigWeight(t *testing.T) {
 	}
 }
 
-// TestConfigEmptyGroup: a group without members takes nothing away.
+// An empty group keeps the defaults of its settings.
 func TestConfigEmptyGroup(t *testing.T) {
 	cfg, err := load(t, "listen:\nlimits: {}\nlog:\n  level: warn\n", nil)
 	if err != nil || cfg.Listen.TCP != "127.0.0.1:7130" || cfg.Limits.Concurrency != 256 || cfg.Log.Level != "warn" {
@@ -113,7 +113,7 @@ func TestConfigRefuses(t *testing.T) {
 		name, file string
 		environ    []string
 		args       []string
-		want       []string // all of them
+		want       []string // all problems that the error must report
 	}{
 		{"unknown", "data: x\nworkspce: y\n", nil, nil, []string{`toold.yaml:2:1: unknown setting "workspce"; did you mean "workspace"?`}},
 		{"unknown in a group", "limits:\n  queue_lengt: 3\n", nil, nil, []string{`:2:3: unknown setting "limits.queue_lengt"; did you mean "limits.queue_length"?`}},
@@ -166,7 +166,7 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// TestExposure: beyond loopback nobody listens without TLS and authentication.
+// A listener that is reachable from other machines needs TLS and authentication.
 func TestExposure(t *testing.T) {
 	const tls, token = "tls: {cert: c, key: k}\n", "auth: {tokens: [{name: a, roles: [caller], hash: '" + someHash + "'}]}\n"
 	tests := []struct {
@@ -178,14 +178,14 @@ func TestExposure(t *testing.T) {
 		{"[::1]:7130", "", true},
 		{"[::ffff:127.0.0.1]:7130", "", true},
 		{"localhost:7130", "", true},
-		{":7130", "", true}, // the loopback address, not all of them
+		{":7130", "", true}, // means the loopback address, not all addresses
 		{"0.0.0.0:7130", "", false},
 		{"[::]:7130", "", false},
 		{"10.0.0.1:7130", tls, false},
 		{"10.0.0.1:7130", token, false},
 		{"10.0.0.1:7130", tls + token, true},
 		{"10.0.0.1:7130", "tls: {cert: c, key: k, client_ca: a}\n", true},
-		{"localhost.example.org:7130", "", false}, // a name may mean anything
+		{"localhost.example.org:7130", "", false}, // another name may resolve to any address
 		{"127.0.0.1.example.org:7130", "", false},
 	}
 	for _, tt := range tests {
@@ -249,7 +249,7 @@ func TestConfigShow(t *testing.T) {
 	golden(t, "config_show", text)
 }
 
-// TestConfigShowIsAFile: without lists, what show prints is a configuration that means the same.
+// The output of show, without its lists, is a configuration file with the same meaning.
 func TestConfigShowIsAFile(t *testing.T) {
 	cfg, err := load(t, "timeouts: {linger: never, queue: 1m30s}\nrules: \"a b#c\"\n", nil)
 	if err != nil {
@@ -270,6 +270,6 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c := defaults()
 		c.loaded = loaded{file: "f", from: map[string]string{}}
-		_ = c.readYAML([]byte(text)) // an error, never a panic
+		_ = c.readYAML([]byte(text)) // it may return an error, but must not panic
 	})
 }

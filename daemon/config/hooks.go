@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Hook is one entry of the list of hooks: an external hook, or the position of a plugin of the daemon.
+// Hook is one entry of the list of hooks: an external hook, or the position of a built-in plugin.
 type Hook struct {
 	Builtin   string          `yaml:"builtin" unique:"true" help:"name of a plugin of the daemon, whose position this is; nothing else goes with it"`
 	Name      string          `yaml:"name" unique:"true" format:"id" help:"name in records, logs and metrics; required for a program or service"`
@@ -27,7 +27,7 @@ type Hook struct {
 	MaxAnswer int             `yaml:"max_answer" default:"1048576" min:"1" max:"16777216" help:"bytes of an answer"`
 }
 
-// Match limits a hook to some calls: all lists that are not empty must hold.
+// Match limits a hook to some calls. A call must match every list that is not empty.
 type Match struct {
 	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
 	Sources    []string `yaml:"sources" help:"sources of tools, such as builtin; none is all"`
@@ -35,7 +35,7 @@ type Match struct {
 	Safety     []string `yaml:"safety" oneof:"READ_ONLY MUTATING NETWORK DESTRUCTIVE" help:"safety of calls; none is any"`
 }
 
-// EffectiveKinds are those of an entry.
+// EffectiveKinds returns the kinds of the hook, with the default applied.
 func (h *Hook) EffectiveKinds() []string {
 	if len(h.Kinds) == 0 {
 		return []string{"gate"}
@@ -78,7 +78,7 @@ func (h *Hook) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// files are the programs of a hook, as far as they are known: callers must not be able to change them.
+// files returns the absolute paths in the command and the credential files of the hook. Callers must not be able to change these files.
 func (h *Hook) files() (paths []string) {
 	for _, word := range h.Command {
 		if filepath.IsAbs(word) {

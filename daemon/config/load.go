@@ -13,15 +13,16 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// loaded is how a Config came to be.
+// loaded records the sources of a Config.
 type loaded struct {
-	file     string            // "" when there was none
-	from     map[string]string // by key: where the value comes from; nothing for a default
+	file     string            // path of the configuration file; empty without one
+	from     map[string]string // source of each value, by the key of its setting; a default has no entry
 	warnings []string
 	again    func() (*Config, error)
 }
 
-// Reload reads the same sources again. The receiver does not change. A Config that a program made has no sources.
+// Reload reads the same sources again and returns the new configuration. The receiver does not change. Reload has nothing to read for a
+// Config that a program built itself.
 func (c *Config) Reload() (*Config, error) {
 	if c.loaded.again == nil {
 		return nil, Errorf("the configuration was made by a program, and has no file to read again")
@@ -29,14 +30,14 @@ func (c *Config) Reload() (*Config, error) {
 	return c.loaded.again()
 }
 
-// File is the configuration file; empty when there was none.
+// File returns the path of the configuration file. It is empty when there was none.
 func (c *Config) File() string { return c.loaded.file }
 
-// Warnings lists what in the environment looks like a setting and is none.
+// Warnings lists environment variables that look like a setting but are none.
 func (c *Config) Warnings() []string { return c.loaded.warnings }
 
-// Load reads the file, the environment and the flags, each over the one before, and checks what they say together.
-// An [Error] is the user's to correct.
+// Load reads the file, then the environment, then the flags; each overrides the one before. It checks the result as a whole. An [Error] is
+// a mistake that the user can correct.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	file, _ := flags.GetString("config")
 	if file == "" {
@@ -70,7 +71,7 @@ func (c *Config) readFile() error {
 	return c.readYAML(text)
 }
 
-// set reads the text of a variable or a flag.
+// set parses the text of a variable or a flag and stores the value.
 func (c *Config) set(s setting.Setting, text, name, from string) error {
 	if s.IsList() {
 		return fmt.Errorf("%s: %s is a list, which stands in the file only", name, s.Key)
@@ -82,8 +83,8 @@ func (c *Config) set(s setting.Setting, text, name, from string) error {
 	return nil
 }
 
-// readEnvironment reads the variables of settings. Other variables that begin with TOOLD_ are left alone, because
-// orchestrators of containers make such names of their own; one that is nearly a setting is worth a warning.
+// readEnvironment reads the variables of settings. It ignores other variables that begin with TOOLD_, because container orchestrators
+// create such names. It warns about a name that is almost that of a setting.
 func (c *Config) readEnvironment(environ []string) error {
 	var problems []error
 	names := []string{"TOOLD_ADDRESS", "TOOLD_CONFIG", "TOOLD_TOKEN", "TOOLD_TOKEN_FILE", "TOOLD_CA"}
@@ -117,7 +118,7 @@ func (c *Config) readFlags(flags *pflag.FlagSet) error {
 	return errors.Join(problems...)
 }
 
-// lookup returns the variable's value, the last one when it stands twice.
+// lookup returns the value of a variable. When the variable occurs more than once, the last one counts.
 func lookup(environ []string, name string) (value string, isSet bool) {
 	for _, e := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {

@@ -14,7 +14,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// MCPEntries reads the files. An entry that says something else in the workspace of a namespace has a process there.
+// MCPEntries reads the files of mcp.files and returns their servers. When the entry of a server differs in the workspace of a namespace,
+// that namespace gets its own process.
 func (c *Config) MCPEntries() ([]mcp.Entry, error) {
 	texts := make([][]byte, len(c.MCP.Files))
 	for i, path := range c.MCP.Files {
@@ -41,10 +42,10 @@ func (c *Config) MCPEntries() ([]mcp.Entry, error) {
 	return entries, err
 }
 
-// splitMCP gives the entries that are others in the workspace of a namespace a process there, and refuses those that would show
-// a namespace the workspace of another.
+// splitMCP compares the entries with own, the entries for the workspace of a namespace. An entry that differs gets its own process for that
+// namespace. splitMCP refuses a server that would give one namespace access to the workspace of another.
 func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
-	for i := range entries { // the same servers in the same order
+	for i := range entries { // own has the same servers in the same order
 		e, shared := &own[i], entries[i]
 		shared.In = nil
 		same := reflect.DeepEqual(shared, *e)
@@ -68,7 +69,7 @@ func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
 	return nil
 }
 
-// apartFromOthers refuses a server that starts where a namespace's callers would reach the workspace of another.
+// apartFromOthers refuses a server whose working directory would give the callers of a namespace access to the workspace of another.
 func (c *Config) apartFromOthers(e *mcp.Entry, namespace string) error {
 	if e.Command == "" {
 		return nil
@@ -90,13 +91,13 @@ func (c *Config) apartFromOthers(e *mcp.Entry, namespace string) error {
 	return nil
 }
 
-// mcpEntriesIn makes the entries of texts as they are in the workspace of a namespace.
+// mcpEntriesIn parses the texts of the files, with the variables of the workspace of a namespace.
 func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, error) {
 	workspace, err := c.WorkspacePath(namespace)
 	if err != nil {
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // a reference to it is refused then
+	home, _ := os.UserHomeDir() // without a home directory, Parse refuses a reference to it
 	vars := mcp.Variables{Environment: os.LookupEnv, Home: home, Workspace: workspace}
 	var entries []mcp.Entry
 	from := map[string]string{}
@@ -121,7 +122,7 @@ func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, er
 	return c.judgeMCP(entries, workspace)
 }
 
-// judgeMCP adds to the entries what the operator says of them.
+// judgeMCP applies the settings of mcp.servers to the entries and drops the disabled ones.
 func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, error) {
 	var kept []mcp.Entry
 	for _, e := range entries {
@@ -159,7 +160,7 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 	return kept, nil
 }
 
-// inWorkspace reports whether dir is in the workspace, by its name or by where it leads now.
+// inWorkspace reports whether dir is in the workspace, either by its path or after links are resolved.
 func inWorkspace(workspace, dir string) (bool, error) {
 	if rel, err := filepath.Rel(workspace, dir); err == nil && filepath.IsLocal(rel) {
 		return true, nil
@@ -172,7 +173,8 @@ func inWorkspace(workspace, dir string) (bool, error) {
 	return err == nil && holds(top, at), err
 }
 
-// checkReferences refuses references that are none, and those that stand where everybody on the machine could read the value.
+// checkReferences refuses malformed references to secrets, and references in fields that every user of the machine can read, such as
+// arguments.
 func checkReferences(e *mcp.Entry) error {
 	where := append([]string{e.Command, e.Dir, e.URL}, e.Args...)
 	if e.Client != nil {
@@ -191,7 +193,7 @@ func checkReferences(e *mcp.Entry) error {
 	return nil
 }
 
-// mcpPolicy isolates a server: it sees the directory that it starts in, and its own program.
+// mcpPolicy returns the isolation policy of a server, which sees its working directory and its own program.
 func (c *Config) mcpPolicy(profile string, e *mcp.Entry) (*sandbox.Policy, error) {
 	policy, err := c.Policy(profile, filepath.Clean(e.Dir))
 	if policy == nil || err != nil {
@@ -201,7 +203,7 @@ func (c *Config) mcpPolicy(profile string, e *mcp.Entry) (*sandbox.Policy, error
 	if filepath.IsAbs(e.Command) {
 		policy.Read = append(slices.Clone(policy.Read), filepath.Clean(e.Command))
 	}
-	for _, file := range c.MCP.Files { // they hold what others must not read
+	for _, file := range c.MCP.Files { // these files may hold credentials of other servers
 		path, err := filepath.Abs(file)
 		if err != nil {
 			return nil, err

@@ -10,10 +10,13 @@ import (
 	"syscall"
 )
 
-// SeparatePlaces refuses workspaces that hold what is the daemon's own, or each other. Tools show and change what is in the workspace
-// for every caller, mostly without a question: a token there makes each of them an operator, and they can write the
-// rules there. Symbolic links are followed, and what does not exist yet counts as where it would be made. A user who can change
-// a link on the way changes the place, so the way counts too.
+// SeparatePlaces refuses workspaces that contain files of the daemon, or that overlap each other.
+//
+// Tools read and change the files of a workspace for every caller, mostly without asking. With the token file there, every caller could
+// become an operator; with the rules file there, callers could write rules.
+//
+// The check follows symbolic links. A path that does not exist yet counts as the place where it would be created. A caller who can change a
+// link on a path decides where the path leads, so each link on a path must be outside the workspace too.
 func (c *Config) SeparatePlaces() error {
 	problems := []error{c.separate(Sharing)}
 	for _, namespace := range c.WithWorkspaces() {
@@ -25,10 +28,10 @@ func (c *Config) SeparatePlaces() error {
 	return c.separateWorkspaces()
 }
 
-// separate is [Config.SeparatePlaces] for the workspace of a namespace.
+// separate does the work of [Config.SeparatePlaces] for the workspace of one namespace.
 func (c *Config) separate(namespace string) error {
 	key := WorkspaceKey(namespace)
-	workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace))) // as everybody uses it: dots after a link undo its name
+	workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace))) // cleaned first, as all users of the path do: Clean removes a link that ".." follows
 	if err != nil {
 		return c.unclear(key, err)
 	}
@@ -62,7 +65,7 @@ func (c *Config) separate(namespace string) error {
 			continue
 		}
 		problem := c.apart(workspace, own.what, own.path)
-		if clean := filepath.Clean(own.path); problem == nil && clean != own.path { // some are opened as they are, some cleaned
+		if clean := filepath.Clean(own.path); problem == nil && clean != own.path { // some files are opened by the path as written, some by the cleaned path
 			problem = c.apart(workspace, own.what, clean)
 		}
 		if problem != nil {
@@ -72,10 +75,10 @@ func (c *Config) separate(namespace string) error {
 	return errors.Join(problems...)
 }
 
-// A place is a file or directory with what it is.
+// A place is a file or directory with its description.
 type place struct{ what, path string }
 
-// ownFiles lists what is the daemon's own. Paths may be empty.
+// ownFiles lists the files and directories that belong to the daemon. A path may be empty.
 func (c *Config) ownFiles() []place {
 	places := []place{
 		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
@@ -106,8 +109,7 @@ func (c *Config) ownFiles() []place {
 	return places
 }
 
-// MayHoldBackup refuses a directory for a copy of the store that is not below one of the configured folders, or that callers
-// could read.
+// MayHoldBackup refuses a directory for a copy of the store that is not below one of the configured folders, or that callers could read.
 func (c *Config) MayHoldBackup(dir string) error {
 	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
 		workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace)))
@@ -134,7 +136,7 @@ func (c *Config) MayHoldBackup(dir string) error {
 	return fmt.Errorf("%s is not below %s; name a directory there, or add a folder to the setting backup.directories", at, strings.Join(folders, " or "))
 }
 
-// apart refuses what callers can read or change, or lead elsewhere.
+// apart refuses a path that is in the workspace, and a path that callers could redirect.
 func (c *Config) apart(workspace, what, path string) error {
 	steps, err := way(path)
 	if err != nil {
@@ -146,7 +148,7 @@ func (c *Config) apart(workspace, what, path string) error {
 	return lentWay(workspace, what, steps)
 }
 
-// lentWay refuses a way on which callers decide where it leads.
+// lentWay refuses a path with a step in the workspace, because callers could change that step and so decide where the path leads.
 func lentWay(workspace, what string, steps []string) error {
 	for _, step := range steps {
 		if holds(workspace, filepath.Dir(step)) {
@@ -160,7 +162,7 @@ func (c *Config) unclear(what string, err error) error {
 	return Errorf("%s: cannot tell whether the workspace and what is the daemon's own are apart: %w", what, err)
 }
 
-// settle returns the absolute path without links. Of a path that does not exist, the part that does is followed.
+// settle returns the absolute path with all links resolved. In a path that does not exist, it resolves the part that does.
 func settle(path string) (string, error) {
 	steps, err := way(path)
 	if err != nil {
@@ -169,8 +171,11 @@ func settle(path string) (string, error) {
 	return steps[len(steps)-1], nil
 }
 
-// way returns what decides where a path leads: each link on it, each directory that it leaves upwards, and where it ends at last,
-// which is the only one that need not exist. All are absolute and without links.
+// way returns all places that decide where a path leads, absolute and with links resolved:
+//
+//   - each symbolic link on the path,
+//   - each directory that the path leaves with "..",
+//   - last, the place where the path ends. Only this one need not exist.
 func way(path string) (steps []string, err error) {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
@@ -179,7 +184,7 @@ func way(path string) (steps []string, err error) {
 		}
 		path = dir + "/" + path
 	}
-	const most = 40 // links that Linux follows
+	const most = 40 // the limit of links that Linux follows
 	at, links := "/", 0
 	for rest := strings.Split(path, "/"); len(rest) > 0; {
 		name := rest[0]
@@ -203,7 +208,7 @@ func way(path string) (steps []string, err error) {
 				at = "/"
 			}
 			rest = append(strings.Split(to, "/"), rest...)
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // it is no link
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // next is not a link
 			at = next
 		default:
 			return nil, err
@@ -212,8 +217,8 @@ func way(path string) (steps []string, err error) {
 	return append(steps, at), nil
 }
 
-// holds reports whether path is dir or below it. Both are settled. Directories that are the same under two names, as with
-// a bind mount, are found too, if they exist.
+// holds reports whether path is dir or below it. Links in both must be resolved. It also recognizes an existing directory that has two
+// names, as with a bind mount.
 func holds(dir, path string) bool {
 	at, dirErr := os.Stat(dir)
 	for {

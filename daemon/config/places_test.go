@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPlacesAreApart: what is in the workspace is read and written for every caller, so the token, the journal, the rules
-// and the socket may not be there, under whatever name.
+// Tools read and write the workspace for every caller. The token, the journal, the rules and the socket must therefore be outside it, by
+// whatever path they are named.
 func TestPlacesAreApart(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -26,7 +26,7 @@ func TestPlacesAreApart(t *testing.T) {
 		name            string
 		data, workspace string
 		more            []string
-		say             string // empty: taken
+		say             string // part of the error; empty means accepted
 	}{
 		{"side by side", "data", "ws", nil, ""},
 		{"neither is there yet", "new-data", "new-ws", nil, ""},

@@ -16,13 +16,13 @@ import (
 
 const page = "../../docs/reference/configuration.md"
 
-// The part of the page that the test writes stands between these lines.
+// The test writes the part of the page between these lines.
 const (
 	tablesBegin = "<!-- The tables are written by: go test ./daemon/config -run TestReference -update -->\n"
 	tablesEnd   = "<!-- The end of the tables. -->\n"
 )
 
-// all lists the settings with those of elements of lists, by the key of the list that they are in; "" is none.
+// all visits each setting, and each setting of the elements of a list. list is the key of that list, or "" for a setting outside lists.
 func all(list string, in []setting.Setting, visit func(list string, s setting.Setting)) {
 	for _, s := range in {
 		visit(list, s)
@@ -30,7 +30,7 @@ func all(list string, in []setting.Setting, visit func(list string, s setting.Se
 	}
 }
 
-// TestDeclarations: each setting has help, a default or none by its nature, bounds where it is a number, and tags that mean something.
+// Each setting needs a help text, a default unless its type needs none, bounds when it is a number, and known tags only.
 func TestDeclarations(t *testing.T) {
 	known := map[string]bool{}
 	for _, tag := range []string{"yaml", "default", "min", "max", "oneof", "format", "required", "unique", "secret", "help", "see", "reload"} {
@@ -80,7 +80,7 @@ func TestDeclarations(t *testing.T) {
 	})
 }
 
-// TestReference holds the tables of the page against the declarations.
+// The tables of the page must match the declarations.
 func TestReference(t *testing.T) {
 	text, err := os.ReadFile(page)
 	must(t, err)

@@ -13,14 +13,14 @@ import (
 	"github.com/toold-dev/toold/secret"
 )
 
-// Sandbox is how processes of tools may be isolated.
+// Sandbox configures how the daemon may isolate the processes of tools.
 type Sandbox struct {
 	ControlGroup string    `yaml:"control_group" format:"absolute" help:"directory of a cgroup v2 without processes, for the groups of commands; empty is what was delegated to the daemon" see:"../explanation/isolation.md#control-groups"`
 	Homes        string    `yaml:"homes" format:"absolute" help:"directory of the home directories of processes; empty is homes in the data directory" see:"../explanation/isolation.md#home"`
 	Profiles     []Profile `yaml:"profiles" reload:"always" help:"more isolation profiles; a changed one needs a restart" see:"../explanation/isolation.md#profiles"`
 }
 
-// Profile isolates processes. What it does not say is as in the profile default.
+// Profile is an isolation profile. A field that is not set has the value of the profile default.
 type Profile struct {
 	Name      string        `yaml:"name" required:"true" unique:"true" help:"name of the profile"`
 	Network   string        `yaml:"network" oneof:"none proxy open" help:"network that processes reach; empty is none"`
@@ -44,7 +44,7 @@ type Profile struct {
 	CPU       time.Duration `yaml:"cpu" default:"0" min:"0" max:"365d" help:"processor time of each process; 0 is as long as the command may run"`
 }
 
-// The profiles that are always there.
+// The built-in profiles.
 const (
 	profileDefault  = "default"
 	profileReadOnly = "readonly"
@@ -60,7 +60,7 @@ func ownProfiles() []Profile {
 	}
 }
 
-// Policy returns the policy of a profile; nil for "none".
+// Policy returns the policy of a profile, or nil for the profile "none".
 func (c *Config) Policy(name, workspace string) (*sandbox.Policy, error) {
 	if name == ProfileNone {
 		return nil, nil //nolint:nilnil // no isolation is what was asked for
@@ -100,7 +100,8 @@ func (c *Config) Policy(name, workspace string) (*sandbox.Policy, error) {
 	return policy, nil
 }
 
-// Asked lists what file tools may not change unasked: the own list of the profile of bash, or the usual one.
+// Asked lists the files that file tools may change only after a question. It is the list "protect" of the profile of bash, or else the
+// built-in list.
 func (c *Config) Asked(workspace string) []string {
 	var own []string
 	for _, p := range c.Sandbox.Profiles {
@@ -111,7 +112,8 @@ func (c *Config) Asked(workspace string) []string {
 	return c.withOwnFiles(own, sandbox.DefaultAsked(), workspace)
 }
 
-// withOwnFiles returns an operator's list or the usual one, and the files of the workspace that configure the daemon.
+// withOwnFiles returns the operator's list own, or the list usual when own is empty. It adds the files in the workspace that configure the
+// daemon.
 func (c *Config) withOwnFiles(own, usual []string, workspace string) []string {
 	list := slices.Clone(own)
 	if len(list) == 0 {
@@ -154,17 +156,17 @@ func (c *Config) validateProfiles(wrong complaint) {
 	}
 }
 
-// Homes is the directory of the home directories of processes.
+// Homes returns the directory that holds the home directories of processes.
 func (c *Config) Homes() string { return cmp.Or(c.Sandbox.Homes, filepath.Join(c.Data, "homes")) }
 
-// A ProxyHeader is added to plain requests of a profile's processes, which do not have its value.
+// A ProxyHeader is a header that the proxy adds to plain HTTP requests of a profile's processes. The processes do not see its value.
 type ProxyHeader struct {
 	Host  string `yaml:"host" required:"true" help:"host of the requests, exactly"`
 	Name  string `yaml:"name" required:"true" help:"name of the header"`
 	Value string `yaml:"value" required:"true" secret:"true" help:"value, with references to secrets that proxy:<profile> is entitled to"`
 }
 
-// Check says what is wrong with a header. The host has its one form after that.
+// Check validates the header and replaces the host by its normal form.
 func (h *ProxyHeader) Check() error {
 	host, _, err := address.Host(h.Host)
 	if err != nil {
@@ -185,7 +187,7 @@ func plainToken(name string) bool {
 	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 }
 
-// network puts what a profile says of the network into its policy.
+// network copies the network settings of the profile into the policy.
 func (p *Profile) network(policy *sandbox.Policy) error {
 	policy.Name, policy.Network, policy.Hosts = p.Name, sandbox.Network(p.Network), p.Hosts
 	for _, n := range p.Ports {

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tools/subagent"
 )
 
-// NamedSecret is the secret behind secret://name. Exactly one of File, Env and Command is given.
+// NamedSecret is the secret that secret://name refers to. Exactly one of File, Env and Command is set.
 type NamedSecret struct {
 	Name      string        `yaml:"name" help:"name in references; required, once"`
 	File      string        `yaml:"file" help:"absolute path of a file that only its owner can read"`
@@ -24,14 +24,14 @@ type NamedSecret struct {
 	Allow     []SecretAllow `yaml:"allow" help:"uses that get the value; none is nobody"`
 }
 
-// SecretAllow entitles the uses that all of its lists match.
+// SecretAllow permits the uses of a secret that match all of its lists.
 type SecretAllow struct {
 	Namespaces []string `yaml:"namespaces" help:"globs on namespaces; none is every namespace"`
 	Tools      []string `yaml:"tools" help:"globs on tool ids, mcp:<server>, notify:<target> and hook:<name>; required"`
 	Parameters []string `yaml:"parameters" help:"globs on parameters, such as env.* and headers.*; none is all"`
 }
 
-// of is the form of package secret, with the variables that the command is to have of the daemon's own.
+// of converts s for package secret. It uses lookup for variables of the daemon that the command gets by name.
 func (s *NamedSecret) of(lookup func(string) (string, bool)) (secret.Secret, error) {
 	out := secret.Secret{Name: s.Name, File: s.File, Env: s.Env, Command: s.Command, Timeout: s.Timeout, Cache: s.Cache}
 	var missing error
@@ -51,7 +51,7 @@ func (s *NamedSecret) of(lookup func(string) (string, bool)) (secret.Secret, err
 	return out, missing
 }
 
-// NamedSecrets are those of the configuration. An error is the user's to correct.
+// NamedSecrets returns the configured secrets. An error is a mistake that the user can correct.
 func (c *Config) NamedSecrets() ([]secret.Secret, error) {
 	var out []secret.Secret
 	var problems []error
@@ -76,7 +76,7 @@ func (c *Config) validateSecrets(wrong complaint) {
 	}
 }
 
-// Redacts reports whether secrets are redacted. Without the setting calls do not pay for it.
+// Redacts reports whether secrets are redacted. When they are not, calls have no cost for redaction.
 func (c *Config) Redacts() bool {
 	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.OwnKey() ||
 		slices.ContainsFunc(c.Subagents, func(s subagent.Settings) bool { return s.OwnKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })

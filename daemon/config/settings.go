@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Settings lists the settings in the order of the fields of [Config]. listen.tcp in the file is TOOLD_LISTEN_TCP in the environment
-// and --listen-tcp on the command line. Lists are only in the file.
+// Settings lists the settings in the order of the fields of [Config]. For example, the setting listen.tcp is TOOLD_LISTEN_TCP in the
+// environment and --listen-tcp on the command line. A list can only be set in the file.
 var Settings = sync.OnceValue(func() []setting.Setting { return setting.Of(reflect.TypeFor[Config]()) })
 
 func variable(s setting.Setting) string {
@@ -23,7 +23,7 @@ func flagName(s setting.Setting) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
 }
 
-// Changed lists the settings of which two configurations have other values.
+// Changed lists the settings whose values differ between two configurations.
 func Changed(before, after *Config) (changed []setting.Setting) {
 	for _, s := range Settings() {
 		if !reflect.DeepEqual(s.In(reflect.ValueOf(*before)).Interface(), s.In(reflect.ValueOf(*after)).Interface()) {
@@ -33,8 +33,8 @@ func Changed(before, after *Config) (changed []setting.Setting) {
 	return changed
 }
 
-// AddFlags adds a flag for every setting that is no list. The flags have no defaults: what was not said comes from the
-// environment, the file or the declaration.
+// AddFlags adds a flag for every setting that is not a list. The flags have no defaults: the value of a flag that is not given comes from
+// the environment, the file or the declaration.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "configuration file (TOOLD_CONFIG)")
 	for _, s := range Settings() {
@@ -52,14 +52,14 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// textValue is a flag whose text is read with the other sources, so that all of them answer alike.
+// textValue keeps the text of a flag. Load parses it together with the other sources, so that all sources give the same errors.
 type textValue struct{ text, kind string }
 
 func (v *textValue) String() string        { return v.text }
 func (v *textValue) Set(text string) error { v.text = text; return nil }
 func (v *textValue) Type() string          { return v.kind }
 
-// kindOf is the word for the values of a type.
+// kindOf returns the word that help texts use for values of a type.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -73,7 +73,8 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// nearest returns the candidate that was probably meant: few typing errors away, or with the same last part. Empty is none.
+// nearest returns the candidate that the user probably meant: one with few typing errors, or one with the same last part. It returns ""
+// when there is none.
 func nearest(name string, candidates []string) string {
 	best, least := "", len(name)/4+2
 	for _, c := range candidates {
@@ -94,7 +95,7 @@ func nearest(name string, candidates []string) string {
 
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// distance counts the letters to add, drop, change or swap with their neighbour to get from a to b.
+// distance returns the number of edits that turn a into b. An edit adds, removes or changes a letter, or swaps two neighbours.
 func distance(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {

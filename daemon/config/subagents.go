@@ -2,7 +2,7 @@ package config
 
 import "github.com/toold-dev/toold/tools/subagent"
 
-// SubagentConfig is the configuration of one, without its key; without a caller it cannot run.
+// SubagentConfig returns the configuration of a subagent without its API key and its caller. The subagent cannot run without a caller.
 func (c *Config) SubagentConfig(s *subagent.Settings) subagent.Config {
 	return subagent.Config{Settings: *s, Siblings: c.SubagentNames(), MaxArguments: c.Limits.Arguments}
 }

@@ -14,7 +14,7 @@ import (
 
 const hidden = "(hidden)"
 
-// Text writes a configuration as its file would be, without secrets, with a comment behind each value that names its origin.
+// Text formats a configuration as a configuration file, without secrets. A comment behind each value names its source.
 func Text(c *Config) string {
 	var b strings.Builder
 	var group []string
@@ -43,7 +43,7 @@ func Text(c *Config) string {
 	return b.String()
 }
 
-// listText writes an entry on each line.
+// listText formats a list with one entry on each line.
 func listText(s setting.Setting, v reflect.Value, margin string) string {
 	var b strings.Builder
 	if v.Kind() == reflect.Map {
@@ -58,7 +58,7 @@ func listText(s setting.Setting, v reflect.Value, margin string) string {
 	return b.String()
 }
 
-// valueText writes a value in YAML's flow style; of structs, what is not the default.
+// valueText formats a value in YAML's flow style. Of a struct, it writes only the fields that differ from their defaults.
 func valueText(s setting.Setting, v reflect.Value) string {
 	isSecret := s.Tag.Get("secret") != ""
 	switch {
@@ -87,7 +87,7 @@ func valueText(s setting.Setting, v reflect.Value) string {
 	}
 }
 
-// groupText writes the fields of a struct that are not their defaults.
+// groupText formats the fields of a struct that differ from their defaults.
 func groupText(v reflect.Value) (parts []string) {
 	usual := reflect.New(v.Type())
 	setting.Fill(usual.Interface())
@@ -100,13 +100,13 @@ func groupText(v reflect.Value) (parts []string) {
 	return parts
 }
 
-// quote writes a string as JSON, without the escapes that HTML would need.
+// quote formats a string as JSON, without escapes for HTML.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		return `""` // no string fails
+		return `""` // cannot happen for a string
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

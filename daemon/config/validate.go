@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// validate says everything that is wrong with the values: first what their declarations say, then what goes together. It opens no
-// file.
+// validate returns all problems of the values. It first checks each value against its declaration, then values against each other. It opens
+// no file.
 func (c *Config) validate() error {
 	var problems []error
 	wrong := func(key, format string, args ...any) {
@@ -34,8 +34,8 @@ func (c *Config) validate() error {
 
 type complaint func(key, format string, args ...any)
 
-// SaidBy is the source of a wrong value, in parentheses: of the value itself, or of the list entry or group that it is in. It is
-// empty for a default.
+// SaidBy returns the source of a value, in parentheses, for error messages. When the value itself has none, it returns the source of the
+// list entry or group that contains it. It returns "" for a default.
 func (c *Config) SaidBy(key string) string {
 	for ; key != ""; key = key[:max(0, strings.LastIndexAny(key, ".["))] {
 		if by := c.loaded.from[key]; by != "" {
@@ -45,7 +45,7 @@ func (c *Config) SaidBy(key string) string {
 	return ""
 }
 
-// Check implements [setting.Checker], as those of the groups do.
+// Check implements [setting.Checker]. The groups below implement it for their own values.
 func (c *Config) Check() (wrong setting.Problems) {
 	if c.Store != "" {
 		if err := postgres.CheckURL(c.Store); err != nil {
@@ -160,7 +160,7 @@ func (t *Token) Check() (wrong setting.Problems) {
 
 const hashPrefix = "sha256:"
 
-// Sum returns the SHA-256 of the token. Tokens are long and random, so that a slow hash would protect nothing.
+// Sum returns the SHA-256 hash of the token. A slow hash would add no protection, because tokens are long and random.
 func (t Token) Sum() (sum [32]byte, err error) {
 	digits, ok := strings.CutPrefix(t.Hash, hashPrefix)
 	b, hexErr := hex.DecodeString(digits)
@@ -170,8 +170,8 @@ func (t Token) Sum() (sum [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// checkExposure refuses to listen beyond loopback without TLS and authentication that an operator has set up. The token
-// of the first start does not count: it is the one of this machine's user.
+// checkExposure refuses a listener that is reachable from other machines unless an operator has set up TLS and authentication. The token of
+// the first start does not count, because it belongs to the user of this machine.
 func checkExposure(c *Config) error {
 	if c.Listen.TCP == "" || isLoopback(c.Listen.TCP) {
 		return nil
@@ -190,8 +190,8 @@ func checkExposure(c *Config) error {
 		c.Listen.TCP, strings.Join(missing, " and "), c.SaidBy("listen.tcp"))
 }
 
-// isLoopback reports whether address can be reached from this machine alone. A name counts only when it is localhost:
-// what another name means is for others to say, and may change.
+// isLoopback reports whether only this machine can reach the address. The only name that it accepts is localhost, because other names may
+// resolve to any address, and that may change.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

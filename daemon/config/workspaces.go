@@ -10,10 +10,10 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// Workspaces are those of namespaces, by namespace.
+// Workspaces maps each namespace that has its own workspace to the directory.
 type Workspaces map[string]string
 
-// WorkspaceOf returns the workspace of a namespace.
+// WorkspaceOf returns the workspace of a namespace: its own, or the shared one.
 func (c *Config) WorkspaceOf(namespace string) string {
 	if own, ok := c.Workspaces[namespace]; ok {
 		return own
@@ -21,7 +21,7 @@ func (c *Config) WorkspaceOf(namespace string) string {
 	return c.Workspace
 }
 
-// WorkspacePath is [Config.WorkspaceOf] as an absolute path.
+// WorkspacePath returns [Config.WorkspaceOf] as an absolute path.
 func (c *Config) WorkspacePath(namespace string) (string, error) {
 	path, err := filepath.Abs(c.WorkspaceOf(namespace))
 	if err != nil {
@@ -30,13 +30,13 @@ func (c *Config) WorkspacePath(namespace string) (string, error) {
 	return path, nil
 }
 
-// Sharing means all namespaces without a separate workspace.
+// Sharing stands for all namespaces that have no separate workspace.
 const Sharing = ""
 
-// WithWorkspaces returns the namespaces that have a workspace of their own, sorted.
+// WithWorkspaces returns the namespaces that have a separate workspace, sorted.
 func (c *Config) WithWorkspaces() []string { return slices.Sorted(maps.Keys(c.Workspaces)) }
 
-// WorkspaceKey is the setting that names the workspace of a namespace.
+// WorkspaceKey returns the key of the setting that names the workspace of a namespace.
 func WorkspaceKey(namespace string) string {
 	if namespace == Sharing {
 		return "workspace"
@@ -44,14 +44,15 @@ func WorkspaceKey(namespace string) string {
 	return "workspaces." + namespace
 }
 
-// InWorkspaces returns the configuration with the workspaces of another one.
+// InWorkspaces returns a copy of c with the workspaces of other.
 func (c *Config) InWorkspaces(other *Config) *Config {
 	in := *c
 	in.Workspace, in.Workspaces = other.Workspace, other.Workspaces
 	return &in
 }
 
-// separateWorkspaces refuses workspaces of which one holds another, links followed, and profiles that show them.
+// separateWorkspaces refuses workspaces that overlap after links are resolved, and isolation profiles that make a workspace visible to
+// every namespace.
 func (c *Config) separateWorkspaces() error {
 	var problems []error
 	ways := map[string][]string{}
@@ -82,7 +83,7 @@ func (c *Config) separateWorkspaces() error {
 	return errors.Join(problems...)
 }
 
-// apartFrom refuses two workspaces of which one holds the other, or whose callers decide where the other one is.
+// apartFrom refuses two workspaces if one contains the other, or if the callers of one could change where the path of the other leads.
 func apartFrom(namespace, other string, steps, others []string) error {
 	at, there := last(steps), last(others)
 	if holds(at, there) || holds(there, at) {
@@ -93,7 +94,7 @@ func apartFrom(namespace, other string, steps, others []string) error {
 
 func last(steps []string) string { return steps[len(steps)-1] }
 
-// others returns the absolute workspaces that what works in dir must not see: all that do not hold it.
+// others returns the absolute paths of the workspaces that processes in dir must not see: all that do not contain dir.
 func (c *Config) others(dir string) (hide []string, err error) {
 	if len(c.Workspaces) == 0 {
 		return nil, nil
@@ -110,7 +111,7 @@ func (c *Config) others(dir string) (hide []string, err error) {
 	return hide, nil
 }
 
-// Policies returns what gives the policies of profiles in the workspace of a namespace.
+// Policies returns a function that returns the policy of a profile for the workspace of a namespace.
 func (c *Config) Policies(namespace string) func(profile string) (*sandbox.Policy, error) {
 	return func(profile string) (*sandbox.Policy, error) {
 		path, err := c.WorkspacePath(namespace)

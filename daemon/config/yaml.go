@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// readYAML reads a configuration file field by field, so that each complaint names its line, and records where each setting stands.
+// readYAML reads a configuration file field by field, so that each error names its line. It records the line of each setting.
 func (c *Config) readYAML(text []byte) error {
 	r := &yamlReader{file: c.loaded.file, from: c.loaded.from}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -25,7 +25,7 @@ func (c *Config) readYAML(text []byte) error {
 		return nil
 	}
 	if err == nil {
-		var twice any // the decoder into values is the one that sees a key that stands twice
+		var twice any // only decoding into a value detects duplicate keys
 		err = document.Decode(&twice)
 	}
 	if err != nil {
@@ -50,10 +50,9 @@ func (r *yamlReader) complain(n *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, fmt.Errorf("%s:%d:%d: %s", r.file, n.Line, n.Column, fmt.Sprintf(format, args...)))
 }
 
-// group reads a mapping into a struct.
 func (r *yamlReader) group(n *yaml.Node, to reflect.Value, prefix string) {
 	if n.Kind != yaml.MappingNode {
-		if n.Tag != "!!null" { // a group without members changes nothing
+		if n.Tag != "!!null" { // an empty group changes nothing
 			r.complain(n, "%s is a group of settings, not a single value", strings.TrimSuffix(prefix, "."))
 		}
 		return
@@ -73,7 +72,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 		n = n.Alias
 	}
 	r.from[key] = fmt.Sprintf("%s:%d", r.file, n.Line)
-	if strings.Contains(key, "[") { // of what is in lists a line has several
+	if strings.Contains(key, "[") { // one line may hold several elements of a list
 		r.from[key] += fmt.Sprintf(":%d", n.Column)
 	}
 	switch {
@@ -84,7 +83,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 			r.complain(n, "%s is a list", key)
 			return
 		}
-		to.SetZero() // an empty list is none
+		to.SetZero() // so that an empty list replaces the default
 		if len(n.Content) > 0 {
 			to.Set(reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content)))
 		}
@@ -105,7 +104,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 	}
 }
 
-// texts reads a mapping of texts.
+// texts reads a mapping of strings.
 func (r *yamlReader) texts(n *yaml.Node, to reflect.Value, key string) {
 	if n.Kind != yaml.MappingNode {
 		r.complain(n, "%s is a list of names with a value each", key)
@@ -126,7 +125,7 @@ func (r *yamlReader) texts(n *yaml.Node, to reflect.Value, key string) {
 	}
 }
 
-// scalar reads one value. YAML's own types have to agree, so that `no` is no name and `8` no duration.
+// scalar parses one value. The type that YAML gives the value must match: `no` is not a string, and `8` is not a duration.
 func scalar(n *yaml.Node, to reflect.Value) error {
 	switch to.Addr().Interface().(type) {
 	case *time.Duration:
@@ -142,13 +141,13 @@ func scalar(n *yaml.Node, to reflect.Value) error {
 		reflect.Bool: {"!!bool", "true or false"}, reflect.Int: {"!!int", "a whole number"}, reflect.Int64: {"!!int", "a whole number"},
 		reflect.Float64: {"!!float", "a number such as 0.1"}, reflect.String: {"!!str", "text, in quotes when it looks like something else"},
 	}
-	if want := kinds[to.Kind()]; n.Tag != want.tag && (want.tag != "!!float" || n.Tag != "!!int") { // 0 and 1 are shares too
+	if want := kinds[to.Kind()]; n.Tag != want.tag && (want.tag != "!!float" || n.Tag != "!!int") { // 0 and 1 are valid floats too
 		return fmt.Errorf("%q is not %s", n.Value, want.word)
 	}
 	return n.Decode(to.Addr().Interface())
 }
 
-// fieldNamed returns the field of a struct with a key; there is none when the value is not valid.
+// fieldNamed returns the field of a struct that has a key. It returns the zero Value when there is none.
 func fieldNamed(v reflect.Value, key string) reflect.Value {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Tag.Get("yaml") == key && key != "" {
@@ -158,7 +157,7 @@ func fieldNamed(v reflect.Value, key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// meant looks among the neighbours first, then among all settings.
+// meant suggests the setting that the user probably meant. It looks in the same group first, then among all settings.
 func meant(t reflect.Type, prefix, key string) string {
 	var near, all []string
 	for i := range t.NumField() {

@@ -1,9 +1,10 @@
-// Package trace follows calls with OpenTelemetry: one span for each pass of a call, from its start or a decision to its end
-// or a question, named and described by the semantic conventions for tools of language models.
+// Package trace traces calls with OpenTelemetry. It records one span for each pipeline run of a call: from its start or a decision to its
+// end or its next question. Names and attributes follow the OpenTelemetry semantic conventions for generative AI tools.
 //
-// The context of a caller is taken from its traceparent by hand; gRPC's stats handler, which costs more than the rest of a
-// short call, is not installed. Arguments, results, messages and output are in no span: they may hold secrets that redaction
-// keeps from everything else.
+// The package reads the traceparent header of a request itself. It does not install the stats handler of gRPC, which would cost more than
+// all other work of a short call.
+//
+// A span never contains arguments, results, messages or output, because these may hold secrets that redaction removes everywhere else.
 package trace
 
 import (
@@ -25,24 +26,24 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Config says what is followed, and where it goes.
+// A Config says which calls are traced, and where spans are sent.
 type Config struct {
-	// Ratio is the share of calls that are followed, of those whose caller does not say: above 0, at most 1. What a caller
-	// follows is followed, and what it does not follow is not.
+	// Ratio is the share of calls to trace, greater than 0 and at most 1. It applies only to calls whose request does not say whether to
+	// trace it. Otherwise the choice of the caller counts.
 	Ratio float64
-	// Endpoint is the OTLP receiver, as a URL; empty: as OTEL_EXPORTER_OTLP_ENDPOINT and its like say.
+	// Endpoint is the URL of the OTLP receiver. When it is empty, OTEL_EXPORTER_OTLP_ENDPOINT and the related variables apply.
 	Endpoint string
-	Version  string      // of the daemon
-	OnError  func(error) // is called with what could not be sent; nil drops
+	Version  string      // version of the daemon
+	OnError  func(error) // receives each error of sending spans; nil ignores them
 }
 
-// A Tracer is the engine's. The caller closes it.
+// A Tracer records the spans of the engine's calls. Its owner must call Close.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	spans    trace.Tracer
 }
 
-// New returns a tracer that sends to an OTLP receiver, in batches and beside the calls. The receiver need not be there.
+// New returns a Tracer that sends spans to an OTLP receiver in batches, in the background. It does not need the receiver to be reachable.
 func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Ratio <= 0 || cfg.Ratio > 1 {
 		return nil, fmt.Errorf("the share of calls that are followed is %v; it has to be above 0 and at most 1", cfg.Ratio)
@@ -57,11 +58,11 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "toold"), attribute.String("service.version", cfg.Version)),
-		resource.WithFromEnv()) // OTEL_SERVICE_NAME has the last word
+		resource.WithFromEnv()) // OTEL_SERVICE_NAME overrides the name
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, errors.Join(fmt.Errorf("OTLP: %w", err), exporter.Shutdown(ctx))
 	}
-	if cfg.OnError != nil { // the library has one place for this
+	if cfg.OnError != nil { // the library has only a global error handler
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(cfg.OnError))
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about),
@@ -69,10 +70,10 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	return &Tracer{provider: provider, spans: provider.Tracer("github.com/toold-dev/toold")}, nil
 }
 
-// Close sends what is left, for as long as ctx lets it.
+// Close sends the spans that are left, until ctx ends.
 func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// headers are the metadata of a request as the propagator reads them.
+// headers adapts the metadata of a request to the propagator.
 type headers metadata.MD
 
 // Get implements [propagation.TextMapCarrier].
@@ -83,7 +84,7 @@ func (h headers) Get(key string) string {
 	return ""
 }
 
-// Set implements [propagation.TextMapCarrier]; nothing is sent back.
+// Set implements [propagation.TextMapCarrier]. It does nothing, because the daemon sends no trace headers back.
 func (headers) Set(string, string) {}
 
 // Keys implements [propagation.TextMapCarrier].
@@ -102,7 +103,7 @@ func (t *Tracer) Begin(request context.Context, c *call.Call) (context.Context, 
 		ctx = propagation.TraceContext{}.Extract(ctx, headers(md))
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal)}
-	if c.Trace != "" { // a later pass belongs to the trace in which the call began, unless its decider has one
+	if c.Trace != "" { // a later pipeline run belongs to the trace of the call's start, unless the request with the decision has a trace
 		first := propagation.TraceContext{}.Extract(context.Background(), headers{"traceparent": {c.Trace}})
 		if trace.SpanContextFromContext(ctx).IsValid() {
 			options = append(options, trace.WithLinks(trace.LinkFromContext(first)))
@@ -118,7 +119,7 @@ func (t *Tracer) Begin(request context.Context, c *call.Call) (context.Context, 
 	return ctx, parent(span)
 }
 
-// name is that of the convention; a tool that does not exist has no name of its own.
+// name returns the span name that the semantic conventions define. It leaves out the name of a tool that does not exist.
 func name(c *call.Call) string {
 	if c.ToolDigest == "" {
 		return "execute_tool"
@@ -180,7 +181,7 @@ func (t *Tracer) End(ctx context.Context, c *call.Call) {
 		code := string(c.Result.Error.Code)
 		span.SetAttributes(attribute.String("error.type", code))
 		if c.Status == call.Failed {
-			span.SetStatus(codes.Error, code) // its message may quote arguments
+			span.SetStatus(codes.Error, code) // without the message, which may quote arguments
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Token is a static credential. The daemon knows its hash alone.
+// A Token is a static credential. The daemon knows only its hash.
 type Token struct {
 	Hash      string // lower-case hex SHA-256 of the token
 	Principal tool.Principal
-	Expires   time.Time // zero is never
+	Expires   time.Time // zero means never
 }
 
 // A Peer is a local user that needs no token at the unix socket.
@@ -47,15 +47,15 @@ type token struct {
 // An Identity is an authenticated principal with the roles of its credential.
 type Identity struct {
 	tool.Principal
-	Expires time.Time // of the credential; zero is never
+	Expires time.Time // when the credential expires; zero means never
 	granted Roles
 }
 
 // Has reports whether the identity has one of these roles.
 func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
 
-// NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. A hash, and a local user,
-// belongs to one principal only.
+// NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. A token hash or a local user must
+// belong to one principal only.
 func NewAuth(tokens []Token, peers []Peer) (*Auth, error) {
 	a := &Auth{tokens: map[uint64][]*token{}, peers: map[uint32]*Identity{}}
 	for i := range tokens {
@@ -114,7 +114,7 @@ func newIdentity(p tool.Principal, method string) (Identity, error) {
 	return Identity{Principal: p, granted: set}, nil
 }
 
-// Oversees reports whether the identity may administer a namespace; "" is what all namespaces share.
+// Oversees reports whether the identity may administer a namespace. The empty namespace stands for everything that all namespaces share.
 func (id *Identity) Oversees(namespace string) bool {
 	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }
@@ -129,8 +129,8 @@ func (a *Auth) find(hash [sha256.Size]byte) *token {
 	return nil
 }
 
-// Identify returns the identity of a request: that of its authorization header, else that of the local user of a unix socket. uid is
-// that user if local is set.
+// Identify returns the identity of a request. It uses the authorization header, or without one the local user of a unix socket. uid is that
+// user if local is set.
 func (a *Auth) Identify(authorization []string, uid uint32, local bool) (*Identity, error) {
 	switch {
 	case len(authorization) == 1:
@@ -196,7 +196,7 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 	return false
 }
 
-// MayActFor refuses a user that the principal may not act for; "" is the principal itself.
+// MayActFor returns an error if the principal may not act for a user. An empty user means the principal itself.
 func (id *Identity) MayActFor(user string) error {
 	if user != "" && !id.Has(Delegate) {
 		return call.Refuse(call.PermissionDenied, "DELEGATE_REQUIRED", "acting on behalf of %q needs the role delegate", user)

@@ -59,15 +59,16 @@ func (r Roles) Names() []string {
 
 // A Rule says which roles may call a method, and how a server treats it.
 type Rule struct {
-	Roles  Roles // any of them is enough
+	Roles  Roles // one of these roles is enough
 	Public bool  // needs no credential
-	// Limit bounds a request whose client sets no earlier deadline; 0: the handler waits for events as long as its client.
+	// Limit bounds the time of a request whose client sets no earlier deadline. Zero means that the handler waits for events for as long as
+	// its client.
 	Limit time.Duration
-	// Unending streams end with their client or with the server.
+	// Unending is set for streams that end only with their client or with the server.
 	Unending bool
-	// IgnoresContext is set for handlers that still wait for the client when their context has ended: the server does not wait for them.
+	// IgnoresContext is set for handlers that still wait for their client after their context has ended. The server does not wait for them.
 	IgnoresContext bool
-	// Audited methods are reported to an audit. They are unary.
+	// Audited is set for methods that are reported to an audit. They are unary.
 	Audited bool
 }
 
@@ -79,10 +80,10 @@ func (r *Rule) Permit(id *Identity, method string) error {
 	return nil
 }
 
-// quick bounds methods that read memory or the journal.
+// quick is the time limit of methods that read memory or the journal.
 const quick = 30 * time.Second
 
-// long bounds methods that go through many calls.
+// long is the time limit of methods that read or change many calls.
 const long = time.Hour
 
 // Table returns the rule of every method. A server serves no method that is not in the table.
@@ -96,7 +97,7 @@ func Table() map[string]Rule {
 		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see},
-		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // each item needs the roles of its method
+		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // the interceptors check the roles for each item
 		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Limit: quick},
 		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {Roles: end},
@@ -132,7 +133,7 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {Roles: Operator | Administrator, Limit: quick},
 		tooldv1.AdminService_AcceptTool_FullMethodName:           {Roles: Operator | Administrator, Limit: quick, Audited: true},
 		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Limit: quick},
-		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Limit: long, Audited: true}, // it may start commands
+		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Limit: long, Audited: true}, // reading a secret may start a command
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},

@@ -1,4 +1,4 @@
-// Package tooldv1_test holds the rules of the API that neither the compiler nor the linter knows.
+// Package tooldv1_test checks rules of the API that neither the compiler nor the linter checks.
 package tooldv1_test
 
 import (
@@ -88,7 +88,7 @@ func TestMethodsHaveMessagesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Tags of the numbers 1 to 15 take one byte. A nil list means every field of the message.
+// The field numbers 1 to 15 take one byte on the wire. A nil list means every field of the message.
 func TestHotFieldsHaveOneByteTags(t *testing.T) {
 	hot := []struct {
 		message protoreflect.ProtoMessage
@@ -155,7 +155,7 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 			if f := answers.Message().Fields().ByName("frame"); f == nil || f.Message() != want {
 				t.Errorf("%s answers with something else than frames", m.Name())
 			}
-			continue // Session says beside each frame whose it is
+			continue // a Session response names the item that each frame belongs to
 		}
 		streams++
 		fields := m.Output().Fields()
@@ -168,8 +168,8 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 	}
 }
 
-// The namespace comes from authentication. A principal inside a request is what the server sets and ignores there. Hooks are
-// told of it: their requests are the daemon's own.
+// The namespace comes from authentication. In a request, the server fills a Principal itself and ignores what the client sent. Requests to
+// hooks may name the namespace, because the daemon sends them.
 func TestRequestsNameNoNamespace(t *testing.T) {
 	principal := (&tooldv1.Principal{}).ProtoReflect().Descriptor()
 	methods(t, func(m protoreflect.MethodDescriptor) {
@@ -177,7 +177,7 @@ func TestRequestsNameNoNamespace(t *testing.T) {
 			return
 		}
 		walk(m.Input(), map[protoreflect.FullName]bool{principal.FullName(): true}, func(f protoreflect.FieldDescriptor) {
-			// WatchCalls selects the principal's own by a bool.
+			// The boolean field of WatchCalls selects the namespace of the principal.
 			if f.Name() == "namespace" && f.Kind() != protoreflect.BoolKind {
 				t.Errorf("%s takes %s", m.Name(), f.FullName())
 			}
@@ -185,7 +185,7 @@ func TestRequestsNameNoNamespace(t *testing.T) {
 	})
 }
 
-// JSON travels as text: google.protobuf.Struct and Value make every number a float.
+// JSON is sent as text, because google.protobuf.Struct and Value would turn every number into a float.
 func TestJSONIsNeverConverted(t *testing.T) {
 	methods(t, func(m protoreflect.MethodDescriptor) {
 		for _, md := range []protoreflect.MessageDescriptor{m.Input(), m.Output()} {
@@ -198,7 +198,7 @@ func TestJSONIsNeverConverted(t *testing.T) {
 	})
 }
 
-// walk calls f with each field that md holds at any depth, but does not enter what seen has.
+// walk calls f with each field of md at any depth. It skips messages that are in seen.
 func walk(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool, f func(protoreflect.FieldDescriptor)) {
 	if seen[md.FullName()] {
 		return
@@ -213,7 +213,7 @@ func walk(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool
 	}
 }
 
-// upperSnake turns CallStatus into CALL_STATUS.
+// upperSnake converts a name such as CallStatus to CALL_STATUS.
 func upperSnake(name string) string {
 	var b strings.Builder
 	for i, r := range name {

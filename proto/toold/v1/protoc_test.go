@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOldProtoc: the files compile with Debian 12's protoc and its generators, without a flag.
+// The proto files compile with the protoc and the generators of Debian 12, without extra flags.
 func TestOldProtoc(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.proto")
