@@ -1,7 +1,7 @@
-// Package cli is the command line of toold: a client of the API, with one file for each verb.
+// Package cli is the command line of toold. It is a client of the API, with one file for each verb.
 //
-// It knows nothing of the daemon. A program that has one adds the commands that work on its own machine ([App.Add]); these
-// read what they need from the [App] and end with [Usagef], [Fail] or [Exit].
+// The package does not import the daemon. A program that contains a daemon adds the commands that work on the local machine with [App.Add].
+// Those commands read their settings from the [App] and return errors from [Usagef], [Fail] or [Exit].
 package cli
 
 import (
@@ -23,26 +23,27 @@ import (
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// An App is the command line with what it is connected to. Tests give it pipes.
+// An App is the command line and its connections to the process: streams, environment and clock. Tests use pipes as streams.
 type App struct {
-	Name     string // by which it was started
+	Name     string // the name that started the program, os.Args[0]
 	Version  string
 	In       io.Reader
 	Out, Err io.Writer
 	Environ  []string
 	Now      func() time.Time
-	// On a terminal foreign bytes are escaped, and there may be colour, a spinner and questions.
+	// Each field is true when that stream is a terminal. On a terminal the output of tools is escaped, and colour, a spinner and questions
+	// are possible.
 	InTerminal, OutTerminal, ErrTerminal bool
 
-	Output string // form of the data, of commands that have --output ([App.OutputFlag])
+	Output string // the form of the data for commands that have --output, see [App.OutputFlag]
 
 	connection connection
 	added      []addition
-	editing    atomic.Bool // Ctrl-C is for the editor
-	started    bool        // a command began to run: what goes wrong from here on is no usage error by itself
+	editing    atomic.Bool // an editor has the terminal and handles Ctrl-C itself
+	started    bool        // a command has begun to run; a later error is not automatically a usage error
 }
 
-// New returns the command line of this process.
+// New returns the command line for this process and its standard streams.
 func New(version string) *App {
 	return &App{
 		Name: os.Args[0], Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(), Now: time.Now,
@@ -50,7 +51,8 @@ func New(version string) *App {
 	}
 }
 
-// Main runs one command line until it ends, or a signal ends it, and returns the exit code. A second signal ends the process at once.
+// Main runs one command line and returns the exit code. The first SIGINT or SIGTERM cancels the command. A second one kills the process at
+// once.
 func (a *App) Main(args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -58,10 +60,10 @@ func (a *App) Main(args []string) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		for s := range signals {
-			if s == os.Interrupt && a.editing.Load() { // the terminal signals all of its processes
+			if s == os.Interrupt && a.editing.Load() { // Ctrl-C reaches every process of the terminal, also the editor
 				continue
 			}
-			signal.Stop(signals) // a second signal ends at once
+			signal.Stop(signals) // restores the default action: a second signal kills the process
 			cancel()
 			return
 		}
@@ -69,7 +71,8 @@ func (a *App) Main(args []string) int {
 	return a.Run(ctx, args)
 }
 
-// Program returns how commands begin that people may copy: a path stays one, because what it leads to may not be in PATH.
+// Program returns the program name for commands that users copy from messages. It keeps a path as it was typed, because the program may not
+// be in PATH.
 func (a *App) Program() string {
 	if !strings.Contains(a.Name, "/") {
 		return "toold"
@@ -77,7 +80,7 @@ func (a *App) Program() string {
 	return ShellWord(a.Name)
 }
 
-// ShellWord returns a word so that a shell reads it as one.
+// ShellWord quotes s so that a shell reads it as one word.
 func ShellWord(s string) string {
 	odd := func(r rune) bool {
 		return !strings.ContainsRune("/._-+@%:=,", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -90,12 +93,12 @@ func ShellWord(s string) string {
 
 func (a *App) getenv(name string) string { return lookup(a.Environ, name) }
 
-// color reports whether a stream takes colours: only a terminal does, and NO_COLOR has the last word.
+// color reports whether a stream gets colours: it must be a terminal, NO_COLOR must be unset or empty, and TERM must not be "dumb".
 func (a *App) color(terminal bool) bool {
 	return terminal && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
 }
 
-// lookup returns the variable's value; empty when it is not set.
+// lookup returns the value of a variable, or "" when it is not set. The last entry of a name wins.
 func lookup(environ []string, name string) string {
 	for _, e := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A pair is key=value, or key:=json.
+// A pair is one key=value or key:=json argument.
 type pair struct {
 	key, value string
 	raw        bool
@@ -25,8 +25,8 @@ func splitPair(text string) (pair, bool) {
 	return pair{key, value, false}, true
 }
 
-// ArgumentsOf makes the JSON text of an object out of pairs, each value typed by the schema of its property. A key that
-// stands several times makes a list, when the schema wants one. Whether the whole is valid is the daemon's to say.
+// ArgumentsOf builds the JSON text of an object from pairs. The schema of each property determines the type of its value. A key that is
+// repeated makes a list if its schema is an array. The daemon validates the result against the whole schema.
 func ArgumentsOf(words []string, schema string) (string, error) {
 	properties := propertiesOf(schema)
 	type member struct {
@@ -69,7 +69,7 @@ func ArgumentsOf(words []string, schema string) (string, error) {
 	return b.String() + "}", nil
 }
 
-// propertiesOf returns the schemas of an object's properties; none when the schema has none to name.
+// propertiesOf returns the schemas of the object's properties. It returns nil when the schema names none.
 func propertiesOf(schema string) map[string]*shape {
 	var s struct {
 		Properties map[string]*shape `json:"properties"`
@@ -85,7 +85,7 @@ func propertiesOf(schema string) map[string]*shape {
 	return s.Properties
 }
 
-// shape is what of a schema says how to read a word.
+// shape holds the parts of a schema that determine how a word is converted to JSON.
 type shape struct {
 	Type  types    `json:"type"`
 	Items *shape   `json:"items"`
@@ -96,10 +96,10 @@ type shape struct {
 	Ref   string   `json:"$ref"`
 }
 
-// types is a name or a list of names.
+// types is the "type" keyword of a schema: one name or a list of names.
 type types []string
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON accepts a string or a list of strings.
 func (t *types) UnmarshalJSON(raw []byte) error {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -109,15 +109,15 @@ func (t *types) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// UnmarshalJSON implements json.Unmarshaler; true and false are schemas that say nothing, and so is what is no schema.
+// UnmarshalJSON accepts any JSON value. A boolean schema, or a value that is not a schema, leaves all fields empty.
 func (s *shape) UnmarshalJSON(raw []byte) error {
 	type fields shape
 	_ = json.Unmarshal(raw, (*fields)(s))
 	return nil
 }
 
-// resolve follows local references and gathers the alternatives, of s and to that depth of its items: schemas may be
-// recursive.
+// resolve follows local references and collects the alternatives (anyOf, oneOf) of s. It does the same for the items of s, to the given
+// depth, because schemas may be recursive.
 func (s *shape) resolve(depth int, defs ...map[string]*shape) {
 	if s == nil || depth == 0 {
 		return
@@ -144,7 +144,8 @@ func (s *shape) resolve(depth int, defs ...map[string]*shape) {
 	s.Items.resolve(depth-1, defs...)
 }
 
-// kinds are the types that a word may be; a schema that names none takes text, or what its enum holds.
+// kinds returns the JSON types that a word may have. If the schema names no type, they are the types of its enum values, and without an
+// enum "string".
 func (s *shape) kinds() []string {
 	if s == nil {
 		return nil
@@ -166,7 +167,7 @@ func (s *shape) kinds() []string {
 	return kinds
 }
 
-// json is the value as JSON text. list says that it is one element of a list.
+// json returns the value as JSON text. list reports that the value is one element of a list.
 func (p pair) json(properties map[string]*shape) (raw string, list bool, err error) {
 	if p.raw {
 		if !json.Valid([]byte(p.value)) {
@@ -183,7 +184,8 @@ func (p pair) json(properties map[string]*shape) (raw string, list bool, err err
 	return raw, false, err
 }
 
-// word reads one value. Where text is allowed it is text, so that 007 and true stay what was typed; := says other.
+// word converts one value to JSON text. If the schema allows a string, the value becomes a string, so that 007 and true stay as typed. The
+// user writes := for another type.
 func word(key, value string, kinds []string) (string, error) {
 	if len(kinds) == 0 || slices.Contains(kinds, "string") {
 		return quote(value), nil
@@ -202,24 +204,24 @@ func word(key, value string, kinds []string) (string, error) {
 	return "", fmt.Errorf("%s: %q is no %s", key, value, strings.Join(kinds, " or "))
 }
 
-// isNumber reports whether s is a number as JSON writes it. Its text travels as it is.
+// isNumber reports whether s is a JSON number. The caller sends its text unchanged.
 func isNumber(s string) bool {
 	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
 }
 
-// quote writes a string as JSON, without the escapes that HTML would need.
+// quote returns s as a JSON string, without the HTML escapes of json.Marshal.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		return `""` // no string fails
+		return `""` // a string always encodes
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// answerOf makes the JSON text of an answer: pairs for an object, elements for a list, else the words as one value. What
-// the schema leaves open is JSON when it reads as JSON, and text otherwise.
+// answerOf builds the JSON text of an answer: pairs for an object, elements for an array, otherwise all words as one value. If the schema
+// allows any type, words that are valid JSON stay JSON and other words become a string.
 func answerOf(words []string, schema string) (string, error) {
 	root := shape{}
 	if schema != "" && json.Unmarshal([]byte(schema), &root) != nil {

@@ -18,7 +18,7 @@ import (
 
 var errShort = errors.New("ends before the range does")
 
-// readArtifact reads a range in pieces; a negative length is to the end.
+// readArtifact reads a range of an artifact in pieces and passes each to take. A negative length reads to the end.
 func readArtifact(ctx context.Context, c *client, id, name string, offset, length int64, take func([]byte) error) error {
 	const piece = 512 << 10
 	for length != 0 {
@@ -51,7 +51,7 @@ func readArtifact(ctx context.Context, c *client, id, name string, offset, lengt
 	return nil
 }
 
-// artifactArgs reads CALL NAME, or the handle that names both.
+// artifactArgs accepts CALL NAME, or one handle that contains both.
 func artifactArgs(args []string) (id, name string, err error) {
 	if len(args) == 2 {
 		return args[0], args[1], nil
@@ -69,13 +69,13 @@ func artifactArgs(args []string) (id, name string, err error) {
 	return "", "", Usagef("want CALL NAME, or a handle artifact://CALL/NAME")
 }
 
-// artifactRange is which part is wanted.
+// artifactRange selects the part of the artifact to read.
 type artifactRange struct {
 	offset, limit     int64
 	line, lines       int64
 	search            string
 	regexp, ignoring  bool
-	givenOffset, some bool // --offset or --limit; --line or --lines
+	givenOffset, some bool // --offset or --limit was given; --line or --lines was given
 }
 
 func (r *artifactRange) check() error {
@@ -94,7 +94,7 @@ func (r *artifactRange) check() error {
 	return nil
 }
 
-// readLines reads lines in pieces; count 0 is to the end.
+// readLines reads count lines in pieces, starting at line first, and passes each piece to take. Count 0 reads to the end.
 func readLines(ctx context.Context, c *client, id, name string, first, count int64, take func([]byte) error) error {
 	const piece = 2000
 	for left := count; count == 0 || left > 0; {
@@ -112,7 +112,7 @@ func readLines(ctx context.Context, c *client, id, name string, first, count int
 		if err := take(got.GetData()); err != nil {
 			return err
 		}
-		for cut := got; !bytes.HasSuffix(cut.GetData(), []byte{'\n'}); { // a line that is longer than a piece
+		for cut := got; !bytes.HasSuffix(cut.GetData(), []byte{'\n'}); { // the last line is longer than a piece: read the rest of it
 			cut, err = c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Offset: cut.GetNextOffset(), Limit: 512 << 10})
 			if err != nil {
 				return fmt.Errorf("artifact %s: %w", name, err)
@@ -132,7 +132,7 @@ func readLines(ctx context.Context, c *client, id, name string, first, count int
 	return nil
 }
 
-// searchArtifact writes each line that matches behind its number.
+// searchArtifact prints each matching line with its line number.
 func searchArtifact(ctx context.Context, a *App, c *client, id, name string, r *artifactRange) error {
 	for offset := r.offset; ; {
 		got, err := c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Offset: offset,
@@ -202,7 +202,7 @@ In place of CALL NAME stands also the handle that a model was told.`,
 			} else {
 				err = readArtifact(ctx, c, id, name, r.offset, cmp.Or(r.limit, -1), take)
 			}
-			if err == nil || errors.Is(err, errShort) { // a limit of a read does not promise that there is so much
+			if err == nil || errors.Is(err, errShort) { // a shorter read is no error: the limit is a maximum
 				_, err = io.WriteString(a.Out, escaper.Flush())
 			}
 			return err

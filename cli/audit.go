@@ -28,14 +28,14 @@ they alone show that the end was cut off, or the whole chain written anew.`,
 	return c
 }
 
-// An auditLine is one line of an export.
+// An auditLine is one line of an exported audit log.
 type auditLine struct {
 	Namespace string          `json:"namespace"`
 	Position  int64           `json:"position"`
 	Time      time.Time       `json:"time"`
 	Key       string          `json:"key"`
 	CallID    string          `json:"call_id,omitempty"`
-	Link      string          `json:"link"` // in hex
+	Link      string          `json:"link"` // in hexadecimal
 	Record    json.RawMessage `json:"record"`
 }
 
@@ -70,7 +70,8 @@ func auditExportCommand(a *App) *cobra.Command {
 	return c
 }
 
-// AuditRecords reads the chain of the caller's namespace behind a position. An error is the last of the sequence.
+// AuditRecords returns the records of the caller's namespace that follow position after. If a request fails, the last pair of the sequence
+// has the error.
 func AuditRecords(ctx context.Context, c tooldv1.AdminServiceClient, after int64) iter.Seq2[*tooldv1.AuditRecord, error] {
 	return func(yield func(*tooldv1.AuditRecord, error) bool) {
 		for {

@@ -15,7 +15,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// batchFlags are what batch says about the calls together.
+// batchFlags holds the flags that apply to the batch as a whole.
 type batchFlags struct {
 	id, run, thread, strategy, replay, cursor string
 	maxParallel                               int32
@@ -82,7 +82,7 @@ func (f *batchFlags) spec(a *App, args []string) (*tooldv1.BatchSpec, error) {
 		return nil, Usagef("--replay: %q is neither immediate nor all-decided", f.replay)
 	}
 	spec.Strategy, spec.Replay = tooldv1.BatchStrategy(strategy), tooldv1.BatchReplay(replay)
-	if f.id == "" { // a batch that breaks off is found again by its id
+	if f.id == "" { // the id lets the client find the batch again after a broken connection
 		if f.cursor != "" {
 			return nil, Usagef("--cursor goes with --batch-id")
 		}
@@ -115,7 +115,7 @@ func batchText(a *App, args []string) (string, error) {
 	return string(b), err
 }
 
-// A batchCall is a call as people and scripts write it.
+// A batchCall is one call in the JSON form that people and scripts write.
 type batchCall struct {
 	Tool        string          `json:"tool"`
 	Arguments   json.RawMessage `json:"arguments"`
@@ -123,7 +123,7 @@ type batchCall struct {
 	ModelCallID string          `json:"model_call_id"`
 }
 
-// parseBatch reads a list of calls, or calls one after the other.
+// parseBatch reads a JSON list of calls, or a sequence of JSON calls.
 func parseBatch(text string) (calls []*tooldv1.CallSpec, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -139,7 +139,7 @@ func parseBatch(text string) (calls []*tooldv1.CallSpec, err error) {
 			return nil, fmt.Errorf("call %d: %w", n, err)
 		}
 		spec := &tooldv1.CallSpec{Tool: c.Tool, CallId: c.CallID, ModelCallId: c.ModelCallID, Arguments: string(c.Arguments)}
-		if strings.HasPrefix(spec.Arguments, `"`) { // the JSON text, as models give it
+		if strings.HasPrefix(spec.Arguments, `"`) { // models send the arguments as a JSON string that contains JSON
 			if err := json.Unmarshal(c.Arguments, &spec.Arguments); err != nil {
 				return nil, fmt.Errorf("call %d: %w", n, err)
 			}
@@ -160,7 +160,7 @@ func parseBatch(text string) (calls []*tooldv1.CallSpec, err error) {
 	return calls, nil
 }
 
-// followBatch shows a batch until nothing of it can move, then what became of each call.
+// followBatch shows the progress of a batch until every call has ended or waits for a decision. Then it prints the outcome of each call.
 func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.BatchSpec, how *batchFlags) error {
 	p := a.newPrinter(client, true)
 	defer p.close()
@@ -190,7 +190,7 @@ func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.Batc
 		return err
 	}
 	p.screen.wait("")
-	if a.Output != FormJSONL { // there it was the last frame
+	if a.Output != FormJSONL { // with jsonl, the outcome was the last frame
 		if err := a.Print(done, a.OutView().Batch(done)); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.Batc
 	return endOfBatch(done)
 }
 
-// endOfBatch is the exit code of a batch: a call that waits counts before one that failed.
+// endOfBatch returns the exit code of a batch. A call that waits for a decision takes precedence over one that failed.
 func endOfBatch(b *tooldv1.BatchFinished) error {
 	if len(b.GetOpen()) > 0 {
 		return ending(ExitSuspended)

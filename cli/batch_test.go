@@ -7,7 +7,7 @@ import (
 func TestParseBatch(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
-		want       int // calls; 0 is refused
+		want       int // number of calls; 0 means that the input is refused
 	}{
 		{"list", `[{"tool":"a"},{"tool":"b","arguments":{"x":1},"call_id":"c","model_call_id":"m"}]`, 2},
 		{"lines", "{\"tool\":\"a\",\"arguments\":{\"x\":1}}\n{\"tool\":\"b\"}\n", 2},
@@ -17,7 +17,7 @@ func TestParseBatch(t *testing.T) {
 		{"empty list", "[]", 0},
 		{"list without end", `[{"tool":"a"}`, 0},
 		{"list with more behind it", `[{"tool":"a"}] x`, 0},
-		{"unknown member", `{"tool":"a","argument":{}}`, 0}, // or a typing error would call without arguments
+		{"unknown member", `{"tool":"a","argument":{}}`, 0}, // a misspelled "arguments" must not start a call without arguments
 		{"no object", `7`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// callFlags are what call and describe say about a call.
+// callFlags holds the flags that call and describe share.
 type callFlags struct {
 	json, callID, run, thread, agent, onBehalfOf, retryOf string
 	unattended                                            bool
@@ -29,13 +29,13 @@ func (f *callFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.unattended, "unattended", false, "nobody is there to answer")
 }
 
-// ArgumentsHelp is the help text of commands that take the arguments of a call.
+// ArgumentsHelp is the help text for commands that take the arguments of a call.
 const ArgumentsHelp = `Arguments are key=value, each read as the tool's schema says: a string as it is,
 numbers, true and false, and for lists one element for each time the key stands.
 key:=json takes JSON as it is. --json has all arguments in one text, - reads it
 from standard input.`
 
-// spec builds the call. Without key=value nothing is asked of the daemon beforehand.
+// spec builds the call from flags and words. It asks the daemon for the tool's schema only when there are key=value words.
 func (f *callFlags) spec(ctx context.Context, a *App, c *client, args []string) (*tooldv1.CallSpec, error) {
 	tool, words := args[0], args[1:]
 	spec := &tooldv1.CallSpec{Tool: tool, CallId: f.callID, RetryOf: f.retryOf}
@@ -107,7 +107,7 @@ The same --call-id attaches to a call instead of starting a second one.`,
 			if err := setLinger(spec, linger); err != nil {
 				return err
 			}
-			if spec.CallId == "" { // a call that breaks off is found again by its id
+			if spec.CallId == "" { // the id lets the client find the call again after a broken connection
 				if cursor != "" {
 					return Usagef("--cursor goes with --call-id")
 				}
@@ -153,16 +153,16 @@ func setLinger(spec *tooldv1.CallSpec, text string) error {
 	return nil
 }
 
-const callPatience = 2 * time.Minute // without connection, before a command gives its call up
+const callPatience = 2 * time.Minute // how long a command tries to reconnect before it gives up
 
-// following says how a command follows its call.
+// following holds the settings for following a call.
 type following struct {
 	id, cursor       string
 	throughDecisions bool
 	noReconnect      bool
 }
 
-// followCall shows a call until its stream ends in order, and ends the command as the call did.
+// followCall shows a call until its stream ends normally. It returns the exit code that matches the call's status.
 func followCall(ctx context.Context, a *App, client *client, how following, open func(context.Context, string) (frames, error)) error {
 	p := a.newPrinter(client, false)
 	defer p.close()

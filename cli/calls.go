@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// callFilter is what calls filters by.
+// callFilter holds the filters of the command calls.
 type callFilter struct {
 	statuses                  []string
 	run, thread, tool, action string
@@ -39,7 +39,7 @@ func callsCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.Output == FormTable { // no arguments and results, which nobody sees here
+			if a.Output == FormTable { // the table does not show arguments and results, so do not request them
 				request.ReadMask = &fieldmaskpb.FieldMask{Paths: []string{"call_id", "status", "tool", "created_at", "started_at", "ended_at"}}
 			}
 			return listCalls(ctx, a, c, request, f.limit)
@@ -90,8 +90,8 @@ func (f *callFilter) request(now time.Time) (*tooldv1.ListCallsRequest, error) {
 	return r, nil
 }
 
-// listCalls reads pages until there are enough. The token that it prints fits the end of a page, so that the last page is
-// asked for in the size that is wanted.
+// listCalls reads pages until it has limit calls. It shrinks the last page to the number still missing, so that the printed page token
+// continues right after the last call shown.
 func listCalls(ctx context.Context, a *App, c *client, request *tooldv1.ListCallsRequest, limit int) error {
 	var all []*tooldv1.Call
 	for {

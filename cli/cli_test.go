@@ -81,13 +81,13 @@ func TestCallFormsOfArguments(t *testing.T) {
 	}
 }
 
-// TestCallShowsTheResultBesideOutput: what a result says that was not in the output is shown, and nothing twice.
+// A result's text is shown when the output did not already contain it, and nothing is shown twice.
 func TestCallShowsTheResultBesideOutput(t *testing.T) {
 	long := strings.Repeat("0123456789ä", 2000)
 	for _, tt := range []struct {
 		name, output string
 		result       *tooldv1.ToolResult
-		want         string // "" is nothing
+		want         string // "" means that nothing is shown
 	}{
 		{"a message", "line 0\n", &tooldv1.ToolResult{Message: "1 lines"}, "result     1 lines\n"},
 		{"of two lines", "line 0\n", &tooldv1.ToolResult{Message: "1 line\nand no more"}, "result     1 line\n           and no more\n"},
@@ -111,8 +111,7 @@ func TestCallShowsTheResultBesideOutput(t *testing.T) {
 	}
 }
 
-// TestCallReattaches: after a broken connection the same call is asked for again from the last cursor, and what was
-// shown is not shown twice.
+// After a broken connection the command requests the same call again from its last cursor. Output that was shown is not shown again.
 func TestCallReattaches(t *testing.T) {
 	var seen []string
 	s := &script{execute: func(r *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
@@ -158,7 +157,7 @@ func TestCallJSON(t *testing.T) {
 	}
 }
 
-// TestWatchFetchesStoredOutput: output from the journal comes without bytes.
+// Events from the journal carry no output bytes, so the client fetches them.
 func TestWatchFetchesStoredOutput(t *testing.T) {
 	text := "0123456789 all of it\n"
 	s := &script{artifact: []byte(text), watch: func(r *tooldv1.WatchCallsRequest, send func(*tooldv1.Frame) error) error {
@@ -189,8 +188,7 @@ func TestWatchRunKeepsLinesApart(t *testing.T) {
 	}
 }
 
-// TestDecisionCarriesWhatWasShown: the digest of the ticket that was shown goes with the answer, and the same decision is
-// sent again after a broken connection.
+// The answer carries the digest of the ticket that was shown. After a broken connection the client sends the same decision again.
 func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	var asked []*tooldv1.ResumeToolRequest
 	question := waitingCall("abd")
@@ -280,7 +278,7 @@ func TestApproveEdited(t *testing.T) {
 	}
 }
 
-// TestTerminalAsksFirst: on a terminal a yes is asked for, with n as the default.
+// On a terminal an approval needs confirmation, and the default answer is n.
 func TestTerminalAsksFirst(t *testing.T) {
 	decided := 0
 	s := &script{waiting: []*tooldv1.Call{waitingCall("abc")}, resume: func(_ *tooldv1.ResumeToolRequest, send func(*tooldv1.Frame) error) error {
@@ -301,8 +299,8 @@ func TestTerminalAsksFirst(t *testing.T) {
 	}
 }
 
-// TestT66Terminal: what a tool wrote reaches a pipe as it is and a terminal escaped, also when it is cut within a
-// character; colours and the spinner are for terminals, and NO_COLOR is honoured.
+// Tool output reaches a pipe unchanged. On a terminal it is escaped, also when a piece ends within a character. Colours and the spinner
+// appear on terminals only, and NO_COLOR turns colours off.
 func TestT66Terminal(t *testing.T) {
 	evil := "\x1b[2Jred\u202e\u009b"
 	s := &script{execute: func(_ *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {

@@ -12,9 +12,9 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-const completionTime = 500 * time.Millisecond // a shell that waits longer is worse than one that offers nothing
+const completionTime = 500 * time.Millisecond // a shell that blocks longer is worse than one that offers no words
 
-// complete asks the daemon for the words that may come first; without a daemon there are none.
+// complete asks the daemon for the possible first arguments. If no daemon answers, it offers nothing.
 func (a *App) complete(args []string, word string, ask func(context.Context, *client) []string) ([]string, cobra.ShellCompDirective) {
 	const no = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
@@ -77,7 +77,7 @@ func (a *App) completeWaiting(_ *cobra.Command, args []string, word string) ([]s
 	})
 }
 
-// completeRuns offers the runs of the newest calls; threads are found alike.
+// completeRuns offers the run ids of the newest calls. Threads are completed the same way.
 func (a *App) completeRuns(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	return a.completeOf(args, word, func(r *tooldv1.Run) string { return r.GetRunId() })
 }
@@ -105,7 +105,7 @@ func (a *App) completeOf(args []string, word string, id func(*tooldv1.Run) strin
 	})
 }
 
-// runFlags completes the flags of a command that name a run or a thread.
+// runFlags adds completion to the flags that name a run or a thread.
 func (a *App) runFlags(c *cobra.Command) {
 	if c.Flags().Lookup("run") != nil {
 		_ = c.RegisterFlagCompletionFunc("run", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {

@@ -24,23 +24,23 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// connection is how the client commands reach the daemon.
+// connection holds the settings that tell client commands how to reach the daemon.
 type connection struct {
 	address, data, tokenFile, ca, cert, key string
 	tls                                     bool
 
-	used      string // the address, once chosen
-	usedToken string // where the token came from; empty: none was sent
+	used      string // the address that was chosen
+	usedToken string // the source of the token; "" means that no token was sent
 }
 
-// Where a daemon of this machine is when nothing else is said.
+// The defaults for a daemon on this machine.
 const (
 	defaultTCP = "127.0.0.1:7130"
 	socketName = "toold.sock"
 	tokenName  = "token"
 )
 
-const maxAnswer = 64 << 20 // bytes; a page of calls with their arguments
+const maxAnswer = 64 << 20 // bytes; large enough for a page of calls with their arguments
 
 func (c *connection) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.address, "address", "", "daemon: host:port, or path of a socket (TOOLD_ADDRESS)")
@@ -52,7 +52,7 @@ func (c *connection) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.key, "key", "", "key of --cert")
 }
 
-// A client is a connection to a daemon with its services.
+// A client is a connection to a daemon, with a stub for each service.
 type client struct {
 	conn   *grpc.ClientConn
 	calls  tooldv1.CallServiceClient
@@ -68,7 +68,7 @@ func (a *App) dataDir() string {
 	return cmp.Or(a.connection.data, a.getenv("TOOLD_DATA"), "./data")
 }
 
-// dial is open with all services.
+// dial returns a connection with the stubs of all services.
 func (a *App) dial() (*client, error) {
 	conn, err := a.Dial()
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *App) dial() (*client, error) {
 	}, nil
 }
 
-// Dial chooses address and token. The connection itself is made with the first request.
+// Dial chooses address and token. The first request opens the network connection.
 func (a *App) Dial() (*grpc.ClientConn, error) {
 	token, err := a.token()
 	if err != nil {
@@ -93,8 +93,8 @@ func (a *App) Dial() (*grpc.ClientConn, error) {
 	return a.connect(token != "", options...)
 }
 
-// DialAt opens a connection to the daemon at address, or to the one that the flags name when it is empty, on which others than the
-// user of the command line show their identity.
+// DialAt prepares a connection to the daemon at address without the user's token: each request carries the identity of another principal.
+// An empty address means the one that flags or environment name.
 func (a *App) DialAt(address string) (*grpc.ClientConn, error) {
 	if address != "" {
 		a.connection.address = address
@@ -102,7 +102,8 @@ func (a *App) DialAt(address string) (*grpc.ClientConn, error) {
 	return a.connect(true)
 }
 
-// connect chooses the address. secret says that tokens will travel.
+// connect prepares a connection to the target. secret means that requests carry tokens, so an unencrypted connection to another machine is
+// refused.
 func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	target := a.target()
 	transport, err := a.transport()
@@ -125,7 +126,8 @@ func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn
 	return conn, nil
 }
 
-// target is what was said; else the socket in the data directory, when there is one; else the default port.
+// target returns the address from flag or environment. Otherwise it returns the socket in the data directory if there is one, and else the
+// default TCP address.
 func (a *App) target() string {
 	said := cmp.Or(a.connection.address, a.getenv("TOOLD_ADDRESS"))
 	if said == "" {
@@ -173,7 +175,8 @@ func (a *App) transport() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(config), nil
 }
 
-// token finds the token. Only the one in the data directory may be missing: over the socket the daemon knows its peer.
+// token finds the token. Only the token file in the data directory may be missing or unreadable: on a Unix socket the daemon identifies its
+// peer without a token.
 func (a *App) token() (string, error) {
 	c := &a.connection
 	file := cmp.Or(c.tokenFile, a.getenv("TOOLD_TOKEN_FILE"))
@@ -212,18 +215,18 @@ func (c *connection) reachHint(program string) string {
 	return fmt.Sprintf("no daemon answers at %s; start one with %s serve, or say where it is: --address, --data", c.used, program)
 }
 
-// bearer sends a token. dial has looked where to.
+// bearer sends a token with each request. connect has already refused targets where the token could be intercepted.
 type bearer string
 
-// GetRequestMetadata implements credentials.PerRPCCredentials.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials.
+// RequireTransportSecurity returns false because tokens may also travel over Unix sockets and the loopback interface. [App.connect] does
+// the check.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// loopbackHost gives an address without host the loopback address: without a thought nobody listens on all networks.
+// loopbackHost adds the loopback address to an address without a host, so that a daemon does not listen on all networks by accident.
 func loopbackHost(address string) string {
 	if strings.HasPrefix(address, ":") {
 		return "127.0.0.1" + address
@@ -231,8 +234,8 @@ func loopbackHost(address string) string {
 	return address
 }
 
-// isLoopback reports whether address can be reached from this machine alone. A name counts only when it is localhost:
-// what another name means is for others to say, and may change.
+// isLoopback reports whether only this machine can reach address. Of the host names only localhost counts: DNS decides what another name
+// means, and the answer may change.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -245,7 +248,7 @@ func isLoopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// withClient runs a command that needs nothing but a connection.
+// withClient wraps the function of a command that needs only a connection.
 func (a *App) withClient(run func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		client, err := a.dial()

@@ -18,7 +18,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// decisionFlags are common to all answers.
+// decisionFlags holds the flags that all decision commands share.
 type decisionFlags struct {
 	reason, id, digest      string
 	yes, watch, noReconnect bool
@@ -35,8 +35,8 @@ func (f *decisionFlags) add(a *App, c *cobra.Command) {
 	c.ValidArgsFunction = a.completeWaiting
 }
 
-// ticket finds the ticket and shows it whole, on standard error: what is answered is what was shown, and its digest goes
-// with the answer.
+// ticket finds the ticket and prints all of it to standard error. The answer then carries the digest of this ticket, so that it covers
+// exactly what was shown.
 func (a *App) ticket(ctx context.Context, c *client, name string, f *decisionFlags) (*tooldv1.Call, error) {
 	call, err := a.findWaiting(ctx, c, name)
 	if coded, ok := errors.AsType[codedError](err); ok && coded.code == ExitNotFound {
@@ -54,7 +54,8 @@ func (a *App) ticket(ctx context.Context, c *client, name string, f *decisionFla
 	return call, nil
 }
 
-// closed says how what does not wait any more was decided, and by whom; nil when there is nothing of that name.
+// closed returns an error that says how and by whom a call or suspension was decided. It returns nil when it knows no call or suspension of
+// that name.
 func closed(ctx context.Context, c *client, name string) error {
 	if got, err := c.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: name}); err == nil && got.GetCall().GetCallId() == name {
 		text := "the call does not wait for a decision, it is " + show.Status(got.GetCall().GetStatus())
@@ -68,8 +69,8 @@ func closed(ctx context.Context, c *client, name string) error {
 	if !strings.HasPrefix(name, "s-") {
 		return nil
 	}
-	// Only an answer makes the daemon say that a suspension is closed. No ticket has this digest, so that an open one
-	// would stay as it is.
+	// The daemon reports that a suspension is closed only in reply to a decision. No ticket has this digest, so an open suspension would
+	// not be decided.
 	id, err := uuid.NewV7()
 	if err != nil {
 		return err
@@ -86,11 +87,11 @@ func closed(ctx context.Context, c *client, name string) error {
 	return nil
 }
 
-// decide sends the answer and follows the call.
+// decide sends the decision and follows the call.
 func (a *App) decide(ctx context.Context, c *client, call *tooldv1.Call, d *tooldv1.Decision, f *decisionFlags) error {
 	s := call.GetSuspension()
 	d.Reason, d.DecisionId, d.ExpectedDigest = f.reason, f.id, s.GetDigest()
-	if d.DecisionId == "" { // made once: a repeat after a broken connection is the same decision
+	if d.DecisionId == "" { // created once, so that a repeat after a broken connection is the same decision
 		id, err := uuid.NewV7()
 		if err != nil {
 			return err
@@ -104,7 +105,7 @@ func (a *App) decide(ctx context.Context, c *client, call *tooldv1.Call, d *tool
 	})
 }
 
-// confirm asks on a terminal; elsewhere the command line was the answer.
+// confirm asks for confirmation on a terminal. Elsewhere it does nothing, because the command itself is the answer.
 func (a *App) confirm(question string, f *decisionFlags) error {
 	if f.yes || !a.InTerminal || !a.ErrTerminal {
 		return nil
@@ -115,7 +116,7 @@ func (a *App) confirm(question string, f *decisionFlags) error {
 	return codedError{fmt.Errorf("nothing was decided"), ExitFailed}
 }
 
-// ask puts a question to the person at the terminal.
+// ask puts a yes-or-no question to the user at the terminal.
 func (a *App) ask(question string) bool {
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(a.In).ReadString('\n')

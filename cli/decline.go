@@ -25,7 +25,7 @@ func declineCommand(a *App) *cobra.Command {
 			}
 			err = a.decide(ctx, c, call, &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL}, &f)
 			if err == ending(ExitCancelled) { //nolint:errorlint // endOf returns it bare
-				return nil // that is what was wanted
+				return nil // cancelled is the outcome that the user asked for
 			}
 			return err
 		}),

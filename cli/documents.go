@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// documentPlace is where documents are kept, as flags say it.
+// documentPlace holds the flags that say which scope a document belongs to.
 type documentPlace struct {
 	run, thread string
 	namespace   bool
@@ -96,7 +96,7 @@ there too.`,
 			if err != nil {
 				return err
 			}
-			if a.Output == FormTable && !a.OutTerminal { // for a program: byte for byte
+			if a.Output == FormTable && !a.OutTerminal { // the reader is a program: print the value byte for byte
 				_, err := io.WriteString(a.Out, got.GetDocument().GetValue()+"\n")
 				return err
 			}
@@ -108,7 +108,7 @@ there too.`,
 	return c
 }
 
-// expectFlag is the revision that a document must have; -1 is any.
+// expectFlag adds the flag for the expected revision of a document. -1 accepts any revision.
 func expectFlag(c *cobra.Command) *int64 {
 	return c.Flags().Int64("expect", -1, "the revision that it must have; 0 is none yet, -1 any")
 }

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// edit lets the user change JSON text in an editor and returns what came of it. The editor runs on the user's terminal
-// with the user's rights; nothing of the daemon is in it. It stays in our process group, so that Ctrl-Z stops us both; of
-// Ctrl-C it decides itself what it means.
+// edit opens text in the user's editor and returns the edited JSON text. The editor runs on the user's terminal, with the user's rights and
+// environment. It stays in the process group of this process, so that Ctrl-Z stops both. The editor handles Ctrl-C itself.
 func (a *App) edit(ctx context.Context, text string) (string, error) {
 	editor := cmp.Or(a.getenv("VISUAL"), a.getenv("EDITOR"))
 	if editor == "" && !a.InTerminal {
@@ -35,8 +34,8 @@ func (a *App) edit(ctx context.Context, text string) (string, error) {
 		return "", err
 	}
 	editor = cmp.Or(editor, "vi")
-	// The variable may hold options, so a shell splits it; the file is an argument and no part of the text. The shell
-	// outlives a Ctrl-C, which its trap leaves to the editor as it was.
+	// A shell runs the editor because $EDITOR may contain options. The file is a separate argument, so the shell does not interpret its
+	// name. The trap keeps the shell alive on Ctrl-C and leaves the editor's handling of it unchanged.
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
 	command.Stdin, command.Stdout, command.Stderr, command.Env = a.In, a.Err, a.Err, a.Environ
 	a.editing.Store(true)

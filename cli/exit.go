@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The exit codes. exitCodesHelp and docs/reference/command-line.md repeat them for users.
+// The exit codes. exitCodesHelp and docs/reference/command-line.md list the same codes for users.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1
@@ -44,41 +44,41 @@ const exitCodesHelp = `The exit code says how it went:
   130  interrupted
 `
 
-// A usageError is the user's to correct.
+// A usageError is an error that the user can correct in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// WrongUsage implements wrongUsage.
+// WrongUsage marks the error as a [wrongUsage].
 func (usageError) WrongUsage() {}
 
-// A wrongUsage is an error that its user can correct, of the command line or of the configuration that a command reads.
+// A wrongUsage is an error that the user can correct in the command line or in the configuration that the command reads.
 type wrongUsage interface {
 	error
 	WrongUsage()
 }
 
-// Usagef returns an error that the user of the command line can correct.
+// Usagef returns an error that the user can correct in the command line.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// An ending is an exit code for which everything has been said.
+// An ending is an exit code without a message, because the command has already printed everything.
 type ending int
 
 func (e ending) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// A codedError has an exit code and still wants to be said.
+// A codedError is an error with its own exit code. Its message is still printed.
 type codedError struct {
 	error
 	code int
 }
 
-// Exit ends a command with an exit code, when everything has been said.
+// Exit returns an error that ends the command with code and prints nothing more.
 func Exit(code int) error { return ending(code) }
 
-// Fail ends a command with an exit code and says why.
+// Fail returns an error that ends the command with code and prints err.
 func Fail(code int, err error) error { return codedError{err, code} }
 
-// endOf is the exit code for the current state of a call.
+// endOf returns the exit code that matches the status of a call.
 func endOf(s tooldv1.CallStatus) error {
 	switch s {
 	case tooldv1.CallStatus_CALL_STATUS_FAILED:
@@ -92,7 +92,7 @@ func endOf(s tooldv1.CallStatus) error {
 	}
 }
 
-// report says what went wrong and what to do about it, and returns the exit code.
+// report prints an error with a hint how to correct it, and returns the exit code.
 func (a *App) report(ctx context.Context, err error) int {
 	if err == nil {
 		return ExitOK
@@ -118,7 +118,7 @@ func (a *App) report(ctx context.Context, err error) int {
 	return ExitFailed
 }
 
-// refusal finds what the daemon answered.
+// refusal finds the gRPC status from the daemon in err.
 func refusal(err error) (*status.Status, bool) {
 	answered, ok := errors.AsType[interface {
 		error
@@ -127,7 +127,7 @@ func refusal(err error) (*status.Status, bool) {
 	if !ok {
 		return nil, false
 	}
-	return answered.GRPCStatus(), true // without what wraps it, which names codes
+	return answered.GRPCStatus(), true // the inner status, because wrapping errors add gRPC code names
 }
 
 func (a *App) reportStatus(st *status.Status) int {
@@ -140,7 +140,7 @@ func (a *App) reportStatus(st *status.Status) int {
 	fmt.Fprintln(a.Err, text)
 	for _, v := range violations {
 		if st.Message() == v.GetField()+": "+v.GetDescription() {
-			continue // it is what the message says
+			continue // the message already contains it
 		}
 		fmt.Fprintf(a.Err, "  %s: %s\n", show.Line(v.GetField()), show.Line(v.GetDescription()))
 	}
@@ -156,7 +156,7 @@ func (a *App) reportStatus(st *status.Status) int {
 	return code
 }
 
-// messageOf is what a status says, without the words that the transport has around the cause.
+// messageOf returns the message of a status. It removes the words that gRPC puts around a connection error.
 func messageOf(st *status.Status) string {
 	cause, wrapped := strings.CutPrefix(st.Message(), `connection error: desc = "transport: `)
 	if !wrapped {
@@ -179,7 +179,8 @@ func detailsOf(st *status.Status) (reason string, violations []*errdetails.BadRe
 	return reason, violations, retry
 }
 
-// judge maps a gRPC code. A refusal by the daemon itself has a reason; UNAVAILABLE without one is the connection.
+// judge maps a gRPC code to an exit code and a hint. byDaemon means that the status has a reason, so the daemon sent it. UNAVAILABLE
+// without a reason is a connection failure.
 func (a *App) judge(c codes.Code, byDaemon bool) (exit int, hint string) {
 	switch c {
 	case codes.InvalidArgument, codes.OutOfRange:

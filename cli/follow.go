@@ -13,10 +13,10 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// frames returns the next frame of a stream.
+// frames returns the next frame of a stream, or io.EOF at its end.
 type frames func() (*tooldv1.Frame, error)
 
-// framesOf fits the streams of all methods that carry frames.
+// framesOf adapts the stream of any method that sends frames.
 func framesOf[T any, P interface {
 	*T
 	GetFrame() *tooldv1.Frame
@@ -33,18 +33,18 @@ func framesOf[T any, P interface {
 	}, nil
 }
 
-// A follower reads frames, and continues from the last cursor on a new stream when one breaks.
+// A follower reads frames. When a stream breaks, it opens a new one at the last cursor.
 type follower struct {
 	open func(ctx context.Context, cursor string) (frames, error)
 	take func(ctx context.Context, f *tooldv1.Frame) error
-	// done reports whether the end of a stream in good order is the end of all.
+	// done reports whether everything was read. It is asked when a stream ended without an error.
 	done func() bool
 	say  func(text string)
-	// patience bounds the time without any frame, once there was one; zero does not reconnect, negative never gives up.
+	// patience limits the time without a frame, after the first frame arrived. Zero never reconnects; a negative value never gives up.
 	patience time.Duration
-	cursor   string // in: where to begin; out: the last one
+	cursor   string // first the cursor to start from, later the last one received
 
-	pause func(ctx context.Context, d time.Duration) // between two tries
+	pause func(ctx context.Context, d time.Duration) // waits between two attempts; ctx ends the wait
 }
 
 const (
@@ -52,7 +52,7 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// run returns nil when everything was read.
+// run reads frames until everything was read, and returns nil then.
 func (f *follower) run(ctx context.Context) error {
 	wait, waited, met := firstPause, time.Duration(0), false
 	for {
@@ -80,7 +80,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// stream reads one stream to its end; got says that a frame came.
+// stream reads one stream to its end. got reports whether a frame arrived.
 func (f *follower) stream(ctx context.Context) (got bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,12 +101,12 @@ func (f *follower) stream(ctx context.Context) (got bool, err error) {
 			return got, err
 		}
 		if c := frame.GetCursor(); c != "" {
-			f.cursor = c // only now: what was not shown is asked for again
+			f.cursor = c // stored after take, so that frames that were not shown are requested again
 		}
 	}
 }
 
-// broken reports whether err is of the connection, or of a daemon that stops and may come back.
+// broken reports whether the connection failed, or the daemon is stopping and may come back.
 func broken(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable:
@@ -114,7 +114,7 @@ func broken(err error) bool {
 	case codes.Internal, codes.Unknown:
 		st, _ := status.FromError(err)
 		reason, _, _ := detailsOf(st)
-		return reason == "" && st.Code() == codes.Internal // of HTTP/2, not of the daemon
+		return reason == "" && st.Code() == codes.Internal // the error comes from HTTP/2 and not from the daemon
 	default:
 		return false
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usage writes how a command is used. It does what cobra's template does, in code: a binary that can run a template keeps every
-// exported method of every type (5 MB of them), because the template might call it.
+// usage prints how to use a command. It replaces the template that cobra uses. A binary that can run templates keeps every exported method
+// of every type (5 MB), because a template might call it.
 func usage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
@@ -56,7 +56,7 @@ func usage(c *cobra.Command) error {
 	return err
 }
 
-// subcommands writes those of a group, when there are any.
+// subcommands prints the subcommands of a group. It prints nothing for an empty group.
 func subcommands(b *strings.Builder, c *cobra.Command, title, group string) {
 	for _, sub := range c.Commands() {
 		if sub.GroupID != group || !sub.IsAvailableCommand() && sub.Name() != "help" {

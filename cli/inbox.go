@@ -19,7 +19,7 @@ func waiting() *tooldv1.ListCallsRequest {
 	}
 }
 
-// eachWaiting goes through the calls that wait, oldest first, until take says no.
+// eachWaiting calls take for each suspended call, oldest first, until take returns false.
 func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
 	for {
 		page, err := c.calls.ListCalls(ctx, request)
@@ -37,11 +37,11 @@ func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsReque
 	}
 }
 
-// subagentAction is what a subagent waits for while its calls wait.
+// subagentAction is the action of a suspension in which a subagent waits for the calls that it made.
 const subagentAction = "subagent"
 
-// eachQuestion is eachWaiting without the subagents that wait for their calls, unless they are asked for: of those the calls are the
-// questions.
+// eachQuestion is eachWaiting without the subagents that wait for their own calls: the user answers those calls instead. A request for
+// [subagentAction] includes them.
 func eachQuestion(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
 	return eachWaiting(ctx, c, request, func(call *tooldv1.Call) bool {
 		return call.GetSuspension().GetAction() == subagentAction && request.GetAction() == "" || take(call)
@@ -99,7 +99,7 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 	return c
 }
 
-// listWaiting prints what waits, at most limit of it.
+// listWaiting prints at most limit waiting calls.
 func listWaiting(ctx context.Context, a *App, client *client, request *tooldv1.ListCallsRequest, limit int) error {
 	var all []*tooldv1.Call
 	more := false
@@ -136,8 +136,7 @@ func (a *App) printInbox(all []*tooldv1.Call, more bool) error {
 	return nil
 }
 
-// findWaiting finds the suspended call that name means: the id of the suspension or of the call, or a beginning of one
-// that no other has.
+// findWaiting finds the suspended call that name means. name is the id of the suspension or of the call, or a unique prefix of one.
 func (a *App) findWaiting(ctx context.Context, c *client, name string) (*tooldv1.Call, error) {
 	var exact *tooldv1.Call
 	var near []*tooldv1.Call

@@ -17,7 +17,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// workThrough shows the inbox on a terminal until the person leaves it.
+// workThrough runs the interactive inbox until the user leaves it.
 func workThrough(ctx context.Context, a *App, c *client, request *tooldv1.ListCallsRequest, limit int) error {
 	in, out, ok := a.terminal()
 	if !ok {
@@ -29,36 +29,35 @@ func workThrough(ctx context.Context, a *App, c *client, request *tooldv1.ListCa
 	})
 }
 
-// heldBack says that calls cannot be decided before they are released; a daemon that does not say so has none.
+// heldBack returns a notice if calls must be released before they can be decided. It returns "" if the daemon does not report such calls.
 func (a *App) heldBack(ctx context.Context, c *client, v show.View) string {
 	info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
 	if err != nil {
-		return "" // whatever is wrong, the list will say
+		return "" // the list will report the error
 	}
 	return v.Held(info)
 }
 
-// terminal returns standard input and output when both are one that can be drawn on.
+// terminal returns standard input and output if both are terminals that support drawing.
 func (a *App) terminal() (in, out *os.File, ok bool) {
 	in, isIn := a.In.(*os.File)
 	out, isOut := a.Out.(*os.File)
 	return in, out, isIn && isOut && a.InTerminal && a.OutTerminal && a.getenv("TERM") != "dumb"
 }
 
-// inboxDaemon is a daemon as the inbox asks it.
+// inboxDaemon implements [inbox.Daemon] with the gRPC client.
 type inboxDaemon struct {
 	c       *client
 	request *tooldv1.ListCallsRequest
 	limit   int
 
-	next   frames // of the namespace; nil: not watched
-	denied bool   // without the right to watch, the inbox polls
+	next   frames // watches the namespace; nil means no open watch
+	denied bool   // the user may not watch, so the inbox polls
 }
 
-// pollEvery is the interval of polls without the right to watch, and the pause after a watch that broke.
+// pollEvery is the interval of polls when the user may not watch, and the pause after a broken watch.
 const pollEvery = 2 * time.Second
 
-// Waiting implements [inbox.Daemon].
 func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bool, err error) {
 	request := waiting()
 	request.Action, request.RunId, request.ThreadId = d.request.GetAction(), d.request.GetRunId(), d.request.GetThreadId()
@@ -72,7 +71,7 @@ func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bo
 	return all, more, spoken(err)
 }
 
-// Changed implements [inbox.Daemon]. One goroutine calls it.
+// Changed must be called from one goroutine only.
 func (d *inboxDaemon) Changed(ctx context.Context) error {
 	if d.next == nil && !d.denied {
 		next, err := framesOf(d.c.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}))
@@ -92,7 +91,7 @@ func (d *inboxDaemon) Changed(ctx context.Context) error {
 			return err
 		}
 		if f.GetCaughtUp() != nil {
-			return nil // what came between the list and the watch
+			return nil // calls may have changed between the list and the watch
 		}
 		for _, e := range f.GetEvents() {
 			if e.GetSuspended() != nil || e.GetResumed() != nil || e.GetFinished() != nil || e.GetVoteRecorded() != nil {
@@ -102,9 +101,8 @@ func (d *inboxDaemon) Changed(ctx context.Context) error {
 	}
 }
 
-// Decide implements [inbox.Daemon].
 func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *tooldv1.Decision, taken func()) (string, error) {
-	id, err := uuid.NewV7() // made once: a repeat after a broken connection is the same decision
+	id, err := uuid.NewV7() // created once, so that a repeat after a broken connection is the same decision
 	if err != nil {
 		return "", err
 	}
@@ -159,7 +157,7 @@ func howItWent(e *tooldv1.CallEvent) string {
 	return text
 }
 
-// spoken is an error of the daemon in words for one line.
+// spoken turns an error from the daemon into one line of text.
 func spoken(err error) error {
 	st, ok := refusal(err)
 	if err == nil || !ok {

@@ -64,7 +64,7 @@ as it is.`,
 	return c
 }
 
-// typeInto attaches to a call when both sides are terminals, and copies standard input else.
+// typeInto attaches to the call if this process and the call both have a terminal. Otherwise it copies standard input.
 func typeInto(a *App, t *typist, keepOpen bool) error {
 	if in, out, ok := a.terminal(); ok && !keepOpen {
 		got, err := t.c.calls.GetCall(t.ctx, &tooldv1.GetCallRequest{CallId: t.id})
@@ -87,7 +87,7 @@ func signalsByName() map[string]tooldv1.InputSignal {
 	}
 }
 
-// A typist sends input from where the call's input stands.
+// A typist sends input to a call, starting at the call's current input position.
 type typist struct {
 	ctx      context.Context
 	c        *client
@@ -105,7 +105,7 @@ func (t *typist) begin() error {
 	return nil
 }
 
-// send repeats a request until it is known to be taken: its position makes that safe.
+// send repeats a request until the daemon confirms it. Repeating is safe because the request carries its input position.
 func (t *typist) send(req *tooldv1.SendInputRequest) error {
 	req.CallId, req.Position, req.Attempt = t.id, &t.position, t.attempt
 	const patience = 30 * time.Second

@@ -7,13 +7,13 @@ import (
 	"strconv"
 )
 
-// controlKey begins what is said to us and not to the call: ctrl-].
+// controlKey is ctrl-]. It starts a command to this program; the key after it is not sent to the call.
 const controlKey = 0x1d
 
-// A detacher finds ctrl-] d in what is typed. ctrl-] twice is that key once; before any other key it is typed as well.
+// A detacher finds ctrl-] d in typed input. Two ctrl-] send one. Before any other key, ctrl-] is sent together with that key.
 type detacher struct{ begun bool }
 
-// typed returns what goes to the call, and whether the person leaves; what was typed behind that is dropped.
+// typed returns the keys to send to the call, and whether the user detaches. It drops the keys after a detach.
 func (d *detacher) typed(keys []byte) (send []byte, leave bool) {
 	for _, k := range keys {
 		switch {
@@ -34,18 +34,18 @@ func (d *detacher) typed(keys []byte) (send []byte, leave bool) {
 	return send, false
 }
 
-// modes remembers which modes of the terminal a call has set, to undo what it leaves behind.
+// modes records which terminal modes a call has changed, so that they can be undone after it.
 type modes struct {
 	changed map[string]bool
-	pushed  int  // ways to send keys that are on the terminal's stack
-	keys    bool // others were chosen without it
-	others  bool // as xterm has them
+	pushed  int  // keyboard protocols that the call has pushed on the terminal's stack
+	keys    bool // the call set keyboard flags directly, without the stack
+	others  bool // the call set xterm key modifier options
 }
 
-// usual says of the modes that matter to a shell whether they are on.
+// usual returns the value that a shell expects for each terminal mode that matters to it.
 func usual() map[string]bool {
 	return map[string]bool{
-		"7": true, "25": true, // lines wrap, the cursor is seen
+		"7": true, "25": true, // line wrapping and a visible cursor
 		"1": false, "5": false, "9": false, "47": false, "66": false, "1047": false, "1049": false, "1000": false, "1001": false, "1002": false, "1003": false, "1004": false,
 		"1005": false, "1006": false, "1015": false, "1016": false, "2004": false, "2031": false, "2048": false,
 	}
@@ -61,7 +61,7 @@ func (m *modes) set(mode string, on bool) {
 	m.changed[mode] = on
 }
 
-// keyboard notes how keys are to be sent from now on: with another way than the usual one no shell can be used.
+// keyboard records a change of the keyboard protocol. A shell needs the default protocol to be usable.
 func (m *modes) keyboard(prefix, numbers string, final rune) {
 	n, err := strconv.Atoi(numbers)
 	switch prefix + string(final) {
@@ -79,7 +79,7 @@ func (m *modes) keyboard(prefix, numbers string, final rune) {
 	}
 }
 
-// undo is what makes the terminal as a shell wants it.
+// undo returns the sequences that restore the modes a shell expects.
 func (m *modes) undo() string {
 	text := ""
 	if m.pushed > 0 {

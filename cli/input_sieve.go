@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// A sieve reads what a call prints as a terminal does. Of what was printed before somebody looked it lets through text and the
-// sequences of which it is known that no terminal answers them, each when it is whole: an answer would be typed into the call, where
-// nobody waits for it any more. It notes which modes are set, to undo what a call leaves behind.
+// A sieve parses a call's output as a terminal does. From output printed before the user attached, it passes only text and complete
+// sequences that no terminal answers. A terminal would type its answer into the call, which no longer expects one. The sieve also records
+// the modes that the output sets, so that they can be undone.
 type sieve struct {
 	modes modes
-	live  bool // what comes is printed now, and goes through as it is
+	live  bool // the output is current and passes unchanged
 
 	in    sieveState
-	held  []byte // of the sequence that has begun
-	long  bool   // that it is longer than what is let through
-	kind  rune   // of a string: ] of OSC
-	runed []byte // the beginning of a character
+	held  []byte // the sequence read so far
+	long  bool   // the sequence is longer than mostHeld
+	kind  rune   // the introducer of a string: ] for OSC
+	runed []byte // the first bytes of an incomplete character
 	out   []byte
 }
 
@@ -32,7 +32,7 @@ const (
 	inStringEscape
 )
 
-// mostHeld is how long a sequence may be that is let through: a title, or the address of a link.
+// mostHeld is the longest sequence that passes, in bytes. It is enough for a title or the address of a link.
 const mostHeld = 4 << 10
 
 const (
@@ -40,7 +40,8 @@ const (
 	bel = 0x07
 )
 
-// show returns what of a piece of output is written to the terminal. A sequence that began in the past is of the past.
+// show returns the part of b to write to the terminal. live means that b is current output. A sequence that began in old output is filtered
+// to its end.
 func (s *sieve) show(b []byte, live bool) []byte {
 	s.out = nil
 	for i, c := range b {
@@ -57,7 +58,7 @@ func (s *sieve) show(b []byte, live bool) []byte {
 	return s.out
 }
 
-// leave is what ends a sequence that has begun, and undoes what the call leaves behind.
+// leave returns the sequences that end an unfinished sequence and undo the changed modes.
 func (s *sieve) leave() string {
 	if s.live && s.in != inText {
 		return "\x1b\\" + s.modes.undo()
@@ -65,13 +66,13 @@ func (s *sieve) leave() string {
 	return s.modes.undo()
 }
 
-// rests reports whether no sequence and no character has begun.
+// rests reports whether the parser is outside of any sequence and character.
 func (s *sieve) rests() bool { return s.in == inText && len(s.runed) == 0 }
 
 func (s *sieve) byte(c byte) {
 	s.runed = append(s.runed, c)
 	for len(s.runed) > 0 && utf8.FullRune(s.runed) {
-		r, n := utf8.DecodeRune(s.runed) // what is no UTF-8 is shown as a replacement, as the terminal would
+		r, n := utf8.DecodeRune(s.runed) // invalid UTF-8 becomes U+FFFD, as on a terminal
 		s.runed = s.runed[n:]
 		s.take(r)
 	}
@@ -87,7 +88,7 @@ func (s *sieve) begin(state sieveState, kind rune) {
 	s.in, s.kind, s.held, s.long = state, kind, s.held[:0], false
 }
 
-// take takes a character in.
+// take processes one character.
 func (s *sieve) take(r rune) {
 	switch {
 	case s.in == inString && r != esc && r != 0x18 && r != 0x1a:
@@ -98,14 +99,14 @@ func (s *sieve) take(r rune) {
 		s.in = inStringEscape
 	case r == esc:
 		s.begin(inEscape, 0)
-	case r == 0x18 || r == 0x1a: // breaks what has begun off
+	case r == 0x18 || r == 0x1a: // CAN and SUB abort the current sequence
 		s.in = inText
 	case r < 0x20:
 		s.control(r)
 	case r >= 0x80 && r < 0xa0:
 		s.in = inText
 		s.c1(r)
-	case s.in == inStringEscape: // no end: the string is broken off
+	case s.in == inStringEscape: // not a terminator: the string is aborted
 		s.begin(inEscape, 0)
 		s.ofEscape(r)
 	case s.in == inEscape:
@@ -117,14 +118,14 @@ func (s *sieve) take(r rune) {
 	}
 }
 
-// control does at once what a control character says, also within a sequence.
+// control handles a control character, also within a sequence.
 func (s *sieve) control(r rune) {
-	if r >= bel && r <= 0x0f { // none asks, such as ENQ
+	if r >= bel && r <= 0x0f { // these get no answer; ENQ (0x05) does
 		s.emit(r)
 	}
 }
 
-// c1 is a control character that means ESC and another one.
+// c1 handles a C1 control character, which is equivalent to ESC and a second character.
 func (s *sieve) c1(r rune) {
 	s.begin(inEscape, 0)
 	s.ofEscape(r - 0x40)
@@ -155,13 +156,13 @@ func (s *sieve) ofEscape(r rune) {
 	}
 }
 
-// plainEscape reports whether an escape only changes what is seen.
+// plainEscape reports whether an escape sequence only changes the display.
 func plainEscape(between string, final rune) bool {
 	switch between {
 	case "":
 		return strings.ContainsRune("6789=>DEHMNOcno|}~", final)
 	case "(", ")", "*", "+":
-		return strings.ContainsRune("0AB<", final) // sets of characters
+		return strings.ContainsRune("0AB<", final) // character sets
 	case "#":
 		return strings.ContainsRune("34568", final)
 	}
@@ -190,7 +191,7 @@ func (s *sieve) ofCSI(r rune) {
 	}
 }
 
-// csi lets a control sequence through that is not answered.
+// csi passes a control sequence that the terminal does not answer.
 func (s *sieve) csi(held string, final rune) {
 	prefix := ""
 	if held != "" && strings.ContainsAny(held[:1], "<=>?") {
@@ -209,8 +210,8 @@ func (s *sieve) csi(held string, final rune) {
 	s.whole("\x1b[" + prefix + numbers + between + string(final))
 }
 
-// plainFinals are the ends of the control sequences that only change what is seen, or what keys and the mouse send. What is not
-// here may be a question: of the cursor's place, the terminal's name, its modes, colours, sizes, its title, what stands on it.
+// plainFinals returns the final bytes of control sequences that only change the display, or how keys and mouse are reported. Other
+// sequences may be queries: cursor position, terminal name, modes, colours, sizes, title, screen content.
 func plainFinals(prefix, between string) string {
 	switch prefix + between {
 	case "":
@@ -237,8 +238,8 @@ func plainFinals(prefix, between string) string {
 	return ""
 }
 
-// setModes sets the modes in which a terminal reports nothing by itself: its size, its colours, whether it is looked at. Without them
-// a program gets less; 2 is another language.
+// setModes passes mode changes except, in old output, those that make the terminal send reports: size (2048), colours (2031) and focus
+// (1004). It also removes mode 2, which switches the terminal to VT52 sequences. A program works without these modes.
 func (s *sieve) setModes(prefix, numbers string, final rune) {
 	var kept []string
 	for n := range strings.SplitSeq(numbers, ";") {
@@ -270,13 +271,13 @@ func (s *sieve) ofString(r rune) {
 	case r == 0x9c:
 		s.endString("\x1b\\")
 	case r < 0x20 || r >= 0x7f && r < 0xa0:
-		s.long = true // no text
+		s.long = true // not text: the string is dropped
 	default:
 		s.hold(r)
 	}
 }
 
-// endString lets a title, a link and colours through.
+// endString passes titles, links and colours.
 func (s *sieve) endString(end string) {
 	s.in = inText
 	if s.kind != ']' || s.long {
@@ -290,7 +291,7 @@ func (s *sieve) endString(end string) {
 	}
 	switch {
 	case n <= 2, n == 8:
-	case n == 4, n == 5, n >= 10 && n <= 19, n == 104, n == 105, n >= 110 && n <= 119: // colours, which may be asked for
+	case n == 4, n == 5, n >= 10 && n <= 19, n == 104, n == 105, n >= 110 && n <= 119: // colours; a "?" makes it a query
 		if strings.Contains(rest, "?") {
 			return
 		}

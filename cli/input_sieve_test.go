@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// questions are what terminals answer as if the answer were typed.
+// questions are sequences that a terminal answers as if the user had typed the answer.
 func questions() []string {
 	return []string{
-		"\x05", "\x1bZ", "\u009a", "\x1b[c", "\x1b[0c", "\x1b[>c", "\x1b[>0c", "\x1b[=c", "\u009bc", "\x1b[?1;2c", // names
-		"\x1b[5n", "\x1b[6n", "\x1b[?6n", "\x1b[?996n", "\x1b[?15n", "\u009b6n", "\x1b[x", "\x1b[1x", // place and state
+		"\x05", "\x1bZ", "\u009a", "\x1b[c", "\x1b[0c", "\x1b[>c", "\x1b[>0c", "\x1b[=c", "\u009bc", "\x1b[?1;2c", // terminal name
+		"\x1b[5n", "\x1b[6n", "\x1b[?6n", "\x1b[?996n", "\x1b[?15n", "\u009b6n", "\x1b[x", "\x1b[1x", // cursor position and state
 		"\x1b[>q", "\x1b[>0q", "\x1b[?25$p", "\x1b[4$p", "\x1b[1$u", "\x1b[2$w", "\x1b[&u", "\x1b[\"v", "\x1b[1+p", "\x1b[1;1;1;1;1;1*y", "\x1b['|",
-		"\x1b[?u", "\x1b[?4m", "\x1b[?1;1;0S", "\x1b[#R", "\x1b[1;1;2;2#|", "\x1b[18t", "\x1b[21t", "\x1b[14t", // keys, sizes, titles
+		"\x1b[?u", "\x1b[?4m", "\x1b[?1;1;0S", "\x1b[#R", "\x1b[1;1;2;2#|", "\x1b[18t", "\x1b[21t", "\x1b[14t", // keyboard state, sizes, titles
 		"\x1b]4;1;?\a", "\x1b]10;?\x1b\\", "\x1b]11;?\u009c", "\x1b]5;0;?\a", "\x1b]52;c;?\a", "\x1b]52;c;?\x1b\\", "\x1b]60\a", "\x1b]22;?\x1b\\", "\x1b]21;foreground=?\a",
 		"\x1b]50;?\a", "\x1b]1337;ReportCellSize\a", "\x1b]99;i=1:p=?;\x1b\\", "\u009d52;c;?\u009c", "\x1b]4;2;rgb:0/0/0;1;?\a",
 		"\x1bP$qm\x1b\\", "\x1bP+q544e\x1b\\", "\x1bP+Q50\x1b\\", "\u0090$qm\u009c", "\x1bPtmux;\x1b\x1b[6n\x1b\\", "\x1b_Gi=1,a=q;AAAA\x1b\\", "\x1b^x\x1b\\", "\x1bXx\x1b\\",
-		"\x1b[?1004h", "\x1b[?2048h", "\x1b[?2031h", "\x1b[?2l", // modes in which it tells by itself, or reads otherwise
+		"\x1b[?1004h", "\x1b[?2048h", "\x1b[?2031h", "\x1b[?2l", // modes that make the terminal send reports, or parse sequences differently
 		"\x1b[\x1b[6n", "\x1b]0;x\x1b[6n", "\x1b[6\x00n", "\x1b%@", "\x1b[5i", "\x1b[?5;6\x7fn",
 	}
 }
 
-// Of old output what is only seen stays, and no question does, wherever it is cut.
+// Old output keeps its text and display sequences but no queries, wherever it is split.
 func TestInputShowsThePastWithoutItsQuestions(t *testing.T) {
 	t.Parallel()
 	for _, seen := range []string{
@@ -43,12 +43,12 @@ func TestInputShowsThePastWithoutItsQuestions(t *testing.T) {
 	}
 }
 
-// What is printed now goes through as it is; only what began in the past is of the past.
+// Current output passes unchanged. Only a sequence that began in old output is filtered.
 func TestInputShowsThePresentAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, q := range questions() {
 		if strings.HasPrefix(q, "\x1b]0;x") || strings.HasPrefix(q, "\x1b[\x1b") || strings.HasPrefix(q, "\x1bPtmux") {
-			continue // two sequences
+			continue // together they are two sequences
 		}
 		for cut := range len(q) {
 			var s sieve
@@ -64,7 +64,7 @@ func TestInputShowsThePresentAsItIs(t *testing.T) {
 	}
 }
 
-// What a call leaves behind is undone, also when a mode was set in two pieces.
+// The modes that a call leaves set are undone, also when the sequence arrived in two pieces.
 func TestInputUndoesModes(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
@@ -85,7 +85,7 @@ func TestInputUndoesModes(t *testing.T) {
 	}
 }
 
-// answered finds what no terminal may be shown, as one of them reads what was let through.
+// answered matches the sequences that must not reach a terminal in filtered output.
 func answered() *regexp.Regexp {
 	return regexp.MustCompile(`\x05|[\x{80}-\x{9f}]|\x1b(?:[PX^_kZ]|%|\[[0-?]*(?:[cnxit]|\$[pwuy]|&.|\+.|\*y|#[RS|]|'[w-|])|\[[>?=<][0-?]*[cnqStx]|\[\?[0-?]*[um]|\[\?(?:[0-9]+;)*0*(?:2|1004|2031|2048)[;hl]|\](?:52|5522|60|21|22|50|99|1337)|\][0-9]*;[^\x07\x1b]*;?\?\x07)`)
 }
@@ -95,7 +95,7 @@ func FuzzInputShowsNoQuestion(f *testing.F) {
 		f.Add([]byte("a"+q+"b"+q), uint16(len(q)))
 	}
 	f.Add([]byte("\x1b]0;what?\a\xe4\x9b\x1b[6n"), uint16(3))
-	f.Add([]byte("\x1b]00;t?\a"), uint16(3)) // a title, whatever zeros its number begins with
+	f.Add([]byte("\x1b]00;t?\a"), uint16(3)) // a title number with leading zeros
 	re := answered()
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		var whole, apart sieve

@@ -20,14 +20,14 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// attach puts a person's terminal in the place of the call's: keys go there as they are typed, output comes back as it is
-// printed, from the beginning, and a resize goes along. It returns when the call has ended or the person detached.
+// attach connects the user's terminal to the terminal of the call. It sends keys as they are typed, shows the output from its beginning,
+// and forwards size changes. It returns when the call has ended or the user has detached.
 func attach(ctx context.Context, a *App, t *typist, in, out *os.File) error {
 	if err := t.begin(); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Err, "attached to %s; ctrl-] d detaches\n", show.Line(t.id))
-	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT) // as the others: the terminal is given back
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT) // like SIGINT and SIGTERM: restore the terminal first
 	defer cancel()
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -53,7 +53,7 @@ func attach(ctx context.Context, a *App, t *typist, in, out *os.File) error {
 	return nil
 }
 
-// hasTerminal reports whether a call was asked for with a terminal.
+// hasTerminal reports whether the call's arguments ask for a terminal (pty).
 func hasTerminal(c *tooldv1.Call) bool {
 	var arguments struct {
 		PTY json.RawMessage `json:"pty"`
@@ -61,30 +61,31 @@ func hasTerminal(c *tooldv1.Call) bool {
 	return json.Unmarshal([]byte(c.GetEffectiveArguments()), &arguments) == nil && len(arguments.PTY) > 0 && string(arguments.PTY) != "null"
 }
 
-// attached is a call that has somebody's terminal.
+// attached is a call to which the user's terminal is connected.
 type attached struct {
 	t      *typist
 	out    *os.File
-	keys   chan []byte // closed when the terminal has gone
-	ended  chan error  // gets one: the call's end was shown, or why it cannot be
-	sent   chan error  // gets one for each request
+	keys   chan []byte // closed when the user's terminal is gone
+	ended  chan error  // receives one value: nil when the end of the call was shown, or the error
+	sent   chan error  // receives the result of each request
 	status tooldv1.CallStatus
 	sieve  sieve
 }
 
-// endPatience is how long the end of a call may take to arrive after it took no more input.
+// endPatience is how long to wait for the end of the call after it refused input.
 const endPatience = 2 * time.Second
 
-// mostTyped is how much is kept of what is typed while the call takes nothing. What is typed then is lost, as at any terminal.
+// mostTyped is how many typed bytes are buffered while the call accepts no input. Further input is lost, as on any terminal.
 const mostTyped = 64 << 10
 
-// lastKeys is how long a person who leaves waits until earlier input is taken.
+// lastKeys is how long detaching waits for earlier input to be sent.
 const lastKeys = time.Second
 
-// loop has what is typed sent, one after the other: a call that takes nothing keeps nobody from leaving.
+// loop sends typed input, one request at a time. Requests run in other goroutines, so that the user can detach while the call accepts no
+// input.
 func (s *attached) loop(ctx context.Context, others *sync.WaitGroup) (detached bool, err error) {
 	resized := make(chan os.Signal, 1)
-	resized <- syscall.SIGWINCH // the size that it has now; a signal that came first would leave no room for it
+	resized <- syscall.SIGWINCH // sends the current size first; the channel has room only before Notify
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
 	var (
@@ -126,7 +127,7 @@ func (s *attached) loop(ctx context.Context, others *sync.WaitGroup) (detached b
 	}
 }
 
-// over is how it ends when something was not taken: a call that ends takes nothing more.
+// over returns the final error after the daemon refused input. A call that is ending refuses input, so over first waits for its end.
 func (s *attached) over(err error) error {
 	if status.Code(err) != codes.FailedPrecondition {
 		return err
@@ -138,7 +139,7 @@ func (s *attached) over(err error) error {
 	return err
 }
 
-// An outbox is what the call is to be sent. One request is on its way at a time.
+// An outbox holds the input to send to the call. Only one request is in flight.
 type outbox struct {
 	typed  []byte
 	resize bool
@@ -146,7 +147,7 @@ type outbox struct {
 	send   func(ask func() error)
 }
 
-// dispatch sends what there is, unless something is on its way.
+// dispatch sends the next request unless one is in flight.
 func (s *attached) dispatch(o *outbox) {
 	switch {
 	case o.busy:
@@ -168,7 +169,7 @@ func (s *attached) resize() error {
 	return s.t.send(&tooldv1.SendInputRequest{Resize: &tooldv1.TerminalSize{Rows: int32(rows), Columns: int32(columns)}})
 }
 
-// show writes what the call prints until it has ended.
+// show prints the output of the call until the call has ended.
 func (s *attached) show(ctx context.Context) error {
 	caughtUp, over := false, false
 	f := follower{
@@ -207,7 +208,7 @@ func (s *attached) write(b []byte, live bool) error {
 	return err
 }
 
-// read gives the keys that are typed until ctx is done. What is typed later is left to the next program.
+// read delivers typed keys until ctx is done. Later input stays for the next program.
 func (s *attached) read(ctx context.Context, in int) {
 	defer close(s.keys)
 	r, w, err := os.Pipe()

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/cli/show"
 )
 
-// Print writes one message in the form that was asked for.
+// Print writes one message in the form that --output selects.
 func (a *App) Print(m proto.Message, table string) error {
 	text := table
 	if a.Output != FormTable {
@@ -25,7 +25,7 @@ func (a *App) Print(m proto.Message, table string) error {
 	return err
 }
 
-// printList writes many messages: as JSON one list, as jsonl a line for each.
+// printList writes several messages: one JSON list for json, one line per message for jsonl.
 func printList[M proto.Message](a *App, list []M, table string) error {
 	if a.Output == FormTable {
 		_, err := io.WriteString(a.Out, table)
@@ -50,7 +50,7 @@ func printList[M proto.Message](a *App, list []M, table string) error {
 	return err
 }
 
-// OutputFlag adds --output with the forms that the command has; the first is the default.
+// OutputFlag adds --output with the given forms. The first is the default.
 func (a *App) OutputFlag(c *cobra.Command, forms ...string) {
 	c.Flags().StringVarP(&a.Output, "output", "o", forms[0], "form of the data: "+strings.Join(forms, ", "))
 	before := c.PreRunE
@@ -66,9 +66,9 @@ func (a *App) OutputFlag(c *cobra.Command, forms ...string) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
-const maxArguments = 1 << 20 // bytes; no daemon takes more
+const maxArguments = 1 << 20 // bytes; no daemon accepts more
 
-// ReadInput reads standard input whole, at most as much as a call may have.
+// ReadInput reads all of standard input, up to the size limit for the arguments of a call.
 func (a *App) ReadInput() (string, error) {
 	if a.InTerminal {
 		fmt.Fprintln(a.Err, "reading JSON from the terminal; end with Ctrl-D")

@@ -17,19 +17,21 @@ const (
 	FormJSONL = "jsonl"
 )
 
-// A printer shows the frames of what is watched. As a table: progress on standard error, output streams on standard
-// output. As jsonl: each frame on a line of standard output. As json: progress only.
+// A printer shows the frames of a stream, depending on --output:
+//   - table: progress on standard error, the output streams of calls on standard output.
+//   - jsonl: each frame as one line on standard output.
+//   - json: only progress, on standard error.
 type printer struct {
 	a      *App
 	client *client
 	screen *screen
-	many   bool // calls of a batch, run, thread or namespace: lines say whose they are
+	many   bool // several calls are shown, so each line names its call
 
-	escapers map[string]*show.Escaper // by call and stream
-	lines    map[string]string        // by call and stream: with many, what has no end of line yet
-	streamed map[string]string        // by stream: the beginning of what went to standard output of it
+	escapers map[string]*show.Escaper // key: call id and stream
+	lines    map[string]string        // key: call id and stream; incomplete lines, used with many
+	streamed map[string]string        // key: stream; the start of what went to standard output
 
-	// What became of the call, when it is one.
+	// The last known state, when only one call is shown.
 	callID   string
 	status   tooldv1.CallStatus
 	result   *tooldv1.ToolResult
@@ -45,7 +47,6 @@ func (a *App) newPrinter(c *client, many bool) *printer {
 	}
 }
 
-// take shows one frame.
 func (p *printer) take(ctx context.Context, f *tooldv1.Frame) error {
 	if p.a.Output == FormJSONL {
 		text, err := show.Message(f, false)
@@ -89,7 +90,7 @@ func (p *printer) event(ctx context.Context, e *tooldv1.CallEvent) error {
 	return nil
 }
 
-// note keeps what the end of the command depends on, and updates the spinner.
+// note records the state that determines the exit code, and updates the spinner.
 func (p *printer) note(e *tooldv1.CallEvent) {
 	p.callID = e.GetCallId()
 	spinner := "running"
@@ -116,7 +117,7 @@ func (p *printer) note(e *tooldv1.CallEvent) {
 	p.screen.wait(spinner)
 }
 
-// chunk shows a piece of output. What comes from the journal has no bytes; they are fetched.
+// chunk shows a piece of output. Events from the journal carry no bytes, so chunk fetches them.
 func (p *printer) chunk(ctx context.Context, id string, o *tooldv1.Output) error {
 	if len(o.GetData()) > 0 || o.GetLength() == 0 {
 		return p.bytes(id, o.GetStream(), o.GetData())
@@ -138,10 +139,10 @@ func (p *printer) bytes(id, stream string, b []byte) error {
 	return p.show(id, stream, text)
 }
 
-// streamBegin is how much is kept of a stream, to find it again in the result, in bytes.
+// streamBegin is how many bytes of each stream are kept, to recognise the stream in the result.
 const streamBegin = 1 << 10
 
-// place says where a stream goes. What is called stderr is nobody's data, and with --output json no stream is.
+// place returns where a stream goes. stderr never goes to standard output, and neither does any stream with --output json.
 func (p *printer) place(stream string) (toOut, terminal bool) {
 	if stream != "stderr" && p.a.Output == FormTable {
 		return true, p.a.OutTerminal
@@ -169,9 +170,9 @@ func (p *printer) escaper(id, stream string) *show.Escaper {
 	return p.escapers[key]
 }
 
-const longestLine = 64 << 10 // bytes, that are kept for the end of a line
+const longestLine = 64 << 10 // bytes buffered while waiting for the end of a line
 
-// whole keeps the beginnings of lines back, because lines of several calls would mix.
+// whole holds back incomplete lines, because lines of several calls would mix.
 func (p *printer) whole(id, stream, text string) string {
 	key := id + "/" + stream
 	text = p.lines[key] + text
@@ -186,13 +187,14 @@ func (p *printer) whole(id, stream, text string) string {
 	return prefixed(id, strings.TrimSuffix(text[:end], "\n")+"\n")
 }
 
-// prefixed puts the end of the call's id before each line: the beginnings of ids of the same time are alike.
+// prefixed puts the end of the call id before each line. UUIDs made at the same time share their beginning, so only the end distinguishes
+// them.
 func prefixed(id, text string) string {
 	mark := "…" + show.Line(id[max(0, len(id)-6):]) + " "
 	return mark + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+mark) + "\n"
 }
 
-// close ends the spinner and shows what is held back.
+// close stops the spinner and prints the text that was held back.
 func (p *printer) close() {
 	for key, e := range p.escapers {
 		if rest := e.Flush(); rest != "" {
@@ -209,7 +211,7 @@ func (p *printer) close() {
 	p.screen.close()
 }
 
-// finish shows the result of a call that is over, in the form that was asked for, and returns its exit code.
+// finish prints the result of a finished call in the form that --output selects, and returns its exit code.
 func (p *printer) finish(ctx context.Context) error {
 	p.screen.wait("")
 	switch p.a.Output {
@@ -237,11 +239,11 @@ func (p *printer) finish(ctx context.Context) error {
 	return endOf(p.status)
 }
 
-// resultText writes the result to standard output. A result whose output was streamed there is not written again: what
-// else it says goes to standard error.
+// resultText writes the result to standard output. If the output was streamed there, it does not write it again. The rest of the result
+// then goes to standard error.
 func (p *printer) resultText() error {
 	if p.result == nil || p.result.GetError() != nil {
-		return nil // it has been said
+		return nil // already printed
 	}
 	if len(p.streamed) > 0 {
 		p.screen.say(unseen(p.result, p.streamed) + restOf(p.result, p.streamed))
@@ -260,17 +262,17 @@ func (p *printer) resultText() error {
 	return p.screen.data(text, p.a.OutTerminal)
 }
 
-// unseen is the text of a result, unless it is what was streamed: then its data has a member of a stream's name, or it
-// begins as the stream did.
+// unseen returns the text of the result unless it repeats what was streamed. It repeats it when the data has a member with the name of a
+// stream, or when the text begins like the stream.
 func unseen(r *tooldv1.ToolResult, streamed map[string]string) string {
 	text := show.ResultText(r)
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(r.GetData()), &members) == nil && r.GetMessage() == "" {
-		return "" // restOf names them
+		return "" // restOf shows the members
 	}
 	for stream, begin := range streamed {
 		begin = strings.TrimSpace(strings.ToValidUTF8(begin, "\uFFFD"))
-		begin = begin[:min(len(begin), streamBegin/2)] // before a character that streamBegin cut
+		begin = begin[:min(len(begin), streamBegin/2)] // stay clear of a character that streamBegin cut in half
 		if members[stream] != nil || begin != "" && strings.HasPrefix(strings.TrimSpace(text), begin) {
 			return ""
 		}
@@ -282,7 +284,7 @@ func unseen(r *tooldv1.ToolResult, streamed map[string]string) string {
 	return "result     " + strings.ReplaceAll(text, "\n", "\n           ") + "\n"
 }
 
-// restOf names the simple members of a result's data that are not the streams themselves: exit_code=3.
+// restOf lists the simple members of a result's data, such as exit_code=3, except the streams themselves.
 func restOf(r *tooldv1.ToolResult, streamed map[string]string) string {
 	d := json.NewDecoder(strings.NewReader(r.GetData()))
 	d.UseNumber()
@@ -301,7 +303,7 @@ func restOf(r *tooldv1.ToolResult, streamed map[string]string) string {
 		case json.Number:
 			parts = append(parts, fmt.Sprintf("%s=%s", show.Line(member), show.Line(value.String())))
 		case bool:
-			if value { // a flag that is not set says nothing new
+			if value { // a false flag is not worth showing
 				parts = append(parts, show.Line(member))
 			}
 		case string:

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestAdviceNamesTheProgram: commands that people copy begin as this one did, when it was no word that is looked for in
-// PATH.
+// Suggested commands begin with the path that started the program, because a path may not be in PATH.
 func TestAdviceNamesTheProgram(t *testing.T) {
 	s := &script{waiting: nil}
 	dir := s.start(t)

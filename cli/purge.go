@@ -58,7 +58,7 @@ Asks first on a terminal; elsewhere --yes is needed.`,
 	return c
 }
 
-// certain asks on a terminal before something that cannot be undone. Elsewhere the answer has to be in the command line.
+// certain asks on a terminal before an action that cannot be undone. Without a terminal, the command line must contain the confirmation.
 func (a *App) certain(question string, yes bool) error {
 	if yes {
 		return nil

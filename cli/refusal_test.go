@@ -50,7 +50,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 	new(run).do(t, nobody, "nonsense").expect(t, ExitUsage, "", `unknown command "nonsense"`)
 }
 
-// TestExitCodesAreDocumented holds the page against the help text, and both against the constants.
+// TestExitCodesAreDocumented compares the documentation page with the help text, and both with the constants.
 func TestExitCodesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/command-line.md")
 	if err != nil {
@@ -93,7 +93,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	new(run).do(t, dir, "tools", "--token-file", "/nonexistent").expect(t, ExitUsage, "", "/nonexistent")
-	// In the clear, a token stays on this machine.
+	// An unencrypted connection may carry a token only on this machine.
 	new(run).do(t, dir, "tools", "--address", "example.org:7130").expect(t, ExitUsage, "", "for everybody to read")
 	new(run).do(t, dir, "token").expect(t, 0, filepath.Join(dir, "token")+"\n")
 	empty := t.TempDir()

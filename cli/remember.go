@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// rememberFlags say what a yes is kept for.
+// rememberFlags holds the flags that say how an approval is kept.
 type rememberFlags struct {
 	option, scope string
 	period        time.Duration
@@ -27,7 +27,7 @@ func (f *rememberFlags) add(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions(rememberScopes, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// of returns what the daemon is asked to keep; nil without --remember.
+// of builds the request to keep an approval. It returns nil without --remember.
 func (f *rememberFlags) of(call *tooldv1.Call, now time.Time) (*tooldv1.Remember, error) {
 	if f.option == "" {
 		if f.scope != "" || f.period != 0 {

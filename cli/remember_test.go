@@ -9,7 +9,6 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestRememberFlags: what is sent, and what is not.
 func TestRememberFlags(t *testing.T) {
 	call := waitingCall("abc")
 	call.Suspension.RememberOptions = []*tooldv1.RememberOption{{Option: "exact", Title: "this"}, {Option: "any"}}
@@ -24,7 +23,7 @@ func TestRememberFlags(t *testing.T) {
 	now := time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC)
 	tests := []struct {
 		args []string
-		want *tooldv1.Remember // nil: refused
+		want *tooldv1.Remember // nil means that the flags are refused
 	}{
 		{[]string{"--remember", "1"}, &tooldv1.Remember{Option: "exact", Scope: tooldv1.RememberScope_REMEMBER_SCOPE_RUN}},
 		{[]string{"--remember", "any", "--scope", "thread"}, &tooldv1.Remember{Option: "any", Scope: tooldv1.RememberScope_REMEMBER_SCOPE_THREAD}},

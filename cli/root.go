@@ -15,21 +15,21 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return a.report(ctx, root.ExecuteContext(ctx))
 }
 
-// Add gives the command line a command beside those that talk to a daemon.
+// Add adds a command that is not a client of the daemon to the group.
 func (a *App) Add(group string, c *cobra.Command) { a.added = append(a.added, addition{"", group, c}) }
 
-// AddTo gives a command one more subcommand.
+// AddTo adds a subcommand to the command named parent.
 func (a *App) AddTo(parent string, c *cobra.Command) {
 	a.added = append(a.added, addition{parent, "", c})
 }
 
-// An addition is a command with its parent, empty for the root, and its group there.
+// An addition is a command with its group and its parent. An empty parent is the root.
 type addition struct {
 	parent, group string
 	command       *cobra.Command
 }
 
-// The groups of "toold help"; those for [App.Add] have public names.
+// The groups of "toold help". The groups for [App.Add] have exported names.
 const (
 	groupCalls       = "calls"
 	groupPeople      = "people"
@@ -40,7 +40,7 @@ const (
 	GroupDiagnostics = "diagnostics"
 )
 
-// Root returns the command line with all its commands.
+// Root returns the root command with all its subcommands.
 func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toold",
@@ -100,7 +100,7 @@ exit-codes" lists the exit codes.`,
 	return root
 }
 
-// NoArgs checks that there are no arguments. [ExactArgs] and [AtLeast] are others of cobra's checks with words for people.
+// NoArgs checks that there are no arguments. Like [ExactArgs] and [AtLeast] it replaces a check of cobra, with a clearer message.
 func NoArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func NoArgs(c *cobra.Command, args []string) error {
 	return Usagef("%s\n  see: %s --help", text, c.CommandPath())
 }
 
-// ExactArgs checks that there is an argument for each name.
+// ExactArgs checks that there is one argument for each name.
 func ExactArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == len(names) {
@@ -125,7 +125,7 @@ func ExactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeast checks that there is an argument.
+// AtLeast checks that there is at least one argument. name describes it in the error.
 func AtLeast(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

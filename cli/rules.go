@@ -34,7 +34,7 @@ make of a call.`,
 	return c
 }
 
-// listRules prints the answers that are kept.
+// listRules prints the kept approvals.
 func listRules(ctx context.Context, a *App, c *client, id string) error {
 	all, err := keptRules(ctx, c, id)
 	if err != nil {
@@ -95,7 +95,7 @@ rule has it.`,
 	return c
 }
 
-// ruleNamed returns the id that name means; one that is not known is the daemon's to refuse.
+// ruleNamed returns the id of the rule that name means. It returns an unknown name unchanged, so that the daemon refuses it.
 func ruleNamed(all []*tooldv1.Rule, name string) (string, error) {
 	var near []string
 	for _, r := range all {

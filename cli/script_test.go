@@ -23,11 +23,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hangs is after what time something will not come any more, on a machine that does much else too.
+// hangs is the longest time to wait for an expected event, on a machine with much other load.
 const hangs = 3 * time.Minute
 
-// A script is a daemon that says what a test wants to hear, over a real connection. What a real one says is tested with
-// the real one; this is for what it says seldom.
+// A script is a fake daemon that gives scripted answers over a real connection. It serves for answers that a real daemon rarely gives;
+// other tests use the real one.
 type script struct {
 	tooldv1.UnimplementedCallServiceServer
 	tooldv1.UnimplementedToolServiceServer
@@ -39,7 +39,7 @@ type script struct {
 	waiting     []*tooldv1.Call
 	call        *tooldv1.Call
 	artifact    []byte
-	fails       error // of ListTools
+	fails       error // error of ListTools
 	cancel      *tooldv1.CancelCallResponse
 	quarantined []*tooldv1.QuarantinedTool
 
@@ -59,7 +59,7 @@ func (s *script) WatchCalls(r *tooldv1.WatchCallsRequest, out grpc.ServerStreami
 	return s.watch(r, func(f *tooldv1.Frame) error { return out.Send(&tooldv1.WatchCallsResponse{Frame: f}) })
 }
 
-// ListCalls gives one call for each page, so that every reader has to turn pages.
+// ListCalls returns one call per page, so that every client has to read further pages.
 func (s *script) ListCalls(_ context.Context, r *tooldv1.ListCallsRequest) (*tooldv1.ListCallsResponse, error) {
 	i := len(r.GetPageToken())
 	if i >= len(s.waiting) {
@@ -81,7 +81,7 @@ func (s *script) CancelCall(context.Context, *tooldv1.CancelCallRequest) (*toold
 }
 
 func (s *script) ReadArtifact(_ context.Context, r *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
-	const most = 7 // less than what is asked for, as a daemon may answer
+	const most = 7 // fewer than requested, as a daemon may do
 	from := min(int(r.GetOffset()), len(s.artifact))
 	to := min(from+min(int(r.GetLimit()), most), len(s.artifact))
 	return &tooldv1.ReadArtifactResponse{Data: s.artifact[from:to], TotalSize: int64(len(s.artifact)), Eof: to == len(s.artifact)}, nil
@@ -102,22 +102,22 @@ func (s *script) ListTools(ctx context.Context, _ *tooldv1.ListToolsRequest) (*t
 	return &tooldv1.ListToolsResponse{}, s.fails
 }
 
-// A run is one command line with what it wrote.
+// A run is one command line and its output.
 type run struct {
 	code        int
 	out, err    string
 	in          string
-	name        string // by which it was started
+	name        string // os.Args[0]
 	environ     []string
 	terminal    bool
 	errTerminal bool
-	clock       func() time.Time // nil stands still
+	clock       func() time.Time // nil means a fixed time
 }
 
-// start serves s on a socket in a data directory, which it returns.
+// start serves s on a socket in a data directory and returns the directory.
 func (s *script) start(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "toold") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "toold") // the path from t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

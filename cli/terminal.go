@@ -9,8 +9,7 @@ import (
 	"github.com/toold-dev/toold/cli/show"
 )
 
-// A screen keeps data, progress and the spinner apart when all of them go to one terminal. Its methods may be called from
-// many goroutines.
+// A screen keeps data, progress and the spinner apart when they share one terminal. Its methods are safe for concurrent use.
 type screen struct {
 	color, spins bool
 	program      string
@@ -20,13 +19,13 @@ type screen struct {
 
 	mu       sync.Mutex
 	out, err io.Writer
-	outOpen  bool   // the terminal's line of data has no end yet
-	status   string // what the spinner says; empty hides it
+	outOpen  bool   // the last line of data on the terminal is not complete
+	status   string // text of the spinner; "" hides it
 	since    time.Time
 	drawn    bool
 }
 
-// newScreen starts the spinner when standard error is a terminal; the caller closes the screen.
+// newScreen starts the spinner if standard error is a terminal. The caller must close the screen.
 func (a *App) newScreen() *screen {
 	s := &screen{
 		program: a.Program(), color: a.color(a.ErrTerminal), spins: a.ErrTerminal && a.color(true), now: a.Now,
@@ -57,7 +56,7 @@ func (s *screen) spin() {
 func (s *screen) draw(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.status == "" || s.outOpen { // the cursor stands behind data
+	if s.status == "" || s.outOpen { // the cursor is after incomplete data
 		return
 	}
 	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
@@ -72,7 +71,7 @@ func (s *screen) eraseLocked() {
 	}
 }
 
-// wait makes the spinner say text; empty stops it.
+// wait sets the text of the spinner. An empty text stops it.
 func (s *screen) wait(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ func (s *screen) wait(text string) {
 	}
 }
 
-// say writes lines of progress to standard error.
+// say prints lines of progress to standard error.
 func (s *screen) say(text string) {
 	if text == "" {
 		return
@@ -97,7 +96,7 @@ func (s *screen) say(text string) {
 	fmt.Fprint(s.err, text)
 }
 
-// data writes to standard output. onTerminal says that what is written stands on the same terminal as progress.
+// data writes to standard output. onTerminal means that standard output is the same terminal as progress.
 func (s *screen) data(text string, onTerminal bool) error {
 	if text == "" {
 		return nil
@@ -120,15 +119,15 @@ func (s *screen) close() {
 	<-s.done
 }
 
-// view is how standard error is written to.
+// view returns the View for standard error.
 func (s *screen) view() show.View { return show.View{Now: s.now(), Color: s.color, Program: s.program} }
 
-// OutView is how standard output is written to.
+// OutView returns the View for standard output.
 func (a *App) OutView() show.View {
 	return show.View{Now: a.Now(), Color: a.color(a.OutTerminal), Program: a.Program()}
 }
 
-// errView is how standard error is written to.
+// errView returns the View for standard error.
 func (a *App) errView() show.View {
 	return show.View{Now: a.Now(), Color: a.color(a.ErrTerminal), Program: a.Program()}
 }

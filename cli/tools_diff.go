@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// quarantined returns the tools whose definitions wait; with an id that one alone.
+// quarantined returns the tools whose definitions wait for acceptance. A non-empty id selects one tool.
 func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.QuarantinedTool, error) {
 	var all []*tooldv1.QuarantinedTool
 	request := &tooldv1.ListQuarantinedToolsRequest{Tool: id}

@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// formatNames are the values of --for.
+// formatNames returns the values of --for.
 func formatNames() []string {
 	names := make([]string, 0, len(tooldv1.ExportFormat_name)-1)
 	for n := range int32(len(tooldv1.ExportFormat_name)) {
@@ -108,7 +108,7 @@ func (a *App) export(ctx context.Context, c *client, request *tooldv1.ExportTool
 	return err
 }
 
-// reportChanges says on standard error what is not in the list as the tool has it.
+// reportChanges reports on standard error how the exported list differs from the tools: omitted or changed parts.
 func reportChanges(a *App, all *tooldv1.ExportToolsResponse) {
 	for _, note := range all.GetNotes() {
 		fmt.Fprintf(a.Err, "toold: %s\n", show.Line(note))

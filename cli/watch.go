@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// watchFlags say what to watch.
+// watchFlags holds the flags that select what to watch.
 type watchFlags struct {
 	run, thread, batch, cursor string
 	all, noReconnect           bool

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	treeCalls = 200                    // the newest of a run
-	treePause = 200 * time.Millisecond // between two looks at the run, however much happens
+	treeCalls = 200                    // the newest calls of a run
+	treePause = 200 * time.Millisecond // the shortest time between two refreshes
 )
 
-// watchTree draws the calls of a run on the terminal, again with all that happens, until ctx ends; with noFollow once. What
-// was drawn last stays.
+// watchTree draws the calls of a run on the terminal and redraws them on every change until ctx ends. With noFollow it draws once. The last
+// drawing stays on the terminal.
 func watchTree(ctx context.Context, a *App, c *client, request *tooldv1.WatchCallsRequest, f *watchFlags) error {
 	t := &treeWatch{a: a, c: c, run: f.run, said: map[string]string{}, width: 80, height: 24, out: a.Out}
 	if _, out, ok := a.terminal(); ok {
@@ -56,21 +56,21 @@ func watchTree(ctx context.Context, a *App, c *client, request *tooldv1.WatchCal
 	return err
 }
 
-// treeWatch is a run that is drawn.
+// treeWatch is the state of a watched run.
 type treeWatch struct {
 	a             *App
 	c             *client
 	run           string
-	said          map[string]string // what a call said last
+	said          map[string]string // key: call id; the last progress text of the call
 	out           io.Writer
 	size          func() (width, height int, err error)
 	width, height int
-	lines         int // that were drawn
+	lines         int // number of lines drawn
 }
 
-// live draws the content of frames until the watch has ended.
+// live redraws on each frame until the watch ends.
 func (t *treeWatch) live(ctx context.Context, frames <-chan *tooldv1.Frame, ended <-chan error) error {
-	look := time.NewTimer(0) // at once
+	look := time.NewTimer(0) // fires at once
 	defer look.Stop()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -107,7 +107,7 @@ func (t *treeWatch) note(f *tooldv1.Frame) {
 	}
 }
 
-// draw looks at the run and draws it where it stood before.
+// draw reads the run and draws it over the previous drawing.
 func (t *treeWatch) draw(ctx context.Context) error {
 	calls, err := t.calls(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (t *treeWatch) draw(ctx context.Context) error {
 		}
 	}
 	lines := t.a.OutView().Tree(t.run, calls, t.said, t.width-1)
-	if most := t.height - 1; t.size != nil && len(lines) > most { // the newest, below the head
+	if most := t.height - 1; t.size != nil && len(lines) > most { // keep the head and the newest calls
 		hidden := len(lines) - most + 1
 		lines = append([]string{lines[0], fmt.Sprintf("⋮ %d above", hidden)}, lines[1+hidden:]...)
 	}
@@ -143,7 +143,7 @@ func (t *treeWatch) draw(ctx context.Context) error {
 	return err
 }
 
-// calls are those of the run, the oldest first.
+// calls returns the calls of the run, oldest first.
 func (t *treeWatch) calls(ctx context.Context) ([]*tooldv1.Call, error) {
 	request := &tooldv1.ListCallsRequest{RunId: t.run, PageSize: 100, ReadMask: &fieldmaskpb.FieldMask{
 		Paths: []string{"call_id", "status", "tool", "created_at", "started_at", "ended_at", "run", "description", "result"},
@@ -159,6 +159,6 @@ func (t *treeWatch) calls(ctx context.Context) ([]*tooldv1.Call, error) {
 			break
 		}
 	}
-	slices.Reverse(all) // they come the newest first
+	slices.Reverse(all) // the daemon lists the newest first
 	return all, nil
 }

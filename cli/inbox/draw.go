@@ -13,16 +13,16 @@ const (
 	leastHeight = 8
 )
 
-// tooSmall reports that nothing can be read, so that nothing can be decided either.
+// tooSmall reports whether the terminal is too small to read a ticket. Decisions are then disabled.
 func (m *model) tooSmall() bool { return m.width < leastWidth || m.height < leastHeight }
 
-// A frame is what the terminal shows.
+// A frame is the content of the screen.
 type frame struct {
 	lines       []string
-	row, column int // of the cursor; a negative row hides it
+	row, column int // cursor position; a negative row hides the cursor
 }
 
-// draw lays the model out. No line is wider than the terminal.
+// draw lays out the model. No line is wider than the terminal.
 func (m *model) draw() frame {
 	f := frame{row: -1}
 	if m.tooSmall() {
@@ -61,7 +61,7 @@ func (f frame) filled(height int) frame {
 	return f
 }
 
-// behindMode is how the calls are shown while a question is asked.
+// behindMode returns the mode whose view stays visible while a question is asked.
 func (m *model) behindMode() mode {
 	if m.mode >= confirming {
 		return m.behind
@@ -86,7 +86,7 @@ func (m *model) title() string {
 	return m.view.Marked(text) + show.Short(waits, m.width-len(text))
 }
 
-// empty stands where nothing waits.
+// empty returns the text for an empty list.
 func (m *model) empty() []string {
 	if !m.loaded {
 		return nil
@@ -94,7 +94,7 @@ func (m *model) empty() []string {
 	return show.Wrap("\nNothing waits for a decision. What comes appears here by itself.", m.width)
 }
 
-// rows is the list, so that what is chosen is among them.
+// rows returns n lines of the list. The chosen entry is among them.
 func (m *model) rows(n int) (lines []string) {
 	first := max(min(m.at-n/2, len(m.entries)-n), 0)
 	for i := first; i < first+n; i++ {
@@ -114,7 +114,7 @@ func (m *model) rows(n int) (lines []string) {
 	return lines
 }
 
-// ticket is what would run, whole, as much of it as fits from where it is scrolled to.
+// ticket returns what would run, from the scroll position on, in at most room lines.
 func (m *model) ticket(room int) []string {
 	e := m.chosen()
 	text := m.view.Question(e.call, e.call.GetSuspension())
@@ -138,8 +138,8 @@ func (m *model) ticket(room int) []string {
 	return shown
 }
 
-// bottom is the last lines: a question or what was said last, and the keys. f gets the cursor, counted from the first of
-// them.
+// bottom returns the last lines of the screen: a question or the last message, and the keys. It sets the cursor in f, relative to the first
+// of these lines.
 func (m *model) bottom(f *frame) (lines []string) {
 	switch m.mode {
 	case confirming:
@@ -172,7 +172,7 @@ func (m *model) said() []string {
 	return []string{text}
 }
 
-// places are where an approval can be kept, with their keys.
+// places returns the scopes in which an approval can be kept, each with its key.
 func (m *model) places() (all [][2]string) {
 	run := m.chosen().call.GetRun()
 	if id := run.GetRunId(); id != "" {
@@ -201,7 +201,7 @@ func (m *model) question() string {
 	return text
 }
 
-// fieldLines asks for the field of an answer that is next.
+// fieldLines asks for the next field of an answer.
 func (m *model) fieldLines(f *frame) (lines []string) {
 	s, now := m.chosen().call.GetSuspension(), m.form.field()
 	about := show.Title(s)
@@ -233,7 +233,7 @@ func orNothing(required bool, text string) string {
 	return text
 }
 
-// line is where text is typed; of long text the end is shown.
+// line returns the line in which the user types. If the text is too long, its end is shown.
 func (m *model) line(label string, f *frame, row int) string {
 	text := show.Line(m.input)
 	room := max(m.width-show.Columns(label)-1, 1)

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// A field is one thing that an answer has to say.
+// A field is one value that an answer needs.
 type field struct {
-	name, title string // name is empty when the answer is not an object
-	kind        string // string, number, integer, boolean, array, or "" for JSON
+	name, title string // name is "" when the answer is not an object
+	kind        string // string, number, integer, boolean or array; "" means any JSON value
 	options     []string
 	required    bool
 }
 
-// A form asks for an answer, field by field.
+// A form asks for an answer field by field.
 type form struct {
 	fields    []field
 	at        int
-	complaint string   // about what was typed last
-	words     []string // key=value, as the command line has them; elements of a list; or one word
+	complaint string   // what is wrong with the last input
+	words     []string // key=value pairs as on the command line, elements of a list, or one word
 	schema    string
 }
 
@@ -38,11 +38,11 @@ type property struct {
 	Required    []string        `json:"required"`
 }
 
-// newForm reads what an answer has to be. What a schema says that is not seen here the daemon will say.
+// newForm reads the fields from a response schema. The daemon validates the parts of the schema that the form does not check.
 func newForm(schema string) *form {
 	f := &form{schema: schema}
 	var root property
-	_ = json.Unmarshal([]byte(schema), &root) // a schema of true, or none, leaves all open
+	_ = json.Unmarshal([]byte(schema), &root) // the schema true, or no schema, allows any answer
 	names := memberNames(root.Properties)
 	if len(names) == 0 {
 		one := root.field("")
@@ -85,7 +85,7 @@ func (p *property) field(name string) field {
 	return f
 }
 
-// options are the values that are allowed, as they are typed.
+// options returns the values that the property allows, as the user types them.
 func (p *property) options() (options []string) {
 	for _, v := range slices.Concat(p.Enum, constants(p.OneOf), constants(p.AnyOf), constants([]property{*p})) {
 		if text, ok := v.(string); ok {
@@ -106,7 +106,7 @@ func constants(list []property) (values []any) {
 	return values
 }
 
-// memberNames returns the names of an object's members in the order of the text.
+// memberNames returns the member names of a JSON object in the order of the text.
 func memberNames(object json.RawMessage) (names []string) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -128,7 +128,8 @@ func memberNames(object json.RawMessage) (names []string) {
 
 func (f *form) field() *field { return &f.fields[f.at] }
 
-// take reads what was typed for the field. complaint says what is wrong with it; done that it was the last field.
+// take stores the typed text as the value of the current field. complaint says what is wrong with the text. done reports that this was the
+// last field.
 func (f *form) take(text string) (complaint string, done bool) {
 	now := f.field()
 	text = strings.TrimSpace(text)
@@ -155,7 +156,7 @@ func (f *form) take(text string) (complaint string, done bool) {
 	return "", f.next()
 }
 
-// word adds one value: an option by its number or as it is, yes and no for true and false.
+// word adds one value. An option may be given by its number or its text. yes and no mean true and false.
 func (f *form) word(now *field, word string) string {
 	switch {
 	case len(now.options) > 0:
@@ -204,7 +205,7 @@ func (f *form) next() (done bool) {
 	return f.at == len(f.fields)
 }
 
-// hint says what may be typed.
+// hint says what the user may type.
 func (f *field) hint() string {
 	switch {
 	case len(f.options) > 0 && f.kind == "array":
@@ -224,6 +225,6 @@ func (f *field) hint() string {
 }
 
 func quoted(s string) string {
-	raw, _ := json.Marshal(s) // no string fails
+	raw, _ := json.Marshal(s) // a string always encodes
 	return string(raw)
 }

@@ -1,8 +1,8 @@
-// Package inbox lets a person work through the calls that wait, with the keyboard of a terminal.
+// Package inbox lets a person work through the suspended calls with the keyboard of a terminal.
 //
-// What is chosen is a suspension, not a row: when it goes away it stays chosen, marked as gone, so that no key meets another
-// call than the one that was looked at. Nothing is decided without a second key, and pasted text is never taken for keys.
-// All that is shown comes from package show and is escaped there.
+// The user selects a suspension, not a row. If another approver decides it, it stays selected and is marked as gone, so that no key acts on
+// a different call. Every decision needs a second key. Pasted text is never treated as keys. Package show produces and escapes everything
+// that is displayed.
 package inbox
 
 import (
@@ -18,29 +18,29 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Daemon is what is asked. Its methods are called from several goroutines; their errors are shown as they are.
+// A Daemon is the inbox's access to the daemon. Its methods are called from several goroutines. The inbox shows their errors unchanged.
 type Daemon interface {
-	// Waiting returns what waits, the oldest first, and whether there is more than that.
+	// Waiting returns the suspended calls, oldest first. more reports that there are others beyond the limit.
 	Waiting(ctx context.Context) (calls []*tooldv1.Call, more bool, err error)
-	// Changed returns when what waits may have changed, or after a while.
+	// Changed returns when the list of suspended calls may have changed, or after a while.
 	Changed(ctx context.Context) error
-	// Decide sends a decision about a call, says when it was taken, and returns in words how the call went on.
+	// Decide sends a decision about a call and calls taken when the daemon has accepted it. outcome describes how the call continued.
 	Decide(ctx context.Context, c *tooldv1.Call, d *tooldv1.Decision, taken func()) (outcome string, err error)
 }
 
-// A Config is what an inbox is made of; all of it but Notice is required.
+// A Config is the configuration of an inbox. All fields except Notice are required.
 type Config struct {
 	Daemon  Daemon
-	In, Out *os.File // a terminal
-	Notice  string   // said at the beginning; may be empty
+	In, Out *os.File // must be a terminal
+	Notice  string   // the first message shown; may be empty
 	View    func() show.View
-	// Edit lets the person change JSON text in an editor on the same terminal.
+	// Edit opens JSON text in an editor on the same terminal and returns the edited text.
 	Edit func(ctx context.Context, text string) (string, error)
-	// Answer makes the JSON text of an answer out of words, by its schema.
+	// Answer builds the JSON text of an answer from words, according to its schema.
 	Answer func(words []string, schema string) (string, error)
 }
 
-// Run shows the inbox until the person leaves it, or ctx ends. The terminal is then as it was.
+// Run shows the inbox until the user leaves it or ctx ends. Then it restores the terminal.
 func Run(ctx context.Context, cfg Config) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{cfg: cfg, m: newModel(), t: &terminal{in: cfg.In, out: cfg.Out}, news: make(chan func()), again: make(chan struct{}, 1)}
@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return s.loop()
 }
 
-// session is one Run. Only its loop touches model and terminal; the other goroutines send messages.
+// session is the state of one Run. Only the loop uses model and terminal. Other goroutines send it functions to run.
 type session struct {
 	cfg    Config
 	ctx    context.Context
@@ -70,14 +70,14 @@ type session struct {
 	others sync.WaitGroup
 }
 
-// escapeTime is how long a lone Escape waits for the rest of a key.
+// escapeTime is how long the reader waits after Escape for the rest of a key sequence.
 const escapeTime = 50 * time.Millisecond
 
 func (s *session) loop() error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	second := time.NewTicker(time.Second) // ages grow
+	second := time.NewTicker(time.Second) // keeps the displayed ages current
 	defer second.Stop()
 	lone := time.NewTimer(escapeTime)
 	defer lone.Stop()
@@ -134,12 +134,12 @@ func (s *session) obey(w wish) (leave bool, err error) {
 	return false, nil
 }
 
-// look keeps the list as it is at the daemon.
+// look keeps the list up to date with the daemon.
 func (s *session) look() {
 	changed := make(chan struct{}, 1)
 	s.others.Go(func() {
 		for s.ctx.Err() == nil {
-			_ = s.cfg.Daemon.Changed(s.ctx) // whatever it says: it is looked at again
+			_ = s.cfg.Daemon.Changed(s.ctx) // ignore the error: the next Waiting reports a persistent one
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -176,7 +176,7 @@ func (s *session) lookAgain() {
 	}
 }
 
-// tell gives the loop a function to run.
+// tell sends the loop a function to run.
 func (s *session) tell(news func()) {
 	select {
 	case s.news <- news:
@@ -184,7 +184,7 @@ func (s *session) tell(news func()) {
 	}
 }
 
-// decide sends the model's decision; the person continues meanwhile.
+// decide sends the model's decision in the background, so that the user can continue.
 func (s *session) decide() {
 	m, e, d := s.m, s.m.chosen(), s.m.decision
 	if m.form != nil && len(m.form.words) > 0 {
@@ -230,7 +230,7 @@ func taken(d *tooldv1.Decision) string {
 	return "approved"
 }
 
-// edit gives the terminal to an editor and takes it back.
+// edit hands the terminal to an editor and takes it back afterwards.
 func (s *session) edit() error {
 	e := s.m.chosen()
 	text := e.call.GetSuspension().GetPending().GetArguments()
@@ -252,7 +252,7 @@ func (s *session) edit() error {
 	return nil
 }
 
-// template is an answer to begin with: the members that a schema names, without values.
+// template returns an answer to start editing from: the members that the schema names, without values.
 func template(s *tooldv1.Suspension) string {
 	if s.GetResumeMode() == tooldv1.ResumeMode_RESUME_MODE_PASS_DECISION_TO_TOOL && s.GetPending().GetArguments() != "" {
 		return s.GetPending().GetArguments()

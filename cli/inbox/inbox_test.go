@@ -16,8 +16,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// These tests are inside the package because no terminal can be made to do all of this. package daemon works through the inbox on
-// a real one.
+// These tests are inside the package because they need states that a real terminal cannot produce on demand. Tests of package daemon use
+// the inbox on a real terminal.
 
 func TestKeys(t *testing.T) {
 	for sent, want := range map[string]string{
@@ -48,7 +48,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// FuzzKeys: what a terminal sends is read to its end, alike however it is cut.
+// FuzzKeys checks that the decoder reads all input and that its result does not depend on how the input is split.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("\x1b[200~text\x1b[201~\x1b[A"), 3)
 	f.Add([]byte("\x1b\x1b[;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;"), 7)
@@ -72,7 +72,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// FuzzForm: whatever a schema says, a form has fields, and every line that is typed is taken or complained about.
+// FuzzForm checks that a form has fields for every schema, and that it accepts each line or complains about it.
 func FuzzForm(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":["null","integer"]},"b":{"enum":[1,"x",null]},"c":{"type":"array","items":{"const":true}}},"required":["a"]}`, "1")
 	f.Add(`{"type":"array","items":{"enum":["a","b"]}}`, "1, 2")
@@ -112,8 +112,8 @@ func waiting(id int) *tooldv1.Call {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// TestModel: whatever is pressed and whatever happens elsewhere, the screen fits, and a decision is about the call for which
-// it was begun.
+// TestModel presses random keys while the list changes. The screen must always fit, and a decision must concern the call for which it was
+// started.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel()

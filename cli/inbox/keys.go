@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// A key is one key that was pressed, or text that was pasted. Text that a key makes has no name.
+// A key is one pressed key, or pasted text. A key that types a character has no name.
 type key struct {
-	name string // up, down, pageup, pagedown, home, end, enter, escape, backspace, tab, paste, ctrl-c …; "" for a character
-	text string // the character, or what was pasted
+	name string // up, down, pageup, pagedown, home, end, enter, escape, backspace, tab, paste, ctrl-c and so on; "" for a character
+	text string // the character, or the pasted text
 }
 
 const (
@@ -17,8 +17,8 @@ const (
 	pasteMost   = 64 << 10 // bytes
 )
 
-// decodeKeys reads what a terminal sent. rest is the beginning of a key of which more is to come; with all it is read as
-// it stands, so that Escape alone is a key.
+// decodeKeys decodes terminal input. rest is the start of an incomplete key. If all is true, no more input is expected: a lone Escape is
+// then a key.
 func decodeKeys(b []byte, all bool) (keys []key, rest []byte) {
 	for len(b) > 0 {
 		k, n := decodeKey(b, all)
@@ -33,7 +33,7 @@ func decodeKeys(b []byte, all bool) (keys []key, rest []byte) {
 	return keys, nil
 }
 
-// decodeKey returns the first key and its length; 0 when it is not whole. What means nothing is an empty key.
+// decodeKey returns the first key and its length. The length is 0 when the key is incomplete. Input without a meaning gives an empty key.
 func decodeKey(b []byte, all bool) (key, int) {
 	switch c := b[0]; {
 	case c == '\x1b':
@@ -57,7 +57,7 @@ func decodeKey(b []byte, all bool) (key, int) {
 	return key{text: string(r)}, n
 }
 
-// decodeEscape reads an escape sequence: CSI … final, or SS3 and a letter.
+// decodeEscape decodes an escape sequence: CSI … final byte, or SS3 and a letter.
 func decodeEscape(b []byte, all bool) (key, int) {
 	if len(b) == 1 || b[1] != '[' && b[1] != 'O' {
 		if len(b) == 1 && !all {
@@ -72,7 +72,7 @@ func decodeEscape(b []byte, all bool) (key, int) {
 		if b[i] >= 0x40 && b[i] <= 0x7e {
 			return key{name: namedKey(string(b[2 : i+1]))}, i + 1
 		}
-		if b[i] < ' ' || i > 32 { // no key of a terminal is like this
+		if b[i] < ' ' || i > 32 { // no terminal sends such a key
 			return key{}, i
 		}
 	}
@@ -93,7 +93,7 @@ func decodePaste(text string, all bool) (key, int) {
 	return key{}, 0
 }
 
-// namedKey names a sequence without its beginning; "" when it has no meaning here.
+// namedKey returns the name for a sequence without its introducer, or "" when the inbox does not use that key.
 func namedKey(sequence string) string {
 	switch sequence {
 	case "A":

@@ -9,67 +9,67 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// mode is what keys mean.
+// mode determines what the keys do.
 type mode int
 
 const (
-	choosing   mode = iota // the list, with what is chosen below it
-	reading                // the ticket alone
-	helping                // the keys explained
-	confirming             // yes or no to an approval
-	reasoning              // why it is declined
-	answering              // the fields of an answer
-	keeping                // how far an approval is kept
+	choosing   mode = iota // the list, with the chosen ticket below it
+	reading                // only the ticket
+	helping                // the help for the keys
+	confirming             // asks yes or no for an approval
+	reasoning              // asks for the reason of a refusal
+	answering              // asks for the fields of an answer
+	keeping                // asks for the scope in which to keep an approval
 )
 
-// wish is what a key asks the outside to do.
+// wish is the action that a key requests from the session.
 type wish int
 
 const (
 	nothing wish = iota
 	quit
 	refresh
-	edit   // arguments, or an answer, in an editor
-	decide // model.decision about model.chosen
+	edit   // open the arguments, or an answer, in an editor
+	decide // send model.decision for the chosen entry
 )
 
-// entry is one call that waits.
+// entry is one suspended call in the list.
 type entry struct {
 	call  *tooldv1.Call
-	gone  bool // it does not wait any more, and nobody here decided so: it stays while it is looked at
-	sent  bool // our answer is on its way
-	seen  int  // lines of the ticket that were shown
-	lines int  // that it has
+	gone  bool // the call no longer waits, and this inbox did not decide it; it stays listed while it is chosen
+	sent  bool // a decision of this inbox is on its way to the daemon
+	seen  int  // number of ticket lines that were shown
+	lines int  // number of ticket lines
 }
 
 func (e *entry) id() string { return e.call.GetSuspension().GetSuspensionId() }
 
-// model is what is shown and what keys do to it. It does nothing outside itself.
+// model is the state of the screen and what keys do to it. It performs no I/O.
 type model struct {
 	view          show.View
 	width, height int
 	entries       []*entry
-	more          bool // there are more than are listed
+	more          bool // the daemon has more suspended calls than are listed
 	loaded        bool
 	at            int
-	scroll        int // of the ticket
+	scroll        int // first visible line of the ticket
 	mode          mode
-	behind        mode // to which a question returns
+	behind        mode // mode to restore after a question
 	input         string
 	form          *form
-	arguments     string // edited, for the approval that is to be confirmed
+	arguments     string // edited arguments, or an edited answer, awaiting confirmation
 	decision      *tooldv1.Decision
-	keeps         string            // what the approval is kept for, an option of the ticket
-	decided       map[string]string // suspensions that were answered here; a vote by its id: it may come to nothing
-	count         int               // of those
+	keeps         string            // remember option of the ticket for which the approval is kept
+	decided       map[string]string // suspensions decided here; a vote has its decision id as value, because an edit can void the vote
+	count         int               // number of decisions made here
 	message       string
 	alarm         bool
-	page          int // lines of the ticket that fit
+	page          int // number of ticket lines that fit
 }
 
 func newModel() *model { return &model{decided: map[string]string{}} }
 
-// chosen is the entry that keys act on; nil when there is none.
+// chosen returns the entry that keys act on, or nil when the list is empty.
 func (m *model) chosen() *entry {
 	if m.at < len(m.entries) {
 		return m.entries[m.at]
@@ -79,8 +79,8 @@ func (m *model) chosen() *entry {
 
 func (m *model) say(text string, alarm bool) { m.message, m.alarm = text, alarm }
 
-// list takes what waits now. What is chosen stays chosen, also when it does not wait any more: nobody must hit another
-// call because one went away.
+// list replaces the list of suspended calls. The chosen entry stays chosen even if it no longer waits, so that a key never acts on a
+// different call.
 func (m *model) list(calls []*tooldv1.Call, more bool) {
 	known := map[string]*entry{}
 	for _, e := range m.entries {
@@ -116,13 +116,14 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 	}
 }
 
-// isDecided reports whether nothing is left to say here. A vote that somebody's edit has voided can be cast anew.
+// isDecided reports whether this inbox has nothing left to decide about s. If another approver's edit voided our vote, the user can vote
+// again.
 func (m *model) isDecided(s *tooldv1.Suspension) bool {
 	vote, ok := m.decided[s.GetSuspensionId()]
 	return ok && (vote == "" || slices.ContainsFunc(s.GetVotes(), func(v *tooldv1.Vote) bool { return v.GetDecisionId() == vote }))
 }
 
-// answered notes that a decision was taken.
+// answered records that the daemon accepted a decision.
 func (m *model) answered(e *entry, d *tooldv1.Decision) {
 	m.decided[e.id()] = ""
 	if show.Votes(e.call.GetSuspension()) != "" && d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_RESUME {
@@ -132,7 +133,7 @@ func (m *model) answered(e *entry, d *tooldv1.Decision) {
 	m.remove(e)
 }
 
-// remove takes an entry that was decided here out of the list; the next one is chosen.
+// remove removes an entry that was decided here and chooses the next one.
 func (m *model) remove(e *entry) {
 	i := slices.Index(m.entries, e)
 	if i < 0 {
@@ -150,7 +151,7 @@ func (m *model) remove(e *entry) {
 	m.at = max(min(m.at, len(m.entries)-1), 0)
 }
 
-// press does what a key means.
+// press handles one key.
 func (m *model) press(k key) wish {
 	if k.name == "ctrl-c" {
 		return quit
@@ -227,12 +228,12 @@ func (m *model) move(to int) {
 	m.at = max(min(to, len(m.entries)-1), 0)
 }
 
-// isQuestion reports whether the answer has to say something.
+// isQuestion reports whether an answer needs data beyond approve or decline.
 func isQuestion(s *tooldv1.Suspension) bool {
 	return s.GetResponseSchema() != "" || s.GetResumeMode() != tooldv1.ResumeMode_RESUME_MODE_REPLAY_TOOL_CALL
 }
 
-// begin starts an answer to what is chosen.
+// begin starts an answer to the chosen entry.
 func (m *model) begin(letter string) wish {
 	e := m.chosen()
 	switch {
@@ -260,7 +261,7 @@ func (m *model) begin(letter string) wish {
 	return nothing
 }
 
-// edited takes what came out of the editor: it is approved, or sent as the answer, when it is confirmed.
+// edited takes the text from the editor. After confirmation the text becomes the approved arguments or the answer.
 func (m *model) edited(text string) {
 	m.arguments, m.mode, m.scroll = text, confirming, 0
 }
@@ -285,7 +286,7 @@ func (m *model) confirm(k key) wish {
 	return nothing
 }
 
-// refrain goes back from a question without a decision, when that is what a key means.
+// refrain leaves a question without a decision if the key means no.
 func (m *model) refrain(k key) {
 	if k.text == "n" || k.text == "N" || k.text == "q" || k.name == "escape" || k.name == "enter" {
 		m.mode = m.behind
@@ -293,7 +294,7 @@ func (m *model) refrain(k key) {
 	}
 }
 
-// options are what the approval that is to be confirmed can be kept for.
+// options returns the remember options for the approval that is being confirmed.
 func (m *model) options() []*tooldv1.RememberOption {
 	s := m.chosen().call.GetSuspension()
 	if m.arguments != "" || isQuestion(s) {
@@ -302,7 +303,7 @@ func (m *model) options() []*tooldv1.RememberOption {
 	return s.GetRememberOptions()[:min(len(s.GetRememberOptions()), 9)]
 }
 
-// keep takes how far an approval is kept, which is its yes.
+// keep handles the choice of scope. Choosing a scope also approves the call.
 func (m *model) keep(k key) wish {
 	run := m.chosen().call.GetRun()
 	r := &tooldv1.Remember{Option: m.keeps}
@@ -323,7 +324,7 @@ func (m *model) keep(k key) wish {
 
 func (m *model) send(d *tooldv1.Decision) wish {
 	e := m.chosen()
-	if e == nil || e.gone || e.sent { // it went while it was answered
+	if e == nil || e.gone || e.sent { // the call stopped waiting while the user was answering
 		m.say("this does not wait any more; nothing was decided", true)
 		return nothing
 	}
@@ -331,13 +332,13 @@ func (m *model) send(d *tooldv1.Decision) wish {
 	return decide
 }
 
-// typing edits the line at the bottom.
+// typing handles a key in the input line.
 func (m *model) typing(k key) wish {
 	switch k.name {
 	case "":
 		m.input += k.text
 	case "paste":
-		m.input += strings.ToValidUTF8(k.text, "\uFFFD") // what it holds is escaped when it is shown
+		m.input += strings.ToValidUTF8(k.text, "\uFFFD") // escaped when shown
 	case "backspace":
 		_, n := utf8.DecodeLastRuneInString(m.input)
 		m.input = m.input[:len(m.input)-n]
@@ -355,7 +356,7 @@ func (m *model) typing(k key) wish {
 	return nothing
 }
 
-// typed is the end of the line.
+// typed handles the end of the input line.
 func (m *model) typed() wish {
 	if m.mode == reasoning {
 		m.mode = m.behind

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/term"
 )
 
-// A terminal is drawn on line by line and gives what is typed. It is used by one goroutine.
+// A terminal shows lines and delivers typed input. Only one goroutine uses it.
 type terminal struct {
 	in, out *os.File
 	before  *term.State
-	shown   []string // what stands there; nil: nobody knows
+	shown   []string // current content of the screen; nil means unknown
 	typed   chan []byte
-	wake    *os.File // closed, with quit, to end the reader
+	wake    *os.File // closed, together with quit, to stop the reader
 	quit    chan struct{}
 	ended   chan struct{}
 }
 
-// What the terminal does for us, and what is undone: another screen, so that what stood there comes back; pasted text is
-// marked, so that it is never taken for keys; no line wraps.
+// The sequences that take and restore the terminal. They switch to the alternate screen, turn off line wrapping, and mark pasted text so
+// that it is not treated as keys.
 const (
 	takes = "\x1b[?1049h\x1b[?2004h\x1b[?7l\x1b[?25l\x1b[2J"
 	gives = "\x1b[?7h\x1b[?25h\x1b[?2004l\x1b[?1049l"
 )
 
-// take makes the terminal ours until give.
+// take puts the terminal into raw mode and onto the alternate screen, until give.
 func (t *terminal) take() error {
 	before, err := term.MakeRaw(int(t.in.Fd()))
 	if err != nil {
@@ -45,7 +45,7 @@ func (t *terminal) take() error {
 	return err
 }
 
-// give returns the terminal as it was. What was typed and not read is left to the next program.
+// give restores the terminal. Unread input stays for the next program.
 func (t *terminal) give() error {
 	if t.before == nil {
 		return nil
@@ -59,7 +59,7 @@ func (t *terminal) give() error {
 	return err
 }
 
-// read passes on what is typed until the other end of wake is closed, and closes typed when the terminal has gone.
+// read delivers typed input until the other end of wake is closed. It closes typed when the terminal is gone.
 func (t *terminal) read(wake *os.File) {
 	defer close(t.ended)
 	defer wake.Close()
@@ -68,8 +68,8 @@ func (t *terminal) read(wake *os.File) {
 	}
 }
 
-// Keys passes on what is typed at a terminal until the other end of wake, or quit, is closed: what is typed later is left to who
-// comes next. It reports whether the terminal has gone.
+// Keys delivers input typed at a terminal until the other end of wake, or quit, is closed. Later input stays for the next reader. It
+// reports whether the terminal is gone.
 func Keys(in int, wake *os.File, typed chan<- []byte, quit <-chan struct{}) (gone bool) {
 	wait := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 	for {
@@ -98,7 +98,7 @@ func Keys(in int, wake *os.File, typed chan<- []byte, quit <-chan struct{}) (gon
 	}
 }
 
-// size is that of the terminal, and 80x24 when it does not say.
+// size returns the size of the terminal, or 80x24 when it is unknown.
 func (t *terminal) size() (width, height int) {
 	width, height, err := term.GetSize(int(t.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -107,11 +107,11 @@ func (t *terminal) size() (width, height int) {
 	return width, height
 }
 
-// forget makes the next draw write everything.
+// forget makes the next draw write every line.
 func (t *terminal) forget() { t.shown = nil }
 
-// draw shows lines, of which none is wider than the terminal, and puts the cursor behind column of row; a negative row
-// hides it. Only lines that changed are written.
+// draw shows lines, none of which may be wider than the terminal. It puts the cursor after the given column of row; a negative row hides
+// it. It writes only lines that changed.
 func (t *terminal) draw(lines []string, row, column int) error {
 	var b strings.Builder
 	b.WriteString("\x1b[?25l")

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-const longValue = 120 // bytes, from which on a value is announced with its length
+const longValue = 120 // bytes; longer values are shown with their length
 
-// Arguments writes JSON text of an object whole, member by member: what runs is what is read. Long values are announced
-// with their length before they begin. Text that is no JSON object is written as it is.
+// Arguments formats the JSON text of an object, member by member and complete, so that an approver reads exactly what runs. A long value is
+// preceded by its length. Text that is not a JSON object is shown unchanged.
 func (v View) Arguments(text string) string {
 	members, ok := objectMembers(text)
 	if !ok {
@@ -27,7 +27,7 @@ func (v View) Arguments(text string) string {
 	return b.String()
 }
 
-// ArgumentsSize says how much there is.
+// ArgumentsSize returns the size of text in bytes, for people.
 func ArgumentsSize(text string) string { return Number(int64(len(text))) + " bytes" }
 
 type member struct {
@@ -35,7 +35,7 @@ type member struct {
 	raw  json.RawMessage
 }
 
-// objectMembers keeps the order of the text. Members that stand twice, which no effective arguments have, are all there.
+// objectMembers returns the members in the order of the text. It keeps duplicate members, which effective arguments never have.
 func objectMembers(text string) ([]member, bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,7 @@ func objectMembers(text string) ([]member, bool) {
 	return members, true
 }
 
-// member writes strings of many lines as a block, other strings as JSON has them, so that "1" is not 1.
+// member formats one member. A string of several lines becomes a block. Other strings keep their JSON quotes, so that "1" differs from 1.
 func (v View) member(m member) string {
 	label := v.paint(accent, Line(m.name)) + v.paint(dim, ":") + " "
 	var text string
@@ -78,7 +78,7 @@ func (v View) member(m member) string {
 	return label + v.announce(raw) + "\n" + indent(fold(Line(JSON(raw))))
 }
 
-// longText is text of unknown shape with a label, whole.
+// longText formats all of a text with a label.
 func (v View) longText(label, text string) string {
 	if len(text) <= longValue && !strings.Contains(text, "\n") {
 		return label + fold(Line(text)) + "\n"
@@ -88,7 +88,7 @@ func (v View) longText(label, text string) string {
 
 func (v View) announce(s string) string { return v.paint(dim, "("+ArgumentsSize(s)+")") }
 
-// block sets text behind a bar, so that no line of it looks like one of ours.
+// block puts a bar before each line of s, so that no line can imitate toold's own output.
 func (v View) block(s string) string {
 	size := ArgumentsSize(s)
 	if lines := strings.Count(strings.TrimSuffix(s, "\n"), "\n") + 1; lines > 1 {

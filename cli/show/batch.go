@@ -2,7 +2,7 @@ package show
 
 import tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 
-// Batch shows what became of the calls of a batch, in model order.
+// Batch shows the outcome of each call of a batch, in the order in which the model made them.
 func (v View) Batch(b *tooldv1.BatchFinished) string {
 	rows := make([][]cell, len(b.GetResults()))
 	for i, r := range b.GetResults() {
@@ -13,7 +13,7 @@ func (v View) Batch(b *tooldv1.BatchFinished) string {
 	return v.table([]string{"CALL", "STATUS", "RESULT"}, idWidth, rows)
 }
 
-// batchText is what stands beside a call: what the model reads, or which question is open.
+// batchText returns the text beside a call: what the model reads, or the open question.
 func batchText(r *tooldv1.BatchResult) string {
 	switch {
 	case r.GetSuspensionId() != "":

@@ -7,9 +7,9 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-const idWidth = 36 // of a UUID
+const idWidth = 36 // length of a UUID
 
-// Status names a status for people.
+// Status returns the name of a status for people.
 func Status(s tooldv1.CallStatus) string {
 	if n := name(s); n != "" {
 		return n
@@ -30,7 +30,7 @@ func statusColor(s tooldv1.CallStatus) string {
 	}
 }
 
-// Calls writes a table.
+// Calls formats calls as a table.
 func (v View) Calls(calls []*tooldv1.Call) string {
 	rows := make([][]cell, 0, len(calls))
 	for _, c := range calls {
@@ -49,7 +49,7 @@ func (v View) Calls(calls []*tooldv1.Call) string {
 	return v.table([]string{"CALL", "STATUS", "AGE", "TOOK", "TOOL"}, idWidth, rows)
 }
 
-// Call writes the whole record.
+// Call formats the whole record of a call.
 func (v View) Call(c *tooldv1.Call) string {
 	var b strings.Builder
 	b.WriteString(v.paint(statusColor(c.GetStatus()), Status(c.GetStatus())) + "  " + v.paint(bold, Line(c.GetTool())))
@@ -101,7 +101,7 @@ func orNone(there bool, s string) string {
 	return ""
 }
 
-// callArguments shows both forms when they say different things: what was sent, and what counts.
+// callArguments shows the requested and the effective arguments if they differ.
 func (v View) callArguments(c *tooldv1.Call) string {
 	requested, effective := c.GetRequestedArguments(), c.GetEffectiveArguments()
 	var b strings.Builder
@@ -123,7 +123,7 @@ func (v View) callArguments(c *tooldv1.Call) string {
 	return b.String()
 }
 
-// sameArguments ignores order and white space of the members, as canonical form does.
+// sameArguments compares JSON without regard to member order and white space, like the canonical form.
 func sameArguments(a, b string) bool {
 	x, okX := objectMembers(a)
 	y, okY := objectMembers(b)
@@ -222,7 +222,7 @@ func principal(p *tooldv1.Principal) string {
 	return Line(p.GetSubject()) + " (" + Line(p.GetMethod()) + ")"
 }
 
-// Run writes where a run stands.
+// Run formats the state of a run.
 func (v View) Run(r *tooldv1.RunSummary) string {
 	c := r.GetCalls()
 	var counts []string
@@ -250,7 +250,7 @@ func (v View) Run(r *tooldv1.RunSummary) string {
 	)
 }
 
-// Described writes what a call would do.
+// Described formats what a call would do.
 func (v View) Described(d *tooldv1.DescribeCallResponse) string {
 	if !d.GetValid() {
 		return v.paint(bad, "NOT VALID") + "  " + v.paint(bold, Line(d.GetTool())) + "\n" + v.Error(d.GetError())

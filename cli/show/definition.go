@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// DefinitionDiff writes what a definition that waits has otherwise than the trusted one, every member of it and every word
-// that a model reads.
+// DefinitionDiff shows how a quarantined tool definition differs from the trusted one. It covers every member, including every text that a
+// model reads.
 func (v View) DefinitionDiff(q *tooldv1.QuarantinedTool) string {
 	before, after := definitionLines(q.GetTrusted()), definitionLines(q.GetWaiting())
 	var b strings.Builder
@@ -21,8 +21,8 @@ func (v View) DefinitionDiff(q *tooldv1.QuarantinedTool) string {
 	return v.Diff(b.String())
 }
 
-// definitionLines is a descriptor as JSON on many lines, with its schemas as JSON in it. Characters that cannot be seen
-// are escaped: they could be all that changed.
+// definitionLines formats a descriptor as JSON on many lines, with its schemas as nested JSON. It escapes invisible characters, because
+// they may be the only change.
 func definitionLines(d *tooldv1.Descriptor) []string {
 	raw, err := protojson.Marshal(d)
 	if err != nil {
@@ -48,10 +48,10 @@ func definitionLines(d *tooldv1.Descriptor) []string {
 	return strings.Split(strings.TrimSpace(JSON(text.String())), "\n")
 }
 
-// maxCells bounds the table of a comparison; what is larger is shown as replaced.
+// maxCells limits the size of the comparison table. Larger inputs are shown as replaced completely.
 const maxCells = 4 << 20
 
-// lineDiff returns the lines of both with a space, - or + before each.
+// lineDiff returns the lines of a and b, each with " ", "-" or "+" before it.
 func lineDiff(a, b []string) []string {
 	var out []string
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
@@ -75,7 +75,7 @@ func changedLines(a, b []string) (out []string) {
 	if (len(a)+1)*width > maxCells {
 		width = 0
 	}
-	table := make([]int32, (len(a)+1)*width) // how many lines the rests of both have in common
+	table := make([]int32, (len(a)+1)*width) // number of lines that the remainders of a and b have in common
 	if width > 0 {
 		for i := len(a) - 1; i >= 0; i-- {
 			for j := len(b) - 1; j >= 0; j-- {
@@ -104,7 +104,7 @@ func changedLines(a, b []string) (out []string) {
 	return out
 }
 
-// around keeps the lines that changed with a few before and after each.
+// around keeps the changed lines, with context lines before and after each.
 func around(lines []string, context int) []string {
 	keep := make([]bool, len(lines))
 	for i, line := range lines {

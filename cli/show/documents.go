@@ -7,7 +7,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Documents lists documents with the beginnings of their values.
+// Documents lists documents with the start of their values.
 func (v View) Documents(docs []*tooldv1.Document) string {
 	rows := make([][]cell, len(docs))
 	for i, d := range docs {
@@ -16,12 +16,12 @@ func (v View) Documents(docs []*tooldv1.Document) string {
 	return v.table([]string{"KEY", "REVISION", "BYTES", "VALUE"}, 24, rows)
 }
 
-// Document shows one document whole.
+// Document shows one complete document.
 func (v View) Document(d *tooldv1.Document) string {
 	return v.paint(bold, Line(d.GetKey())) + v.paint(dim, fmt.Sprintf("  revision %d", d.GetRevision())) + "\n" + Text(d.GetValue()) + "\n"
 }
 
-// DeadLetters lists actions that failed for good.
+// DeadLetters lists actions that have failed permanently.
 func (v View) DeadLetters(dead []*tooldv1.DeadLetter) string {
 	var b strings.Builder
 	for i, d := range dead {

@@ -7,7 +7,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Event writes one event on a line, for the progress of a call. Output is not progress: it gives an empty string.
+// Event formats one event as a line of progress. It returns "" for output events, which are not progress.
 func (v View) Event(e *tooldv1.CallEvent) string {
 	say := func(word, color, rest string) string {
 		if rest == "" {
@@ -59,7 +59,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 	return ""
 }
 
-// Progress writes how far a tool is.
+// Progress formats how far a tool has come.
 func Progress(p *tooldv1.Progress) string {
 	var parts []string
 	switch {
@@ -77,8 +77,8 @@ func Progress(p *tooldv1.Progress) string {
 	return strings.Join(parts, "  ")
 }
 
-// Finished writes the end of a call on a line, and its error and killed processes on the lines after it. The text of the
-// result is data and not here.
+// Finished formats the end of a call on one line, and its error and killed processes on further lines. The result text is not included,
+// because it is data.
 func (v View) Finished(f *tooldv1.CallFinished) string {
 	r := f.GetResult()
 	rest := ""
@@ -99,7 +99,7 @@ func (v View) Finished(f *tooldv1.CallFinished) string {
 	return text + indent(v.Processes(r.GetProcesses()))
 }
 
-// Control writes a frame's control that a person should know of; the others give an empty string.
+// Control formats a control frame that matters to a person. It returns "" for other frames.
 func (v View) Control(f *tooldv1.Frame) string {
 	switch {
 	case f.GetGap() != nil:

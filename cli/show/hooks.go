@@ -6,7 +6,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Hooks writes the hooks outside a daemon.
+// Hooks lists the external hooks.
 func (v View) Hooks(hooks []*tooldv1.HookState) string {
 	if len(hooks) == 0 {
 		return "no hook is outside the daemon\n"

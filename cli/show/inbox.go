@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Title says in a few words what a call that waits would do, on one line.
+// Title summarises on one line what a suspended call would do.
 func Title(s *tooldv1.Suspension) string {
 	switch {
 	case s.GetDescription().GetTitle() != "":
@@ -19,7 +19,7 @@ func Title(s *tooldv1.Suspension) string {
 	return Line(s.GetPending().GetName())
 }
 
-// InboxLine is a call that waits on one line of width columns: what is asked, of which tool, since when, and its title.
+// InboxLine formats a suspended call on one line of width columns: the question, the tool, the age and the title.
 func (v View) InboxLine(c *tooldv1.Call, width int) string {
 	s := c.GetSuspension()
 	action, tool, age := cut(Line(s.GetAction()), 9), cut(Line(s.GetPending().GetName()), 14), coarse(v.Now.Sub(s.GetCreatedAt().AsTime()))
@@ -31,7 +31,7 @@ func (v View) InboxLine(c *tooldv1.Call, width int) string {
 	return line + cut(title, max(width-9-14-4-3, 1))
 }
 
-// Votes says how many of the people who have to agree have done so; "" when one is enough.
+// Votes returns how many of the required approvers have approved. It returns "" when one approval is enough.
 func Votes(s *tooldv1.Suspension) string {
 	if needed := s.GetApprovers().GetCount(); needed > 1 {
 		return fmt.Sprintf("%d of %d votes", len(s.GetVotes()), needed)
@@ -39,21 +39,21 @@ func Votes(s *tooldv1.Suspension) string {
 	return ""
 }
 
-// OptionTitle says what an approval can be kept for.
+// OptionTitle describes what an approval can be kept for.
 func OptionTitle(o *tooldv1.RememberOption) string {
 	return Line(cmp.Or(o.GetTitle(), o.GetOption()))
 }
 
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-columns(s), 0)) }
 
-// Marked is text that stands out: keys, names, the line that is chosen.
+// Marked formats text that must stand out: keys, names, the chosen line.
 func (v View) Marked(s string) string { return v.paint(bold, s) }
 
-// Dim is text that steps back.
+// Dim formats less important text.
 func (v View) Dim(s string) string { return v.paint(dim, s) }
 
-// Alarm is text that something went wrong.
+// Alarm formats text about an error.
 func (v View) Alarm(s string) string { return v.paint(bad, s) }
 
-// Columns is how many columns of a terminal safe text takes.
+// Columns returns how many terminal columns safe text takes.
 func Columns(s string) int { return columns(s) }

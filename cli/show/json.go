@@ -8,14 +8,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Message writes m as JSON with the names of the .proto files, on one line or, when it is indented, on many. Strings that
-// hold JSON stay strings, so that no number changes. The same message gives the same bytes.
+// Message formats m as JSON with the field names of the .proto files, on one line or indented. Strings that contain JSON stay strings, so
+// that no number changes. The output is deterministic.
 func Message(m proto.Message, indented bool) (string, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer // protojson puts its white space where it likes
+	var b bytes.Buffer // protojson adds random white space
 	if indented {
 		err = json.Indent(&b, raw, "", "  ")
 	} else {
@@ -24,7 +24,7 @@ func Message(m proto.Message, indented bool) (string, error) {
 	return JSON(b.String()) + "\n", err
 }
 
-// compact is raw without white space.
+// compact removes the white space from raw.
 func compact(raw []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {

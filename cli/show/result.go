@@ -9,7 +9,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ResultText is what the model reads of a result, not escaped.
+// ResultText returns the text of a result that the model reads. It is not escaped.
 func ResultText(r *tooldv1.ToolResult) string {
 	switch {
 	case r.GetModelText() != "":
@@ -25,8 +25,7 @@ func ResultText(r *tooldv1.ToolResult) string {
 	return r.GetData()
 }
 
-// BadExit says how the program of a result ended when it did not end well: the call has succeeded, the program has not. It is
-// empty for other results.
+// BadExit describes how a program ended when it exited with an error. The call itself succeeded. BadExit returns "" for other results.
 func BadExit(r *tooldv1.ToolResult) string {
 	var program struct {
 		ExitCode int    `json:"exit_code"`
@@ -42,7 +41,7 @@ func BadExit(r *tooldv1.ToolResult) string {
 	return "exit code " + strconv.Itoa(program.ExitCode)
 }
 
-// textOf returns the string that raw is, when it is one.
+// textOf decodes raw if it is a JSON string.
 func textOf(raw []byte) (string, bool) {
 	var text string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
@@ -51,7 +50,7 @@ func textOf(raw []byte) (string, bool) {
 	return text, true
 }
 
-// Result writes a result for the record of a call: error, text, content, artifacts, processes.
+// Result formats a result for the record of a call: error, text, content, artifacts and processes.
 func (v View) Result(r *tooldv1.ToolResult) string {
 	if r == nil {
 		return ""
@@ -97,7 +96,7 @@ func prettyJSON(text string) string {
 	return fold(JSON(b.String()))
 }
 
-// Error writes why a call did not succeed.
+// Error formats the error of a call.
 func (v View) Error(e *tooldv1.ToolError) string {
 	var b strings.Builder
 	code := name(e.GetCode())
@@ -128,7 +127,7 @@ func (v View) Error(e *tooldv1.ToolError) string {
 	return b.String()
 }
 
-// Processes says what was killed.
+// Processes formats which processes were killed.
 func (v View) Processes(p *tooldv1.ProcessReport) string {
 	if p == nil {
 		return ""
@@ -154,7 +153,7 @@ func (v View) Processes(p *tooldv1.ProcessReport) string {
 	return b.String()
 }
 
-// content writes one piece of rich output. A type that nobody here knows is named.
+// content formats one piece of rich output. For an unknown type it shows only the type.
 func (v View) content(c *tooldv1.Content) string {
 	label := strings.ToLower(name(c.GetType()))
 	if label == "" {

@@ -8,18 +8,18 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Ruling is what rules make of a call.
+// A Ruling is the outcome of the permission rules for a call.
 type Ruling struct {
 	Tool    string `json:"tool"`
 	Verdict string `json:"verdict"` // ALLOW, SUSPEND, DENY or BLOCK
 	Hidden  bool   `json:"hidden,omitempty"`
 	Tier    string `json:"tier"`
 	File    string `json:"file,omitempty"`
-	Message string `json:"message,omitempty"` // that the model or the approver reads
+	Message string `json:"message,omitempty"` // for the model or the approver
 	permission.Explanation
 }
 
-// Ruling writes what decides and what else was tried.
+// Ruling formats the deciding rule and the other rules that were tried.
 func (v View) Ruling(r *Ruling) string {
 	var b strings.Builder
 	verdict, color, means := "ALLOW", good, "the call runs"
@@ -96,7 +96,7 @@ func approversOf(r *Ruling) string {
 	return text
 }
 
-// Rules lists answers that are kept: what they allow to whom, where and until when.
+// Rules lists kept approvals: what each allows, to whom, where and until when.
 func (v View) Rules(rules []*tooldv1.Rule) string {
 	var b strings.Builder
 	for i, r := range rules {

@@ -1,8 +1,8 @@
-// Package show writes what the daemon says for the eyes of a person: tables, tickets, events, results.
+// Package show formats the daemon's messages for people: tables, tickets, events, results.
 //
-// All of it is pure: messages in, text out. Whatever a tool, a model or a file may have written is foreign, and is escaped
-// before it reaches a terminal: control characters, ANSI sequences, marks that turn the direction of writing and
-// characters that nobody sees become \xNN or \uNNNN. Nothing that somebody agrees to is shortened without saying so.
+// Its functions are pure. Any text that a tool, a model or a file may have written is untrusted and is escaped before it reaches a
+// terminal. Control characters, ANSI sequences, bidirectional marks and invisible characters become \\xNN or \\uNNNN. Text that a person
+// approves is never shortened without a notice.
 package show
 
 import (
@@ -15,10 +15,10 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Line escapes foreign text for one line; line breaks and tabs are escaped too.
+// Line escapes untrusted text for one line, including line breaks and tabs.
 func Line(s string) string { return escape(s, false) }
 
-// Text escapes foreign text of many lines: line breaks and tabs stay.
+// Text escapes untrusted text but keeps line breaks and tabs.
 func Text(s string) string { return escape(s, true) }
 
 func escape(s string, lines bool) string {
@@ -64,13 +64,13 @@ func writeRune(b *strings.Builder, r rune, raw string, lines bool) {
 	}
 }
 
-// visible reports whether a terminal shows r, as itself and where it stands. The letters that Unicode wants to be ignored
-// are letters to Go, and a Hangul filler is as good as a space to hide behind.
+// visible reports whether a terminal shows r itself, in its place. Letters that Unicode marks as default ignorable are letters to package
+// unicode, but they are invisible: a Hangul filler looks like a space.
 func visible(r rune) bool {
 	switch {
 	case r < 0x80:
 		return r >= ' ' && r < 0x7f
-	case r == 0x2800: // the braille pattern without dots
+	case r == 0x2800: // the braille pattern without dots looks blank
 		return false
 	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), unicode.Is(unicode.Variation_Selector, r):
 		return false
@@ -78,8 +78,8 @@ func visible(r rune) bool {
 	return unicode.IsPrint(r)
 }
 
-// JSON escapes the same characters in JSON text, as JSON does, so that it stays the same JSON. Valid JSON has them in its
-// strings only.
+// JSON escapes the same characters within JSON text by JSON escapes, so that the value does not change. Valid JSON has such characters only
+// in strings.
 func JSON(text string) string {
 	if isPlain(text, true) {
 		return text
@@ -90,7 +90,7 @@ func JSON(text string) string {
 		switch {
 		case visible(r), r == '\n', r == '\t', r == utf8.RuneError:
 			b.WriteString(text[i : i+size])
-		case r == '\r': // between values only
+		case r == '\r': // only between values
 			b.WriteByte(' ')
 		case r >= 0x10000:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
@@ -102,10 +102,10 @@ func JSON(text string) string {
 	return b.String()
 }
 
-// An Escaper escapes a stream of bytes that is cut anywhere. The zero value is ready.
+// An Escaper escapes a byte stream that arrives in arbitrary pieces. The zero value is ready to use.
 type Escaper struct{ rest []byte }
 
-// Escape returns what of the stream so far can be shown now.
+// Escape returns the text that can be shown now. It holds back an incomplete character.
 func (e *Escaper) Escape(chunk []byte) string {
 	all := slices.Concat(e.rest, chunk)
 	whole := len(all)
@@ -121,14 +121,14 @@ func (e *Escaper) Escape(chunk []byte) string {
 	return Text(string(all[:whole]))
 }
 
-// Flush returns what is left at the end of the stream.
+// Flush returns the remaining text at the end of the stream.
 func (e *Escaper) Flush() string {
 	rest := string(e.rest)
 	e.rest = nil
 	return Text(rest)
 }
 
-// columns is how many columns of a terminal safe text takes.
+// columns returns how many terminal columns safe text takes.
 func columns(s string) int {
 	n := 0
 	for _, r := range s {
@@ -152,10 +152,10 @@ func runeColumns(r rune) int {
 	}
 }
 
-// Short shortens safe text to n columns, for lines that must not wrap.
+// Short shortens safe text to n columns, for lines that must not wrap. It marks a cut with "…".
 func Short(s string, n int) string { return cut(s, n) }
 
-// cut shortens safe text to n columns; … replaces the rest.
+// cut shortens safe text to n columns. It replaces the rest with "…".
 func cut(s string, n int) string {
 	if columns(s) <= n {
 		return s
@@ -169,14 +169,14 @@ func cut(s string, n int) string {
 	return s
 }
 
-// The shortest runs that are counted instead of written out.
+// The shortest repetitions that are replaced by their count.
 const (
-	longRun   = 200 // of one character
-	longBlank = 12  // of line breaks
+	longRun   = 200 // for any one character
+	longBlank = 12  // for line breaks
 )
 
-// fold writes long runs of one character as their number: ten megabytes of spaces cannot push what follows them out of
-// sight. Nothing is lost, the mark says what stood there.
+// fold replaces long repetitions of a character with a mark that says which character and how many. Megabytes of spaces can therefore not
+// push the text after them out of sight.
 func fold(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

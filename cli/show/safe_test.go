@@ -39,7 +39,7 @@ func TestLineAndText(t *testing.T) {
 	}
 }
 
-// safe reports whether a terminal shows s and does nothing else.
+// safe reports whether a terminal only displays s.
 func safe(s string) bool {
 	for _, r := range s {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r)) {
@@ -68,7 +68,7 @@ func FuzzSafe(f *testing.F) {
 		if json.Valid(b) && utf8.ValidString(s) {
 			var before, after any
 			if json.Unmarshal(b, &before) != nil {
-				return // a number out of range
+				return // the number is out of range
 			}
 			got := show.JSON(s)
 			if err := json.Unmarshal([]byte(got), &after); err != nil || !safe(strings.ReplaceAll(got, "\r", "")) {
@@ -83,7 +83,7 @@ func FuzzSafe(f *testing.F) {
 	})
 }
 
-// TestT66Ticket: what an approver is shown is escaped, whole and has its length, whatever stands in the arguments.
+// An approver sees the arguments escaped, complete and with their length, whatever they contain.
 func TestT66Ticket(t *testing.T) {
 	const danger = "rm -rf / # the end"
 	padding := map[string]string{
@@ -110,7 +110,7 @@ func TestT66Ticket(t *testing.T) {
 				t.Error("something reached the terminal that is no text")
 			}
 			_, arguments, found := strings.Cut(got, "\nArguments ")
-			if !found || !strings.Contains(arguments, danger) || strings.Count(got, danger) < 3 { // in the question and the note, too
+			if !found || !strings.Contains(arguments, danger) || strings.Count(got, danger) < 3 { // the question and the note are escaped, too
 				t.Errorf("the dangerous part is not shown: %.300q", arguments)
 			}
 			if size := "(" + show.Number(int64(len(raw))) + " bytes)"; !strings.HasPrefix(arguments, size) {
@@ -123,7 +123,7 @@ func TestT66Ticket(t *testing.T) {
 	}
 }
 
-// TestT66Inbox: an entry of the list is short and says how much it leaves out.
+// An inbox entry is short and says how much it omits.
 func TestT66Inbox(t *testing.T) {
 	c := ticket()
 	c.Suspension.Pending.Arguments = `{"command":"` + strings.Repeat("ab", 5<<20) + `; rm -rf /"}`

@@ -6,7 +6,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Secrets lists the secrets behind references and their entitled tools, and below it why some cannot be read.
+// Secrets lists the secrets with the tools that may use them. Below the table it explains why some cannot be read.
 func (v View) Secrets(secrets []*tooldv1.Secret) string {
 	rows := make([][]cell, 0, len(secrets))
 	var wrong strings.Builder
@@ -23,12 +23,12 @@ func (v View) Secrets(secrets []*tooldv1.Secret) string {
 	}
 	text := v.table([]string{"SECRET", "FROM", "STATE", "READ", "FOR"}, 32, rows)
 	if wrong.Len() > 0 {
-		text += "\ncannot be read:\n" + wrong.String() // the table has no room for all of it
+		text += "\ncannot be read:\n" + wrong.String() // the table has no room for the whole message
 	}
 	return text
 }
 
-// allowed lists what is entitled.
+// allowed lists the tools that may use a secret.
 func allowed(list []*tooldv1.SecretAllow) string {
 	if len(list) == 0 {
 		return "nobody"

@@ -24,7 +24,7 @@ func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Ad
 
 func view() show.View { return show.View{Now: now} }
 
-// golden compares with testdata; colours are written as <code>.
+// golden compares got with a file in testdata. Colours are written as <code>.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	got = strings.NewReplacer("\x1b[0m", "<>", "\x1b[", "<", "m", "m").Replace(got)
@@ -149,7 +149,7 @@ func tool() *tooldv1.Descriptor {
 	}
 }
 
-// TestTables keeps every line to 80 columns and every id whole.
+// TestTables checks that every line has at most 80 columns and that ids are not cut.
 func TestTables(t *testing.T) {
 	long := strings.Repeat("i", 64)
 	var calls []*tooldv1.Call
@@ -176,7 +176,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestLongTexts: descriptions and lists are broken between words, and what somebody may copy is not.
+// Descriptions and lists wrap between words. Text that users copy does not wrap.
 func TestLongTexts(t *testing.T) {
 	sentence := strings.Repeat("several wörter 日本語 ", 20)
 	path := "/srv/" + strings.Repeat("p", 100)
@@ -202,7 +202,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// ended is the end of a call that succeeded, with this data.
+// ended returns the event of a call that succeeded with this data.
 func ended(data string) *tooldv1.CallEvent {
 	return &tooldv1.CallEvent{Event: &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{
 		Status: tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, Executed: tooldv1.Executed_EXECUTED_FINISHED, Result: &tooldv1.ToolResult{Data: data},
@@ -235,7 +235,7 @@ func TestEvents(t *testing.T) {
 			Result: &tooldv1.ToolResult{Message: "the result is data", Duration: durationpb.New(2100 * time.Millisecond)}}}},
 		ended(`{"exit_code":127,"stdout":"","stderr":"nope: command not found"}`), ended(`{"exit_code":-1,"signal":"SIG\u001bKILL"}`),
 		ended(`{"exit_code":0}`), ended(`{"exit_code":-1,"running":true}`), ended(`{"exit_code":"x"}`), ended(`[3]`),
-		{}, // a kind of later
+		{}, // a content type that this version does not know
 	} {
 		b.WriteString(view().Event(e))
 	}
@@ -256,7 +256,7 @@ func TestEvents(t *testing.T) {
 func TestMessageIsStableAndExact(t *testing.T) {
 	m := &tooldv1.Call{CallId: "c", RequestedArguments: `{"n":12345678901234567890.0,"s":"` + "\u202e\u009b" + `<"}`, LastSequence: 1}
 	want := `{"call_id":"c","requested_arguments":"{\"n\":12345678901234567890.0,\"s\":\"\u202e\u009b<\"}","last_sequence":"1"}` + "\n"
-	for range 20 { // protojson writes spaces as it likes
+	for range 20 { // protojson adds random white space
 		if got, err := show.Message(m, false); err != nil || got != want {
 			t.Fatalf("Message = %s, %v, want %s", got, err, want)
 		}

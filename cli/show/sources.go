@@ -7,7 +7,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Sources lists where tools come from, and below it the tools that are not taken.
+// Sources lists the tool sources. Below the table it lists the refused tools and their problems.
 func (v View) Sources(sources []*tooldv1.Source) string {
 	rows := make([][]cell, 0, len(sources))
 	var wrong, refused strings.Builder
@@ -35,7 +35,7 @@ func (v View) Sources(sources []*tooldv1.Source) string {
 	}
 	text := v.table([]string{"SOURCE", "STATE", "SINCE", "TOOLS", "TRUST", "SERVER, OR WHAT IS WRONG"}, 24, rows)
 	if wrong.Len() > 0 {
-		text += "\nwhat is wrong:\n" + wrong.String() // the table has no room for all of it
+		text += "\nwhat is wrong:\n" + wrong.String() // the table has no room for the whole message
 	}
 	if refused.Len() > 0 {
 		text += "\nnot taken:\n" + refused.String()

@@ -7,13 +7,13 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Ticket writes the open question of a call with everything that an answer covers: the arguments whole, the description,
-// its diff, the roles that may answer, and the expiry. suspension is the one that is answered.
+// Ticket formats the open question of a call with everything that a decision covers: the complete arguments, the description and its diff,
+// the roles that may answer, and the expiry. s is the suspension to decide.
 func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	return v.ticketHead(s) + v.ticketFields(c, s) + v.ticketBody(s, "approve --remember NUMBER")
 }
 
-// Question is a ticket that begins with what would run: the first screen shows what a yes allows.
+// Question formats a ticket that starts with what would run, so that the first screen shows what an approval allows.
 func (v View) Question(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	return v.ticketHead(s) + strings.TrimPrefix(v.ticketBody(s, "a, then the number"), "\n") + "\n" + v.ticketFields(c, s)
 }
@@ -53,7 +53,7 @@ func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 		b.WriteString(indent(v.paint(dim, r)))
 	}
 	arguments := s.GetPending().GetArguments()
-	b.WriteString(v.describe(s.GetDescription(), arguments)) // a diff says it sooner than its arguments
+	b.WriteString(v.describe(s.GetDescription(), arguments)) // a diff is easier to read than the arguments, so it comes first
 	b.WriteString("\n" + v.paint(bold, "Arguments") + " " + v.announce(arguments) + "\n" + indent(v.Arguments(arguments)))
 	if p := s.GetParameters(); p != "" {
 		b.WriteString("\n" + v.paint(bold, "Parameters") + "\n" + indent(v.Arguments(p)))
@@ -70,8 +70,8 @@ func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 	return b.String()
 }
 
-// Waiting is one entry of the inbox: what waits, what would run, and the command that answers it. Long arguments are cut,
-// with their length.
+// Waiting formats one entry of the inbox: the question, what would run, and the command that answers it. It cuts long arguments and shows
+// their length.
 func (v View) Waiting(c *tooldv1.Call) string {
 	s := c.GetSuspension()
 	d := s.GetDescription()
@@ -107,8 +107,7 @@ func (v View) answerCommand(s *tooldv1.Suspension) string {
 	return v.command("answer", Line(s.GetSuspensionId()), "…")
 }
 
-// describe writes a description after the arguments that it was made from. A text preview that the arguments hold word by
-// word says nothing new.
+// describe formats a description after the arguments that it was made from. It omits a text preview that the arguments contain literally.
 func (v View) describe(d *tooldv1.Description, arguments string) string {
 	if d == nil {
 		return ""
@@ -243,7 +242,7 @@ func approvers(a *tooldv1.Approvers) string {
 	return text
 }
 
-// votes lists the people who have agreed so far.
+// votes lists the approvers who have approved so far.
 func votes(s *tooldv1.Suspension) string {
 	texts := make([]string, 0, len(s.GetVotes()))
 	for _, v := range s.GetVotes() {

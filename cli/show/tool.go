@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Tools writes a table.
+// Tools formats tools as a table.
 func (v View) Tools(tools []*tooldv1.Descriptor) string {
 	rows := make([][]cell, 0, len(tools))
 	for _, t := range tools {
@@ -38,7 +38,7 @@ func firstSentence(s string) string {
 	return Line(s)
 }
 
-// Tool writes one descriptor with its parameters.
+// Tool formats one descriptor with its parameters.
 func (v View) Tool(t *tooldv1.Descriptor) string {
 	var b strings.Builder
 	b.WriteString(v.paint(bold, Line(t.GetId())))
@@ -77,7 +77,7 @@ func timeouts(t *tooldv1.Timeouts) string {
 	return strings.Join(parts, ", ")
 }
 
-// parameters lists the properties of a schema that is as simple as most are, and writes out any other.
+// parameters lists the properties of a simple schema, and prints any other schema as JSON.
 func (v View) parameters(schema string) string {
 	var s struct {
 		Properties json.RawMessage `json:"properties"`
@@ -103,7 +103,7 @@ func (v View) parameters(schema string) string {
 			Enum        []any  `json:"enum"`
 			Default     any    `json:"default"`
 		}
-		_ = json.Unmarshal(m.raw, &p) // a boolean schema says nothing
+		_ = json.Unmarshal(m.raw, &p) // a boolean schema leaves p empty
 		must := "optional"
 		if slices.Contains(s.Required, m.name) {
 			must = "required"
@@ -135,7 +135,7 @@ func jsonText(value any) string {
 	return fold(Line(JSON(string(raw))))
 }
 
-// Info writes what a daemon is.
+// Info formats the facts about a daemon.
 func (v View) Info(i *tooldv1.GetInfoResponse) string {
 	var addresses []string
 	for _, a := range i.GetAddresses() {
@@ -166,7 +166,7 @@ func (v View) Info(i *tooldv1.GetInfoResponse) string {
 	return text + v.facts(i.GetIsolationFacts())
 }
 
-// Held says that calls wait for an operator, and what to run; "" when none does.
+// Held says that calls wait for an operator to release them, and which command does that. It returns "" when there are none.
 func (v View) Held(i *tooldv1.GetInfoResponse) string {
 	held := "1 call is held"
 	switch n := i.GetHeldCalls(); n {
@@ -179,7 +179,7 @@ func (v View) Held(i *tooldv1.GetInfoResponse) string {
 	return v.paint(waits, held) + ", the store was copied or restored; see " + v.command("release", "--help")
 }
 
-// facts writes what is known of isolation: what is not held for one reason, together.
+// facts formats the isolation facts. If nothing is enforced and all facts have the same reason, one entry covers them all.
 func (v View) facts(all []*tooldv1.IsolationFact) string {
 	none := len(all) > 1
 	names := make([]string, len(all))
@@ -204,7 +204,7 @@ func (v View) facts(all []*tooldv1.IsolationFact) string {
 	return text
 }
 
-// shares says what one namespace, principal or tool may have of all; "" when that is everything.
+// shares lists the limits per namespace, principal or tool. It returns "" when there are no such limits.
 func shares(l *tooldv1.Limits) string {
 	var lines []string
 	of := func(who string, running, queued, open int32) {

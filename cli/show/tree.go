@@ -7,8 +7,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Tree writes the calls of a run, children below the calls that made them, each on a line of at most width columns. calls
-// are in the order of their creation; said is what calls that run said last, by id.
+// Tree formats the calls of a run as a tree, each call on a line of at most width columns below the call that made it. calls are in order
+// of creation. said maps the id of a running call to its last progress text.
 func (v View) Tree(run string, calls []*tooldv1.Call, said map[string]string, width int) []string {
 	known, children := map[string]bool{}, map[string][]*tooldv1.Call{}
 	for _, c := range calls {
@@ -17,14 +17,14 @@ func (v View) Tree(run string, calls []*tooldv1.Call, said map[string]string, wi
 	for _, c := range calls {
 		parent := c.GetRun().GetParentCallId()
 		if !known[parent] || parent == c.GetCallId() {
-			parent = "" // made by a call of another run, or by nobody
+			parent = "" // no parent, or the parent is in another run
 		}
 		children[parent] = append(children[parent], c)
 	}
 	t := tree{v: v, children: children, said: said, width: width, drawn: map[string]bool{}}
 	t.lines = []string{t.fit(v.paint(bold, "run "+Line(run))+"  "+v.tally(calls), "run "+Line(run)+"  "+View{}.tally(calls))}
 	t.below("", "")
-	for _, c := range calls { // a circle of parents hangs on nothing
+	for _, c := range calls { // calls whose parents form a cycle are not reachable from the root
 		if !t.drawn[c.GetCallId()] {
 			t.call(c, "", true)
 		}
@@ -64,12 +64,12 @@ func (t *tree) call(c *tooldv1.Call, margin string, last bool) {
 		painted, head = painted+"  "+cut(rest, room), head+"  "+cut(rest, room)
 	}
 	t.lines = append(t.lines, t.fit(painted, head))
-	if len(margin) < 64*len(next) { // deeper than a person reads; a circle ends here, too
+	if len(margin) < 64*len(next) { // deeper trees are unreadable; this also ends a cycle
 		t.below(c.GetCallId(), margin+next)
 	}
 }
 
-// fit returns the painted form of a line, or its plain one cut when it is too wide.
+// fit returns the painted line. If it is too wide, fit returns the plain line, cut.
 func (t *tree) fit(painted, plain string) string {
 	if columns(plain) <= t.width {
 		return painted
@@ -77,7 +77,7 @@ func (t *tree) fit(painted, plain string) string {
 	return cut(plain, t.width)
 }
 
-// about is what there is to say of a call: how long, what it says or would do, and its end.
+// about returns the details of a call: its duration, its error, its title and its last progress text.
 func (t *tree) about(c *tooldv1.Call) string {
 	var parts []string
 	switch {
@@ -117,7 +117,7 @@ func statusMark(s tooldv1.CallStatus) string {
 	}
 }
 
-// tally counts calls by what people look for.
+// tally counts the calls by status.
 func (v View) tally(calls []*tooldv1.Call) string {
 	counts := map[tooldv1.CallStatus]int{}
 	for _, c := range calls {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Number writes n with commas.
+// Number formats n with commas between thousands.
 func Number(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -23,7 +23,7 @@ func Number(n int64) string {
 	return sign + digits
 }
 
-// Size writes a number of bytes for people, such as 1.5 MiB.
+// Size formats a number of bytes for people, such as 1.5 MiB.
 func Size(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -37,7 +37,7 @@ func Size(n int64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0") + " " + unit
 }
 
-// Duration writes d for people, with two units at most, such as 2.1s, 4m10s, 3d4h.
+// Duration formats d for people with at most two units, such as 2.1s, 4m10s, 3d4h.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	two := func(big, small time.Duration, b, s string) string {
@@ -69,7 +69,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// coarse is Duration with one unit, for columns.
+// coarse formats d like Duration but with one unit, for columns.
 func coarse(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
@@ -84,7 +84,7 @@ func coarse(d time.Duration) string {
 	}
 }
 
-// age is how long ago t was; - when nobody knows.
+// age returns how long ago t was, or "-" when t is not set.
 func (v View) age(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -92,7 +92,7 @@ func (v View) age(t *timestamppb.Timestamp) string {
 	return coarse(v.Now.Sub(t.AsTime()))
 }
 
-// clock writes a moment with its distance from now.
+// clock formats a time with its distance from now.
 func (v View) clock(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"

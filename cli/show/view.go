@@ -8,21 +8,21 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A View is the reader's terminal and time. Color is for terminals only.
+// A View holds what formatting needs to know about the reader: colour support and the current time. Color must be true only for terminals.
 type View struct {
 	Now     time.Time
 	Color   bool
-	Program string // how commands begin that people may copy; "" is toold
+	Program string // how suggested commands begin; "" means toold
 }
 
-// command is one that people may copy. Its words are safe.
+// command returns a command that people may copy. The words must be safe.
 func (v View) command(words ...string) string {
 	return strings.Join(append([]string{cmp.Or(v.Program, "toold")}, words...), " ")
 }
 
 const tableWidth = 80
 
-// The colours, by what they say.
+// The colours, named by their meaning.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -39,11 +39,11 @@ func (v View) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// A cell is safe text; its colour is for the eye only and takes no room.
+// A cell is safe text. Its colour takes no columns.
 type cell struct{ text, color string }
 
-// table sets rows under a head so that lines keep to 80 columns: the last column is cut, and a first cell that is wider
-// than its column, an id that somebody needs whole, gets a line of its own.
+// table formats rows under a head with lines of at most 80 columns. It cuts the last column. A first cell wider than its column, such as an
+// id that must stay complete, gets its own line.
 func (v View) table(head []string, first int, rows [][]cell) string {
 	widths := make([]int, len(head))
 	for i, h := range head {
@@ -96,7 +96,7 @@ func joined(cells []cell) string {
 	return b.String()
 }
 
-// fields writes name and value pairs, names aligned; empty values are left out. Values are safe, and broken between words.
+// fields formats pairs of name and value with aligned names. It omits empty values. Values must be safe, and wrap between words.
 func (v View) fields(pairs ...string) string {
 	widest := 0
 	for i := 0; i < len(pairs); i += 2 {
@@ -116,7 +116,7 @@ func (v View) fields(pairs ...string) string {
 	return b.String()
 }
 
-// indent sets text two columns in.
+// indent indents s by two columns.
 func indent(s string) string {
 	s = strings.TrimSuffix(s, "\n")
 	if s == "" {
@@ -125,7 +125,7 @@ func indent(s string) string {
 	return "  " + strings.ReplaceAll(s, "\n", "\n  ") + "\n"
 }
 
-// name is the value of an enum as design and JSON have it, without its prefix: SUCCEEDED, READ_ONLY.
+// name returns an enum value without its prefix, such as SUCCEEDED or READ_ONLY.
 func name(e protoreflect.Enum) string {
 	values := e.Descriptor().Values()
 	v := values.ByNumber(e.Number())

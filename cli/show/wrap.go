@@ -4,9 +4,8 @@ import "strings"
 
 const tabStop = 8
 
-// Wrap breaks what this package wrote into lines of at most width columns, at least one. A colour that is open where a
-// line breaks is closed there and opened again on the next. Escape sequences in the text must be the colours of this package:
-// everything foreign in it was escaped.
+// Wrap splits text that this package formatted into lines of at most width columns. It returns at least one line. A colour that is active
+// at a line break is closed there and reopened on the next line. The only escape sequences in text must be the colours of this package.
 func Wrap(text string, width int) []string {
 	var w wrapper
 	w.width = max(width, 1)
@@ -14,7 +13,7 @@ func Wrap(text string, width int) []string {
 		if text[i] == '\x1b' {
 			end := strings.IndexByte(text[i:], 'm')
 			if end < 0 {
-				break // no colour is cut off
+				break // do not cut within a colour sequence
 			}
 			w.color(text[i : i+end+1])
 			i += end + 1
@@ -33,8 +32,7 @@ func Wrap(text string, width int) []string {
 	return w.lines
 }
 
-// words breaks safe text between its words into lines of at most width columns. A longer word stays whole: somebody may
-// want to copy it.
+// words wraps safe text between words into lines of at most width columns. A longer word is not split, because users may copy it.
 func words(text string, width int) string {
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {
@@ -60,7 +58,7 @@ func words(text string, width int) string {
 	return b.String()
 }
 
-// painted is columns of text with the colours of this package in it.
+// painted returns how many columns a text with colour sequences takes.
 func painted(s string) int {
 	n := 0
 	for {
@@ -78,7 +76,7 @@ type wrapper struct {
 	lines []string
 	line  strings.Builder
 	used  int
-	open  string // the colour
+	open  string // the active colour
 }
 
 const noColor = "\x1b[0m"
