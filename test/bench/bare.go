@@ -17,13 +17,13 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// bare answers the frames of a read-only no-op and does nothing for them.
+// bare is the reference server. It answers with the frames of a read-only no-op and does no other work.
 type bare struct {
 	tooldv1.UnimplementedCallServiceServer
 	latest atomic.Pointer[told]
 }
 
-// frames are what an allowed call that ends looks like: accepted and started, then finished.
+// frames returns the two frames of an allowed call that ends: accepted and started, then finished.
 func frames(id string) (first, second *tooldv1.ExecuteToolResponse) {
 	now := timestamppb.Now()
 	first = &tooldv1.ExecuteToolResponse{Frame: &tooldv1.Frame{Cursor: "c1.1.2", Events: []*tooldv1.CallEvent{
@@ -52,7 +52,7 @@ func (b *bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStre
 	return stream.Send(second)
 }
 
-// CallTool answers the record that the daemon answers: 777 bytes. What is sent and read back is no difference then.
+// CallTool returns a record as large as the daemon's, 777 bytes, so that encoding costs the same on both sides.
 func (*bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
 	spec, now := r.GetSpec(), timestamppb.Now()
 	return &tooldv1.CallToolResponse{Cursor: "c1.1.3", Call: &tooldv1.Call{
@@ -74,10 +74,10 @@ func (*bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.C
 	}}, nil
 }
 
-// beat is how often bench_beat tells its progress.
+// beat is the interval at which bench_beat reports progress.
 const beat = 40 * time.Millisecond
 
-// told is a frame for all watchers; next is there when done is closed.
+// told is a node in a linked list of frames that all watchers read. next is valid once done is closed.
 type told struct {
 	frame *tooldv1.WatchCallsResponse
 	done  chan struct{}
@@ -88,7 +88,7 @@ func newTold(frame *tooldv1.WatchCallsResponse) *told {
 	return &told{frame: frame, done: make(chan struct{})}
 }
 
-// drum tells progress as bench_beat does, until its caller leaves.
+// drum publishes progress as bench_beat does, until its caller disconnects.
 func (b *bare) drum(id string, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
 	first, _ := frames(id)
 	if err := stream.Send(first); err != nil {
@@ -113,7 +113,7 @@ func (b *bare) drum(id string, stream grpc.ServerStreamingServer[tooldv1.Execute
 	}
 }
 
-// WatchCalls sends what drum tells.
+// WatchCalls sends the frames that drum publishes.
 func (b *bare) WatchCalls(_ *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
 	at := b.latest.Load()
 	if err := stream.Send(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Cursor: "c1.1.2"}}); err != nil {
@@ -132,12 +132,12 @@ func (b *bare) WatchCalls(_ *tooldv1.WatchCallsRequest, stream grpc.ServerStream
 	}
 }
 
-// CancelCall has nothing to do: drum ends when its caller leaves.
+// CancelCall does nothing, because drum ends when its caller disconnects.
 func (*bare) CancelCall(context.Context, *tooldv1.CancelCallRequest) (*tooldv1.CancelCallResponse, error) {
 	return &tooldv1.CancelCallResponse{}, nil
 }
 
-// serveBare runs the reference with the options of the daemon's server.
+// serveBare runs the reference with the same server options as the daemon.
 func serveBare() error {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

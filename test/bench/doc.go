@@ -1,9 +1,12 @@
-// Command bench measures toold against references in one run on one machine and prints ratios.
+// Command bench compares toold with references in one run on one machine and prints ratios.
 //
-// The daemon runs as a process of its own in production configuration (token auth, permission gate, one log line for
-// each call, journal on disk), with no-op tools that test/bench/toold adds. The reference for calls
-// is a bare grpc-go server with the same options that answers the same frames, and MCP servers of two libraries
-// (test/bench/mcp, a module of its own); for durable steps it is the same rows straight into the store, and raw appends with
-// fdatasync. Sides alternate A B A B; a row prints the median ratio and its spread over the rounds, because these
-// machines are shared: server CPU for each call is the steadier number.
+// The daemon runs as a separate process in production configuration: token authentication, permission gate, one log line per call, journal
+// on disk. It runs no-op tools, which test/bench/toold adds.
+//
+// The references are:
+//   - for calls, a bare grpc-go server with the same options that answers with the same frames, and MCP servers of two libraries (test/bench/mcp, a separate module);
+//   - for durable steps, the same rows written straight into the store, and raw appends with fdatasync.
+//
+// The sides alternate A B A B. A row prints the median ratio and its spread over the rounds, because other work on the machine disturbs
+// single measurements. Server CPU per call is the steadier number.
 package main

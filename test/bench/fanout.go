@@ -13,7 +13,7 @@ import (
 
 const fanoutWatchers = 1000
 
-// fanout compares what it costs to deliver an event to one of a thousand watchers of a call.
+// fanout compares the cost of delivering an event to one of a thousand watchers of a call.
 func fanout(ctx context.Context, s *settings) (result, error) {
 	return besideBare(ctx, s, func(daemon, reference *process) (out result, err error) {
 		var a, b delivery
@@ -32,15 +32,15 @@ func fanout(ctx context.Context, s *settings) (result, error) {
 	})
 }
 
-// A delivery is what watchers got.
+// A delivery is what the watchers of one side received.
 type delivery struct {
-	cpu      time.Duration // of the server, for each event that came to a watcher
-	rate     float64       // events a second, all watchers together
+	cpu      time.Duration // of the server, per event delivered to a watcher
+	rate     float64       // events per second over all watchers
 	perFrame float64
 }
 
-// deliver watches a call that tells its progress 25 times a second, which leaves the machine half idle: when it is busy
-// a slow watcher gets several events in one frame, and the sides would not do the same.
+// deliver watches a call that reports progress 25 times a second, which leaves the machine about half idle. On a busy machine a slow
+// watcher gets several events in one frame, and the two sides would no longer do the same work.
 func deliver(ctx context.Context, p *process, d time.Duration) (delivery, error) {
 	conns, err := p.dial(4)
 	if err != nil {
@@ -65,19 +65,19 @@ func deliver(ctx context.Context, p *process, d time.Duration) (delivery, error)
 			return delivery{}, err
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // all are where the call is
+	time.Sleep(200 * time.Millisecond) // until every watcher has caught up with the call
 	got, err := them.measure(p, d)
 	_, err2 := client.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: spec.CallId})
 	return got, errors.Join(err, err2)
 }
 
-// An audience is the watchers of a call.
+// An audience is the set of watchers of a call.
 type audience struct {
 	events, frames atomic.Int64
 	all            sync.WaitGroup
 }
 
-// join adds a watcher, who stays until ctx is done.
+// join adds a watcher that stays until ctx is done.
 func (a *audience) join(ctx context.Context, client tooldv1.CallServiceClient, id string) error {
 	stream, err := client.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}, Follow: true})
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *audience) join(ctx context.Context, client tooldv1.CallServiceClient, i
 	return nil
 }
 
-// measure says what came to the watchers in a while, and what that cost the server.
+// measure returns what the watchers received during d, and what that cost the server.
 func (a *audience) measure(p *process, d time.Duration) (delivery, error) {
 	used, err := p.cpu()
 	if err != nil {

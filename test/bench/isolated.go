@@ -14,14 +14,14 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// aside are the runs of one side before the other has its turn, and turns are how often both have one in a round: the machine
-// changes its speed by a fifth within a second.
+// aside is the number of runs of one side before the other side runs. turns is how often both sides run in a round. Turns are short because
+// the speed of the machine changes by a fifth within a second.
 const (
 	aside = 20
 	turns = 12
 )
 
-// isolated compares `true` under the default profile with a plain exec of it, from a process with 1 GiB of heap.
+// isolated compares `true` under the default isolation profile with a plain exec of it. The starting process has a heap of 1 GiB.
 func isolated(ctx context.Context, s *settings) (result, error) {
 	heap := make([]byte, 1<<30)
 	for i := 0; i < len(heap); i += os.Getpagesize() {
@@ -43,7 +43,7 @@ func isolated(ctx context.Context, s *settings) (result, error) {
 	}, nil
 }
 
-// subprocess compares a process that is looked after with one that is not.
+// subprocess compares a process started by package sandbox, without isolation, with one started by os/exec.
 func subprocess(ctx context.Context, s *settings) (result, error) {
 	a, b, err := sides(ctx, s, nil)
 	return result{
@@ -52,9 +52,9 @@ func subprocess(ctx context.Context, s *settings) (result, error) {
 	}, err
 }
 
-// sides runs `true` in turns: by a runner, and plainly with pipes.
+// sides runs `true` alternately with a sandbox runner and with os/exec and pipes.
 func sides(ctx context.Context, s *settings, policy *sandbox.Policy) (ours, plain sample, err error) {
-	if err := sandbox.BecomeSubreaper(); err != nil { // as the daemon does
+	if err := sandbox.BecomeSubreaper(); err != nil { // as in the daemon
 		return ours, plain, err
 	}
 	helper := filepath.Join(s.dir, "toold-sandbox")
@@ -76,7 +76,7 @@ func sides(ctx context.Context, s *settings, policy *sandbox.Policy) (ours, plai
 	}
 	exec := func() error {
 		cmd := exec.CommandContext(ctx, "/bin/true")
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(), io.MultiWriter() // not files: two pipes with a goroutine each
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(), io.MultiWriter() // not files, so os/exec makes two pipes with a goroutine each
 		return cmd.Run()
 	}
 	var times [2][]time.Duration
@@ -101,7 +101,7 @@ func sides(ctx context.Context, s *settings, policy *sandbox.Policy) (ours, plai
 	return ours, plain, nil
 }
 
-// usedByAll is the processor time of this process and of all that it has waited for.
+// usedByAll returns the processor time of this process and of all children that it has waited for.
 func usedByAll() (used time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

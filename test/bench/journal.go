@@ -21,7 +21,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// absolute is the result of a row that is a time.
+// absolute returns the result for a row that shows a time.
 func absolute(times []time.Duration, round time.Duration) result {
 	slices.Sort(times)
 	return result{
@@ -30,7 +30,7 @@ func absolute(times []time.Duration, round time.Duration) result {
 	}
 }
 
-// openJournal opens a fresh store of its own.
+// openJournal opens a new, empty store.
 func openJournal(ctx context.Context, s *settings) (*sqlite.Store, func(), error) {
 	dir, err := os.MkdirTemp(s.dir, "journal-")
 	if err != nil {
@@ -43,7 +43,7 @@ func openJournal(ctx context.Context, s *settings) (*sqlite.Store, func(), error
 	return j, func() { j.Close(); os.RemoveAll(dir) }, nil
 }
 
-// newRecord is the row of a call as the daemon would write it.
+// newRecord returns a record as the daemon would store it for a call.
 func newRecord(n int64) *call.Call {
 	return &call.Call{
 		Namespace: "default", ID: fmt.Sprintf("direct-%020d", n), Tool: "bench_write", ToolDigest: digest,
@@ -57,7 +57,7 @@ func event(n int64, t call.EventType) call.Event {
 	return call.Event{Sequence: n, Time: time.Now(), Type: t}
 }
 
-// intentAndResult writes what a mutating call writes: two durable changes.
+// intentAndResult makes the two durable changes of a mutating call.
 func intentAndResult(ctx context.Context, j store.Store, n int64) error {
 	c := newRecord(n)
 	c.LastSequence = 2
@@ -78,7 +78,7 @@ func commitEnd(ctx context.Context, j store.Store, c *call.Call, sequence int64)
 	return j.Commit(ctx, &store.Change{Call: &done, Events: []call.Event{ev}})
 }
 
-// straight runs do from many goroutines against the store and returns how many a second.
+// straight runs do from many goroutines directly against the store. It returns the number of runs per second.
 func straight(ctx context.Context, clients int, d time.Duration, do func(n int64) error) (float64, error) {
 	var count atomic.Int64
 	errs := make([]error, clients)
@@ -98,17 +98,17 @@ func straight(ctx context.Context, clients int, d time.Duration, do func(n int64
 	return float64(count.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
 }
 
-// mutating compares calls that write intent and result with the same rows without a daemon.
+// mutating compares calls that store intent and result with the same rows stored without a daemon.
 func mutating(ctx context.Context, s *settings) (result, error) {
 	return againstJournal(ctx, s, execute("bench_write"), mutatingStages)
 }
 
-// cycles compares suspend, decide and finish with the same commits.
+// cycles compares suspend, decide and finish with the same commits made without a daemon.
 func cycles(ctx context.Context, s *settings) (result, error) {
 	return againstJournal(ctx, s, suspendAndDecide, cycleStages)
 }
 
-// suspendAndDecide asks for a call that needs an approval and gives it.
+// suspendAndDecide starts a call that needs an approval and approves it.
 func suspendAndDecide(ctx context.Context, c tooldv1.CallServiceClient, n int64) error {
 	r, err := c.CallTool(ctx, &tooldv1.CallToolRequest{Spec: callSpec("bench_ask", n)})
 	if err != nil {
@@ -166,18 +166,18 @@ func durable(writers int) func(context.Context, *settings) (result, error) {
 			if b, err = straight(ctx, writers, s.duration, func(int64) error { return raw.append() }); err != nil {
 				return out, err
 			}
-			out.ratios = append(out.ratios, 2*a/b) // two changes each
+			out.ratios = append(out.ratios, 2*a/b) // each run makes two changes
 		}
 		out.detail = fmt.Sprintf("%.0f and %.0f a second", 2*a, b)
 		return out, nil
 	}
 }
 
-// appender writes to a file; those who come while a sync runs share the next one.
+// appender appends to a file. Appends that arrive during a sync share the next one.
 type appender struct {
 	file *os.File
 	work chan chan error
-	size int // bytes of one append
+	size int // bytes per append
 }
 
 func newAppender(name string, size int) (*appender, error) {

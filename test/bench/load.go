@@ -15,29 +15,29 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// arguments are 200 bytes against a schema of ten properties.
+// arguments are 200 bytes that match a schema of ten properties.
 const arguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 
-// An op does one call; n is unique in the run.
+// An op makes one call. n is unique in the run.
 type op func(ctx context.Context, c tooldv1.CallServiceClient, n int64) error
 
-// A client does one call after another over a connection that stays.
+// A client makes calls one after another over a persistent connection.
 type client func(ctx context.Context, n int64) error
 
-// A sample is one side of one round.
+// A sample is the measurement of one side in one round.
 type sample struct {
-	rate float64       // calls a second
-	cpu  time.Duration // of the server, each call
-	load time.Duration // of this process, each call
+	rate float64       // calls per second
+	cpu  time.Duration // of the server, per call
+	load time.Duration // of this process, per call
 	p50  time.Duration
 }
 
 var serial atomic.Int64
 
-// sharedConnections is how many connections the clients share where a row does not say otherwise.
+// sharedConnections is the number of connections that the clients share, unless a row says otherwise.
 const sharedConnections = 4
 
-// load calls from many clients for a while.
+// load makes calls from many clients for the duration d.
 func load(ctx context.Context, p *process, clients int, d time.Duration, do op) (sample, error) {
 	return loadOver(ctx, p, clients, sharedConnections, d, do)
 }
@@ -56,9 +56,9 @@ func loadOver(ctx context.Context, p *process, clients, connections int, d time.
 	return drive(ctx, p, all, d)
 }
 
-// drive lets each client call for a while, one call after another.
+// drive lets each client make calls for the duration d, one after another.
 func drive(ctx context.Context, p *process, clients []client, d time.Duration) (sample, error) {
-	for _, do := range clients { // connections, stream workers and plans are warm
+	for _, do := range clients { // warm up connections, stream workers and query plans
 		for range max(4, 200/len(clients)) {
 			if err := do(ctx, serial.Add(1)); err != nil {
 				return sample{}, fmt.Errorf("warm-up: %w", err)
@@ -108,8 +108,8 @@ func closeAll(conns []*grpc.ClientConn) {
 	}
 }
 
-// callSpec is a call of a thread of its own where it is not read-only: calls of one thread wait for one another, and here
-// the daemon is measured, not that.
+// callSpec returns the spec of a call. A mutating call gets its own thread, because calls of one thread wait for each other and that would
+// distort the measurement.
 func callSpec(tool string, n int64) *tooldv1.CallSpec {
 	thread := "bench-thread"
 	if tool != "bench_noop" && tool != "bench_progress" {
@@ -132,7 +132,7 @@ func execute(tool string) op {
 	}
 }
 
-// finished reads a stream to its end and wants a success.
+// finished reads a stream to its end and returns an error unless the call succeeded.
 func finished[T interface{ GetFrame() *tooldv1.Frame }](recv func() (T, error)) error {
 	var last *tooldv1.CallFinished
 	for {
@@ -155,12 +155,12 @@ func finished[T interface{ GetFrame() *tooldv1.Frame }](recv func() (T, error)) 
 	return nil
 }
 
-// unary is the op that gets one call in one message.
+// unary is the op that makes one call with the unary method.
 func unary(ctx context.Context, c tooldv1.CallServiceClient, n int64) error {
 	return inOneMessage(ctx, c, callSpec("bench_noop", n))
 }
 
-// readLine reads a file of one line with the built-in tool, all in one thread, as a conversation does.
+// readLine reads a file of one line with the built-in tool. All calls are in one thread, as in a conversation.
 func readLine(ctx context.Context, c tooldv1.CallServiceClient, n int64) error {
 	spec := callSpec("bench_noop", n)
 	spec.Tool, spec.Arguments = "read", `{"path":"`+lineFile+`"}`

@@ -16,31 +16,31 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// settings are what a run is made of.
+// settings are the parameters and shared resources of a run.
 type settings struct {
 	rounds   int
-	duration time.Duration // of one side of one round
+	duration time.Duration // of one side in one round
 	clients  int
-	dir      string // scratch, on a real disk
-	binary   string // the daemon
-	mcp      string // the MCP servers; empty until a row needs them
+	dir      string // temporary directory on a real disk
+	binary   string // path of the daemon binary
+	mcp      string // path of the MCP servers; empty until a row needs them
 
-	history   store.Store // a million calls; nil until a row needs them
-	firstCall int64       // its first call's number
+	history   store.Store // journal with a million calls; nil until a row needs it
+	firstCall int64       // number of the first call in history
 	ends      []func()
 }
 
 // A row is one line of the table.
 type row struct {
 	name string
-	hold string // what the design wants
+	hold string // the limit that the design requires
 	run  func(ctx context.Context, s *settings) (result, error)
 }
 
-// A result is what a row printed: ratios of the rounds and what was measured on the way.
+// A result is the outcome of a row: the ratios of the rounds and the measurements behind them.
 type result struct {
-	ratios []float64 // daemon / reference; empty for rows that are absolute
-	value  string    // of absolute rows
+	ratios []float64 // daemon / reference; empty for rows without a reference
+	value  string    // for rows without a reference
 	detail string
 }
 
@@ -96,7 +96,7 @@ func run(ctx context.Context, s *settings, table []row, only string) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s …\n", r.name)
-		debug.FreeOSMemory() // a row does not pay for what the one before left: 1 GiB of one of them made the next one's processes 3 % slower
+		debug.FreeOSMemory() // a heap of 1 GiB left by one row made the processes of the next row 3 % slower
 		got, err := r.run(ctx, s)
 		if err != nil {
 			failed++

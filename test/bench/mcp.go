@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// againstMCP compares with a server of test/bench/mcp, with as many clients. What calls it is what its users would call it
-// with, the client of its library, as the daemon is called with grpc-go's; or, when thin, the least that speaks to it.
+// againstMCP compares with a server of test/bench/mcp, with the same number of clients. By default the client of the server's library makes
+// the calls, just as grpc-go's client calls the daemon. With thin, a minimal client makes them.
 func againstMCP(kind string, thin bool) func(context.Context, *settings) (result, error) {
 	return func(ctx context.Context, s *settings) (result, error) {
 		if err := s.buildMCP(ctx); err != nil {
@@ -43,7 +43,7 @@ func againstMCP(kind string, thin bool) func(context.Context, *settings) (result
 	}
 }
 
-// loadMCP calls with the client of the server's library, from a process of its own.
+// loadMCP makes calls with the client of the server's library, in a separate process.
 func loadMCP(ctx context.Context, s *settings, server *process, kind string, d time.Duration) (sample, error) {
 	cmd := exec.CommandContext(ctx, s.mcp, "load", kind, server.addr, strconv.Itoa(s.clients), d.String())
 	var log bytes.Buffer
@@ -57,7 +57,7 @@ func loadMCP(ctx context.Context, s *settings, server *process, kind string, d t
 	}
 	answers := json.NewDecoder(out)
 	var ready readyLine
-	err = answers.Decode(&ready) // it is warm
+	err = answers.Decode(&ready) // sent when the load has warmed up
 	before, err2 := server.cpu()
 	var r struct {
 		Calls             time.Duration
@@ -71,7 +71,7 @@ func loadMCP(ctx context.Context, s *settings, server *process, kind string, d t
 	return sample{rate: float64(r.Calls) / r.Elapsed.Seconds(), cpu: (after - before) / r.Calls, load: r.CPU / r.Calls, p50: r.P50}, nil
 }
 
-// loadThin calls over one connection and session for each client.
+// loadThin makes calls with one connection and session per client.
 func loadThin(ctx context.Context, p *process, clients int, d time.Duration) (sample, error) {
 	all := make([]client, clients)
 	for i := range all {
@@ -85,14 +85,14 @@ func loadThin(ctx context.Context, p *process, clients int, d time.Duration) (sa
 	return drive(ctx, p, all, d)
 }
 
-// mcpClient speaks to an MCP server with as little work as it can: requests that are built by hand, one connection that
-// stays, one session. The clients of the libraries cost many times that, and would take the processors from the servers.
+// mcpClient is a minimal client of an MCP server: hand-built requests, one persistent connection, one session. The clients of the libraries
+// cost many times as much, and would take processor time from the servers.
 type mcpClient struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	addr    string
 	session string
-	out     []byte // used again
+	out     []byte // reused buffer
 }
 
 func dialMCP(addr string) (*mcpClient, error) {
@@ -125,7 +125,7 @@ func (c *mcpClient) greet() error {
 	return err
 }
 
-// call calls the tool that does nothing.
+// call calls the no-op tool.
 func (c *mcpClient) call(_ context.Context, n int64) error {
 	body, _, err := c.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"bench_noop","arguments":%s}}`, n, arguments))
 	if err != nil {

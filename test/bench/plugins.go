@@ -17,15 +17,17 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A plugin is one of the daemon's, or a hook outside it, with the settings that switch it on alone.
+// A plugin is a plugin of the daemon, or an external hook, with the settings that enable only it.
 type plugin struct {
 	name     string
 	settings string
-	// serve begins what it asks or tells, in this process; %s in the settings is where that is. nil: nothing.
+	// serve starts the service that the plugin calls, in this process. at is its address, which replaces %s in the settings. A nil serve
+	// means that the plugin needs no service.
 	serve func(dir string) (at string, stop func(), err error)
 }
 
-// plugins are measured with settings under which every call goes on, but that the cache answers in the tool's place.
+// plugins have settings under which every call continues. The only exception is a cache row, in which the cache answers in place of the
+// tool.
 var plugins = []plugin{
 	{name: "ratelimit: one limit by principal", settings: "ratelimit: [{name: all, by: [principal], calls: 1000000, per: 1s}]\n"},
 	{name: "loopguard: repeats, calls and failures", settings: "loopguard: {repeats: 20, except: [bench_noop], calls: 1000000000, failures: 5}\n"},
@@ -42,7 +44,8 @@ var plugins = []plugin{
 	{name: "a command as a gate", settings: "hooks: [{name: h, command: [/bin/true]}]\n"},
 }
 
-// pluginRows are what each plugin adds to the server's CPU of a read-only call, beside a daemon without it.
+// pluginRows returns one row per plugin. Each measures the server CPU that the plugin adds to a read-only call, compared with a daemon
+// without it.
 func pluginRows() (all []row) {
 	for _, p := range plugins {
 		all = append(all, row{p.name, "", p.cost})
@@ -98,7 +101,7 @@ func middle(times []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(times))[len(times)/2]
 }
 
-// receive takes letters.
+// receive serves webhooks and discards them.
 func receive(dir string) (string, func(), error) {
 	secret := "whsec_dG9vbGQncyBiZW5jaG1hcmsgaGFzIG5vIHNlY3JldHM=\n"
 	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte(secret), 0o600); err != nil {
@@ -116,7 +119,7 @@ func (allows) Gate(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse
 	return &tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Allow{Allow: &tooldv1.GateAllow{}}}, nil
 }
 
-// answer has nothing against any call.
+// answer serves a gate that allows every call.
 func answer(dir string) (string, func(), error) {
 	path := filepath.Join(dir, "s")
 	lis, err := net.Listen("unix", path)

@@ -20,13 +20,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// postgresWriters is how many write at once.
+// postgresWriters is the number of concurrent writers.
 const postgresWriters = 64
 
-// postgresJournal compares the journal in PostgreSQL, which commits what many bring as one transaction, with the same rows
-// written by a transaction for each change, each writer on a connection of its own.
+// postgresJournal compares the PostgreSQL journal with direct writes of the same rows. The journal commits the changes of many writers in
+// one transaction. The direct writers use one transaction per change, each on its own connection.
 func postgresJournal(ctx context.Context, s *settings) (out result, err error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the daemon has it; who writes directly has it, too
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in the daemon; the direct writers run with it too
 	server, err := pgtest.Start("shared_buffers=128MB", fmt.Sprint("max_connections=", postgresWriters+20))
 	if err != nil {
 		return out, err
@@ -56,13 +56,13 @@ func postgresJournal(ctx context.Context, s *settings) (out result, err error) {
 	return out, nil
 }
 
-// transitions is how many there are a second, and what one costs the server and who writes.
+// transitions holds the number of transitions per second, and the CPU that each costs the server and the writers.
 type transitions struct {
 	rate float64
 	cpu  time.Duration
 }
 
-// measureTransitions has two by each call of do.
+// measureTransitions counts two transitions for each call of do.
 func measureTransitions(ctx context.Context, s *settings, server *pgtest.Server, do func(n int64) error) (t transitions, err error) {
 	before, err := postgresCPU(server)
 	if err != nil {
@@ -78,7 +78,7 @@ func measureTransitions(ctx context.Context, s *settings, server *pgtest.Server,
 	return transitions{2 * rate, (after - before) / n}, err
 }
 
-// postgresCPU is the processor time of the server's processes and of this one.
+// postgresCPU returns the processor time of the server's processes and of this process.
 func postgresCPU(server *pgtest.Server) (sum time.Duration, err error) {
 	all, err := server.Processes()
 	if err != nil {
@@ -86,7 +86,7 @@ func postgresCPU(server *pgtest.Server) (sum time.Duration, err error) {
 	}
 	for _, p := range append(all, os.Getpid()) {
 		used, err := cpuOf(strconv.Itoa(p))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that vacuums may have ended
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // an autovacuum process may have ended
 			return 0, err
 		}
 		sum += used
@@ -94,10 +94,10 @@ func postgresCPU(server *pgtest.Server) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// A directJournal writes the rows of the journal, with its indexes, a transaction for each change.
+// A directJournal writes the rows of the journal, with its indexes, in one transaction per change.
 type directJournal struct{ pool *pgxpool.Pool }
 
-// openDirect makes the tables and leaves them to who writes directly.
+// openDirect creates the tables and returns a pool for the direct writers.
 func openDirect(ctx context.Context, server *pgtest.Server, dir string) (*directJournal, func(), error) {
 	url := server.URL("direct")
 	j, err := postgres.Open(ctx, postgres.Config{URL: url, Dir: dir})
@@ -112,7 +112,7 @@ func openDirect(ctx context.Context, server *pgtest.Server, dir string) (*direct
 		return nil, nil, err
 	}
 	config.MaxConns, config.MinConns = postgresWriters, postgresWriters
-	for name, value := range map[string]string{ // plans as good as those of the journal, which are not made anew either
+	for name, value := range map[string]string{ // use the same cached query plans as the journal
 		"jit": "off", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "plan_cache_mode": "force_generic_plan",
 	} {
 		config.ConnConfig.RuntimeParams[name] = value
@@ -158,7 +158,7 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 	})
 }
 
-// transaction is one round trip.
+// transaction sends all statements of a transaction in one round trip.
 func (d *directJournal) transaction(ctx context.Context, queue func(*pgx.Batch)) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")

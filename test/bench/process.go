@@ -17,13 +17,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// build makes the daemon with the tools that only benchmarks have.
+// build builds the daemon with the tools for benchmarks.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "toold")
 	return binary, goBuild(ctx, filepath.Join("test", "bench", "toold"), binary, "-tags", "grpcnotrace")
 }
 
-// buildMCP makes the MCP servers of test/bench/mcp, once.
+// buildMCP builds the MCP servers of test/bench/mcp, once.
 func (s *settings) buildMCP(ctx context.Context) error {
 	if s.mcp != "" {
 		return nil
@@ -36,7 +36,7 @@ func (s *settings) buildMCP(ctx context.Context) error {
 	return err
 }
 
-// goBuild builds the package in a folder, whose module says with what.
+// goBuild builds the package in a folder with the module that contains it.
 func goBuild(ctx context.Context, folder, binary string, flags ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", binary}, flags...)...)
 	cmd.Dir = folder
@@ -47,22 +47,22 @@ func goBuild(ctx context.Context, folder, binary string, flags ...string) error 
 	return nil
 }
 
-// process is a server that was started for a measurement.
+// process is a server that runs for a measurement.
 type process struct {
 	cmd   *exec.Cmd
 	addr  string
 	token string
-	ready time.Duration // from start to the ready line
+	ready time.Duration // time from start to the ready line
 	dir   string
 }
 
-// readyLine is what a server prints first.
+// readyLine is the first line that a server prints.
 type readyLine struct {
 	Ready bool   `json:"ready"`
 	TCP   string `json:"tcp"`
 }
 
-// start runs a server and waits until it says where it listens.
+// start runs a server and waits until it prints its address.
 func start(ctx context.Context, name string, args, env []string) (*process, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -98,7 +98,7 @@ func start(ctx context.Context, name string, args, env []string) (*process, erro
 	return nil, fmt.Errorf("%s did not become ready: %s", name, text)
 }
 
-// stop ends the server and waits.
+// stop stops the server and waits for its end.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(os.Interrupt)
 	_ = p.cmd.Wait()
@@ -107,7 +107,7 @@ func (p *process) stop() {
 	}
 }
 
-// startDaemon runs toold with a fresh store, rules that let the no-op tools pass, and further lines of its configuration.
+// startDaemon runs toold with an empty store and rules that allow the no-op tools. further lines are added to its configuration.
 func startDaemon(ctx context.Context, s *settings, further ...string) (*process, error) {
 	dir, err := os.MkdirTemp(s.dir, "daemon-")
 	if err != nil {
@@ -142,7 +142,7 @@ func startDaemon(ctx context.Context, s *settings, further ...string) (*process,
 // lineFile is a file of one line in the workspace.
 const lineFile = "line.txt"
 
-// benchRules are a small rule file as an operator would have it.
+// benchRules is a small rule file, as an operator would write it.
 const benchRules = `version: 1
 rules:
   - action: allow
@@ -177,7 +177,6 @@ func (p *process) dial(n int) ([]*grpc.ClientConn, error) {
 	return conns, nil
 }
 
-// bearer sends a token with each request.
 type bearer string
 
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
@@ -186,10 +185,10 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// cpu returns how much processor time a process has used.
+// cpu returns the processor time that the process has used.
 func (p *process) cpu() (time.Duration, error) { return cpuOf(strconv.Itoa(p.cmd.Process.Pid)) }
 
-// cpuOf is cpu of a process by its name in /proc. Linux counts in hundredths of a second.
+// cpuOf returns the processor time of a process by its name in /proc. The resolution is 10 ms.
 func cpuOf(pid string) (time.Duration, error) {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// rows are the lines of the table of the design, section 15, that exist already.
+// rows returns the rows of the table in section 15 of the design that are implemented.
 func rows() []row {
 	return []row{
 		{"ExecuteTool, read-only no-op / bare", "≥ 0.65", againstBare(execute("bench_noop"), rateRatio)},
@@ -43,7 +43,7 @@ func rows() []row {
 	}
 }
 
-// ratio turns two sides of a round into the number of the row.
+// ratio computes the number of a row from the two sides of a round.
 type ratio func(daemon, reference sample) float64
 
 func rateRatio(d, r sample) float64 { return d.rate / r.rate }
@@ -60,7 +60,7 @@ func oneClient(ctx context.Context, s *settings) (result, error) {
 	return pair(ctx, s, 1, execute("bench_noop"), p50Ratio)
 }
 
-// manyConnections gives each of 256 clients a connection of its own.
+// manyConnections gives each of 256 clients its own connection.
 func manyConnections(ctx context.Context, s *settings) (result, error) {
 	return pairOver(ctx, s, 256, 256, unary, rateRatio)
 }
@@ -78,7 +78,7 @@ func pairOver(ctx context.Context, s *settings, clients, connections int, do op,
 	})
 }
 
-// besideBare measures while a daemon and the bare server run.
+// besideBare starts a daemon and the bare server, and calls measure with both.
 func besideBare(ctx context.Context, s *settings, measure func(daemon, reference *process) (result, error)) (result, error) {
 	daemon, err := startDaemon(ctx, s)
 	if err != nil {
@@ -93,10 +93,10 @@ func besideBare(ctx context.Context, s *settings, measure func(daemon, reference
 	return measure(daemon, reference)
 }
 
-// alternate measures A B A B, in short turns: what else the machine does lasts for seconds, so that a long turn of one side
-// meets it and the other's does not. Rounds of one long turn each lay 30 % apart.
+// alternate measures A B A B in short turns. Other load on the machine lasts for seconds, so a long turn of one side may meet load that the
+// other side does not. Rounds of one long turn each differed by 30 %.
 func alternate(s *settings, of ratio, daemon, reference func(time.Duration) (sample, error)) (out result, err error) {
-	const each = 5 // turns of a round; odd, so that there is a middle one
+	const each = 5 // turns per round; odd, so that there is a median turn
 	var a, b sample
 	for range s.rounds * each {
 		if a, err = daemon(s.duration / each); err != nil {
@@ -113,7 +113,7 @@ func alternate(s *settings, of ratio, daemon, reference func(time.Duration) (sam
 	return out, nil
 }
 
-// progressCost compares calls that report 200 times with calls that do not.
+// progressCost compares calls that report progress 200 times with calls that report none.
 func progressCost(ctx context.Context, s *settings) (result, error) {
 	daemon, err := startDaemon(ctx, s)
 	if err != nil {
@@ -136,7 +136,7 @@ func progressCost(ctx context.Context, s *settings) (result, error) {
 	return absolute(costs, 10*time.Nanosecond), nil
 }
 
-// footprint measures what a daemon costs that does nothing.
+// footprint measures an idle daemon.
 func footprint(ctx context.Context, s *settings) (result, error) {
 	info, err := os.Stat(s.binary)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// A recorded call is one that a daemon has carried out, as its journal has it. References write it again: the same rows
-// are the same fields, not fewer.
+// A recorded call is a call that a daemon executed, as stored in its journal. References write it again, so that both sides write the same
+// rows with the same fields.
 type recorded struct {
 	call   *call.Call
 	events []call.Event
 }
 
-// A stage is one commit of a call: the status it leaves and the newest event it brings.
+// A stage is one commit of a call: the resulting status and the newest event.
 type stage struct {
 	status call.Status
 	last   int64
@@ -32,7 +32,7 @@ var (
 	cycleStages    = []stage{{call.Suspended, 3}, {call.Resuming, 4}, {call.Running, 5}, {call.Succeeded, 6}}
 )
 
-// record has a daemon carry out one call and reads it from the journal.
+// record lets a daemon execute one call and reads the call from the journal.
 func record(ctx context.Context, s *settings, do op) (recorded, error) {
 	p, err := startDaemon(ctx, s)
 	if err != nil {
@@ -40,7 +40,7 @@ func record(ctx context.Context, s *settings, do op) (recorded, error) {
 	}
 	dir := p.dir
 	defer os.RemoveAll(dir)
-	p.dir = "" // it stays
+	p.dir = "" // keep the directory after stop
 	n := serial.Add(1)
 	client, end, err := p.client()
 	if err == nil {
@@ -65,7 +65,7 @@ func record(ctx context.Context, s *settings, do op) (recorded, error) {
 	return recorded{c, events}, err
 }
 
-// again commits the stages of a recorded call under ids of its own.
+// again commits the stages of a recorded call under new ids.
 func (r recorded) again(ctx context.Context, j store.Store, n int64, stages []stage) error {
 	if last := stages[len(stages)-1].last; int64(len(r.events)) != last {
 		return fmt.Errorf("the call has %d events, not %d", len(r.events), last)
@@ -97,7 +97,7 @@ func (r recorded) again(ctx context.Context, j store.Store, n int64, stages []st
 	return nil
 }
 
-// at is the record as a stage leaves it.
+// at returns the record as it is after a stage.
 func (r recorded) at(n int64, st stage, suspension string, created time.Time) *call.Call {
 	c := *r.call
 	c.ID, c.Status, c.LastSequence, c.Created = fmt.Sprintf("direct-%020d", n), st.status, st.last, created
@@ -125,7 +125,7 @@ func (r recorded) at(n int64, st stage, suspension string, created time.Time) *c
 	return &c
 }
 
-// againstJournal compares calls with the same rows without a daemon.
+// againstJournal compares calls with the same rows written without a daemon.
 func againstJournal(ctx context.Context, s *settings, do op, stages []stage) (result, error) {
 	same, err := record(ctx, s, do)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// session measures calls over one long stream beside bare streams, one for each call.
+// session compares calls over one long stream with bare streams, one per call.
 func session(ctx context.Context, s *settings) (result, error) {
 	return besideBare(ctx, s, func(daemon, reference *process) (result, error) {
 		return alternate(s, rateRatio,
@@ -51,10 +51,10 @@ func overSession(ctx context.Context, p *process, many int, d time.Duration) (sa
 	return out, err
 }
 
-// A talk is a session that clients share; each has one call at a time.
+// A talk is a session that several clients share. Each client has one call at a time.
 type talk struct {
 	stream grpc.BidiStreamingClient[tooldv1.SessionRequest, tooldv1.SessionResponse]
-	ready  chan struct{} // full when something is queued
+	ready  chan struct{} // holds a value when something is queued
 	ends   []chan error
 
 	mu    sync.Mutex
@@ -81,7 +81,7 @@ func (t *talk) ask(item *tooldv1.SessionItem) {
 	}
 }
 
-// write sends what is queued in one message, as a client with many calls does. What fails is told by read.
+// write sends all queued requests in one message, as a client with many calls does. read reports errors of the stream.
 func (t *talk) write(ctx context.Context) {
 	for {
 		select {
@@ -89,7 +89,7 @@ func (t *talk) write(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		runtime.Gosched() // what is about to be asked goes into the same message
+		runtime.Gosched() // lets clients queue more requests for this message
 		t.mu.Lock()
 		items := t.queue
 		t.queue = nil
@@ -100,7 +100,7 @@ func (t *talk) write(ctx context.Context) {
 	}
 }
 
-// read hands each end to the client that waits for it.
+// read delivers the end of each call to the client that waits for it.
 func (t *talk) read() {
 	for {
 		resp, err := t.stream.Recv()
@@ -108,7 +108,7 @@ func (t *talk) read() {
 			for _, end := range t.ends {
 				select {
 				case end <- err:
-				default: // nobody waits twice
+				default: // the client already has an outcome
 				}
 			}
 			return
@@ -122,7 +122,7 @@ func (t *talk) read() {
 	}
 }
 
-// ended says whether an item came to the end of a call that succeeded.
+// ended returns an error unless the item is the end of a call that succeeded.
 func ended(answer *tooldv1.SessionAnswer) error {
 	if answer.GetError() != nil {
 		return fmt.Errorf("the item ended with %v", answer.GetError())

@@ -27,7 +27,7 @@ const waitingCalls = 100_000
 func fill(ctx context.Context, j store.Store, n int, change func(i int) *store.Change) error {
 	var failed atomic.Pointer[error]
 	var all sync.WaitGroup
-	room := make(chan struct{}, 4096) // what the journal has not written yet is in memory
+	room := make(chan struct{}, 4096) // limits the changes in memory that the journal has not written yet
 	for i := 0; i < n && failed.Load() == nil && ctx.Err() == nil; i++ {
 		all.Add(1)
 		room <- struct{}{}
@@ -51,13 +51,13 @@ func suspension(int) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: suspendedEvents(c), Durability: store.Normal}
 }
 
-// The journal of the reading rows: one call of waitingShare waits, the others have ended.
+// The journal for the rows that measure reads. One call in waitingShare is suspended; the others have ended.
 const (
 	manyCalls    = 1_000_000
 	waitingShare = 20
 )
 
-// history is a call as it stays in a journal that has been in use.
+// history returns the change that stores the i-th call of a journal that has been in use.
 func history(i int) *store.Change {
 	if i%waitingShare == 0 {
 		return suspension(i)
@@ -71,7 +71,7 @@ func history(i int) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: []call.Event{event(1, call.EventAccepted), event(2, call.EventAttemptStarted), ended}, Durability: store.Normal}
 }
 
-// openHistory returns the journal of a million calls, which is filled once.
+// openHistory returns a journal of a million calls. The first call fills it.
 func (s *settings) openHistory(ctx context.Context) (store.Store, error) {
 	if s.history != nil {
 		return s.history, nil
@@ -128,14 +128,14 @@ func timed(ctx context.Context, s *settings, read func(j store.Store, i int) err
 	return out, nil
 }
 
-// suspendedStart measures what a daemon pays for calls that wait.
+// suspendedStart measures what suspended calls cost a daemon at its start.
 func suspendedStart(ctx context.Context, s *settings) (result, error) {
 	p, err := startDaemon(ctx, s)
 	if err != nil {
 		return result{}, err
 	}
 	dir := p.dir
-	p.dir = "" // it stays
+	p.dir = "" // keep the directory after stop
 	empty, err := p.resident()
 	p.stop()
 	if err != nil {
@@ -166,7 +166,7 @@ func suspendedStart(ctx context.Context, s *settings) (result, error) {
 	}, nil
 }
 
-// idleWatch measures the memory of watchers of a call that waits.
+// idleWatch measures the memory of watchers of a suspended call.
 func idleWatch(ctx context.Context, s *settings) (result, error) {
 	p, err := startDaemon(ctx, s)
 	if err != nil {
@@ -184,7 +184,7 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 	}
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
-	const idle = 11 * time.Second // the daemon looks every five seconds whether it is, and then gives back what it does not need
+	const idle = 11 * time.Second // every five seconds an idle daemon returns unused memory
 	come := func(watchers int) (resident int64, err error) {
 		for range watchers {
 			stream, err := client.WatchCalls(watch, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, Follow: true})
@@ -198,7 +198,7 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 		time.Sleep(idle)
 		return p.resident()
 	}
-	before, err := come(20) // the code that the first ones load is no part of what one more takes
+	before, err := come(20) // the first watchers load code that does not count
 	if err != nil {
 		return result{}, err
 	}
@@ -268,7 +268,7 @@ func count(ctx context.Context, client tooldv1.CallServiceClient, r *tooldv1.Exe
 	}
 }
 
-// cancelTree measures how long a cancel takes until every process is dead.
+// cancelTree measures the time from a cancel until every process is dead.
 func cancelTree(ctx context.Context, s *settings) (result, error) {
 	p, err := startDaemon(ctx, s)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestT108RestoredBackup makes a backup of a daemon in the middle of its work, restores it elsewhere and starts a daemon
-// on it: nothing goes on by itself, and what an operator releases goes on as after a crash.
+// TestT108RestoredBackup makes a backup of a busy daemon, restores it in another place and starts a daemon on it. Calls stay held until an
+// operator releases them. Then they continue as after a crash.
 func TestT108RestoredBackup(t *testing.T) {
 	l := newLoop(t, 208)
 	items := map[string]*item{}
@@ -62,7 +62,7 @@ func TestT108RestoredBackup(t *testing.T) {
 			t.Errorf("traces of the call in doubt = %v, %v, before %v", lines, err, traced)
 		}
 	})
-	l.live(t, "", func(life *life, _ *rand.Rand) { // what was released is not held anew
+	l.live(t, "", func(life *life, _ *rand.Rand) { // released calls are not held again
 		admin, cancel := as(life.ctx, operator)
 		defer cancel()
 		if got, err := life.admin.ReleaseCalls(admin, &tooldv1.ReleaseCallsRequest{All: true}); err != nil || got.GetReleased() != 0 {

@@ -13,15 +13,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A turn is a batch that a daemon is killed over, and how many events the client hears before the next kill.
+// A turn is a batch during which the daemon is killed.
 type turn struct {
 	spec *tooldv1.BatchSpec
 	d    *daemon
 	c    *client
-	left int // negative: no kill any more
+	left int // events that the client still reads before the next kill; negative means no further kill
 }
 
-// hear counts events, and kills the daemon when it has heard enough.
+// hear counts events and kills the daemon when the client has read enough.
 func (u *turn) hear(f *tooldv1.Frame) (enough bool) {
 	if u.left < 0 {
 		return false
@@ -33,7 +33,8 @@ func (u *turn) hear(f *tooldv1.Frame) (enough bool) {
 	return false
 }
 
-// play sends the batch, answers what is asked, and sends it again, until all of it has ended or the daemon is dead.
+// play sends the batch, approves its suspended calls, and sends it again until all calls have ended or the daemon is dead. It returns false
+// when the daemon is dead.
 func (u *turn) play(t *testing.T) (over bool) {
 	for range 10 {
 		var done *tooldv1.BatchFinished
@@ -88,8 +89,8 @@ func (u *turn) approve(t *testing.T, id string) (dead bool) {
 	return false
 }
 
-// TestBatchesOverKills kills the daemon with -9 while batches run, wait and go on. Each comes to its end: one result for each
-// call, and what a person approved ran once at most.
+// TestBatchesOverKills kills the daemon with SIGKILL while batches run, wait and continue. Each batch must complete with one result per
+// call, and an approved call must run at most once.
 func TestBatchesOverKills(t *testing.T) {
 	h, kills := newHome(t), 0
 	rng := rand.New(rand.NewPCG(1, 8))
@@ -130,7 +131,7 @@ func TestBatchesOverKills(t *testing.T) {
 	t.Logf("ran: batches: %d kills", kills)
 }
 
-// check compares what the records say with what was done.
+// check compares the records with the traces that the calls left.
 func (u *turn) check(t *testing.T, h *home) {
 	t.Helper()
 	for i, spec := range u.spec.GetCalls() {

@@ -21,11 +21,11 @@ import (
 	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
-// checkers is how many calls are looked at side by side.
+// checkers is the number of calls that are checked concurrently.
 const checkers = 8
 
-// verify holds the daemon to everything that is not settled yet, and to a sample of what is. It returns early when the
-// daemon dies.
+// verify checks all calls that are not settled yet, and a sample of the settled ones; with all, it checks every call. It returns early when
+// the daemon dies.
 func (l *life) verify(rng *rand.Rand, all bool) error {
 	if err := l.info(); err != nil {
 		return err
@@ -51,10 +51,12 @@ func (l *life) verify(rng *rand.Rand, all bool) error {
 	return nil
 }
 
-// quietWithin is how long calls may take to come to rest: a client's linger, the queue's deadline and their own time.
+// quietWithin limits how long calls may take to end or suspend: the linger time of their client, the queue's deadline and their own run
+// time.
 const quietWithin = 2 * time.Minute
 
-// quiet waits until all that a kill left has ended or waits for somebody. Nobody attaches: each status has a clock that ends it.
+// quiet waits until all calls that a kill left unfinished have ended or are suspended. No client attaches, so each status must end by its
+// own timeout.
 func (l *life) quiet() error {
 	ctx, cancel := context.WithTimeout(l.ctx, quietWithin)
 	defer cancel()
@@ -69,7 +71,7 @@ func (l *life) quiet() error {
 		}
 		moving := slices.DeleteFunc(answer.GetCalls(), func(c *tooldv1.Call) bool {
 			it := l.item(c.GetCallId())
-			return it == nil || it.kind.name == endlessName || it.group != nil // a call of a batch may stand behind an endless one
+			return it == nil || it.kind.name == endlessName || it.group != nil // a call of a batch may wait behind an endless one
 		})
 		if len(moving) == 0 {
 			return nil
@@ -82,7 +84,7 @@ func (l *life) quiet() error {
 	}
 }
 
-// each calls f for the items, several at a time, with a source of chance of their own.
+// each calls f for the items, several at a time. Each goroutine has its own random source.
 func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
 	next := make(chan *item)
 	var crew sync.WaitGroup
@@ -104,8 +106,8 @@ func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
 	crew.Wait()
 }
 
-// checkOpen reattaches to a call where its client stood, waits until it ended or waits for somebody, and compares
-// everything with what was told before.
+// checkOpen reattaches to a call at its client's position and waits until the call has ended or is suspended. Then it compares everything
+// with what clients saw before.
 func (l *life) checkOpen(it *item, rng *rand.Rand) {
 	if !l.catchUp(it, rng) || !it.Told() {
 		return
@@ -124,7 +126,7 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 		l.unexpected(it, "check", err)
 		return
 	}
-	if !it.Whole() { // snapshots and records told the rest
+	if !it.Whole() { // some events are known only from snapshots and records
 		if err := l.watchFrom(it, "whole log", nil, false, nil); err != nil {
 			l.unexpected(it, "whole log", err)
 			return
@@ -137,10 +139,10 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 	}
 }
 
-// catchUp reads what is new of a call. It returns false when there is nothing more to check: the daemon is gone, or it
-// does not know the call and may not know it.
+// catchUp reads the new events of a call. It returns false when there is nothing more to check: the daemon is gone, or it has legitimately
+// forgotten the call.
 func (l *life) catchUp(it *item, rng *rand.Rand) bool {
-	if it.group != nil { // who finds a call missing sends its batch: nobody hears of the others between question and answer
+	if it.group != nil { // a checker that finds a call missing sends its batch again; the lock keeps other checkers of the batch out until then
 		it.group.checking.Lock()
 		defer it.group.checking.Unlock()
 	}
@@ -155,13 +157,13 @@ func (l *life) catchUp(it *item, rng *rand.Rand) bool {
 		it.Break("P3", "the daemon does not know a call of a batch of which it had told events")
 	}
 	l.world(it)
-	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // asked for again with the same id: it runs once
+	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // request it again under the same id: it runs once
 		return false
 	}
 	return true
 }
 
-// await waits until a call ended or waits for somebody. What never ends is cancelled.
+// await waits until a call has ended or is suspended. It cancels endless calls.
 func (l *life) await(it *item) error {
 	settled := func() bool {
 		open, _ := it.Waiting()
@@ -185,7 +187,7 @@ func (l *life) await(it *item) error {
 	return nil
 }
 
-// clean leaves out that a reader had read enough.
+// clean removes the error that says a reader stopped early.
 func clean(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
@@ -212,7 +214,7 @@ func (l *life) checkFixed(it *item, _ *rand.Rand) {
 	}
 }
 
-// world compares what is known of a call with the traces that its tool left: P3.
+// world compares what is known of a call with the traces that its tool left (promise P3).
 func (l *life) world(it *item) {
 	if n := it.Rounds(); n > 1 {
 		it.Break("P2", "asked %d times; one answer is enough, with the arguments as they were or with those that it brought", n)
@@ -223,7 +225,7 @@ func (l *life) world(it *item) {
 	if it.kind.counts == "" {
 		return
 	}
-	end := it.Ended() // before the look at the world
+	end := it.Ended() // read it before the traces
 	lines, err := l.traces(it)
 	if err != nil {
 		it.Break("life", "world: %v", err)
@@ -254,7 +256,7 @@ func (l *life) world(it *item) {
 	l.decided(it, end, lines)
 }
 
-// decided compares what ran with what was agreed to.
+// decided compares what ran with what was approved.
 func (l *life) decided(it *item, end *ledger.End, lines []string) {
 	if it.kind.caller == auto || len(lines) == 0 {
 		return
@@ -275,7 +277,7 @@ func (l *life) decided(it *item, end *ledger.End, lines []string) {
 	}
 }
 
-// artifact compares the kept output with what the command prints and with what was told of it.
+// artifact compares the stored output with what the command prints and with the output events.
 func (l *life) artifact(it *item) {
 	told, offset := it.Output("stdout")
 	if len(told) == 0 {
@@ -301,7 +303,7 @@ func (l *life) artifact(it *item) {
 	}
 }
 
-// strays looks for processes of calls that another daemon started: the sweep at the start ends them before it serves.
+// strays looks for processes of calls that another daemon started. A starting daemon must kill them before it serves.
 func (l *life) strays() {
 	found, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -311,7 +313,7 @@ func (l *life) strays() {
 	for _, path := range found {
 		env, err := os.ReadFile(path)
 		if err != nil {
-			continue // gone, or of somebody else
+			continue // the process is gone or belongs to another user
 		}
 		for pair := range bytes.SplitSeq(env, []byte{0}) {
 			value, ok := strings.CutPrefix(string(pair), "TOOLD_CALL=")
@@ -322,7 +324,7 @@ func (l *life) strays() {
 	}
 }
 
-// stray judges a process that was left over. What the daemon could not end it has to name, and may not leave stopped.
+// stray checks a leftover process. The daemon must name every process that it could not kill, and must not leave one stopped.
 func (l *life) stray(pid, mark string) {
 	line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 	status, _ := os.ReadFile("/proc/" + pid + "/status")

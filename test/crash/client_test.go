@@ -16,10 +16,10 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// answerWithin bounds every request: a daemon that is so late is stuck.
+// answerWithin limits every request. A daemon that needs longer is stuck.
 const answerWithin = 20 * time.Second
 
-// A client talks to one daemon, as anybody.
+// A client is a connection to one daemon. Each request names its own principal.
 type client struct {
 	conn  *grpc.ClientConn
 	calls tooldv1.CallServiceClient
@@ -36,23 +36,23 @@ func dial(address string) (*client, error) {
 
 func (c *client) close() { _ = c.conn.Close() }
 
-// as gives a request its principal and its deadline.
+// as returns a context with the principal and the deadline of a request.
 func as(ctx context.Context, who string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	return identified(ctx, who), cancel
 }
 
-// identified gives a request its principal.
+// identified returns a context with the principal of a request.
 func identified(ctx context.Context, who string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(who))
 }
 
-// frames is a stream of any of the three methods that have one.
+// frames is a stream of any method that sends frames.
 type frames interface {
 	next() (*tooldv1.Frame, error)
 }
 
-// framed shows a stream of one method as frames.
+// framed adapts the stream of one method to frames.
 type framed[M interface{ GetFrame() *tooldv1.Frame }] struct {
 	stream interface{ Recv() (M, error) }
 }
@@ -75,7 +75,7 @@ func (c *client) resume(ctx context.Context, suspension string, d *tooldv1.Decis
 	return framed[*tooldv1.ResumeToolResponse]{stream}, err
 }
 
-// watch follows a call from a cursor, or from its first event without one.
+// watch follows a call from a cursor. Without a cursor it starts at the first event.
 func (c *client) watch(ctx context.Context, id, cursor string, follow bool) (frames, error) {
 	req := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}, Cursor: cursor, Follow: follow}
 	if cursor == "" {
@@ -97,7 +97,7 @@ func (c *client) get(ctx context.Context, id string) (*tooldv1.GetCallResponse, 
 	return c.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
 }
 
-// inbox reads all pages of what waits.
+// inbox reads all pages of the suspended calls.
 func (c *client) inbox(ctx context.Context) ([]*tooldv1.Call, error) {
 	var all []*tooldv1.Call
 	for page := ""; ; {
@@ -114,7 +114,7 @@ func (c *client) inbox(ctx context.Context) ([]*tooldv1.Call, error) {
 	}
 }
 
-// A refusal is what a status says: its reason and what belongs to it.
+// refusal returns the code of a status, its reason and its metadata.
 func refusal(err error) (code codes.Code, reason string, more map[string]string) {
 	s := status.Convert(err)
 	for _, d := range s.Details() {
@@ -125,7 +125,8 @@ func refusal(err error) (code codes.Code, reason string, more map[string]string)
 	return s.Code(), "", nil
 }
 
-// read hands each frame to take until the stream ends, or until take has enough. It returns nil at an end in order.
+// read passes each frame to take until the stream ends or take returns true. It returns nil at a regular end of the stream, and errEnough
+// after take returned true.
 func read(s frames, take func(*tooldv1.Frame) (enough bool)) error {
 	for {
 		f, err := s.next()
@@ -141,5 +142,5 @@ func read(s frames, take func(*tooldv1.Frame) (enough bool)) error {
 	}
 }
 
-// errEnough says that a reader stopped reading.
+// errEnough says that a reader stopped early.
 var errEnough = errors.New("read enough")

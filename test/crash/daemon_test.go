@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	startWithin = 2 * time.Minute // a journal that was not closed is looked through first: 15 s a gigabyte on a quiet machine
-	stopWithin  = 2 * time.Minute // the drain period, five seconds, and a machine that does much else too
+	startWithin = 2 * time.Minute // a daemon first checks a journal that was not closed: 15 s per gigabyte on a quiet machine
+	stopWithin  = 2 * time.Minute // the drain period of five seconds, on a machine with much other load
 )
 
-// The people of the tests and what they may do. Bash runs at once for auto and is asked for with the others.
+// The principals of the tests. Bash runs without approval for auto; calls of the others need an approval.
 const (
 	auto     = "auto"
 	asked    = "asked"
-	council  = "council" // two people have to approve its calls
+	council  = "council" // its calls need two approvers
 	approver = "approver"
-	second   = "second" // the other one
+	second   = "second" // the second approver
 	operator = "operator"
 )
 
@@ -57,7 +57,8 @@ rules:
   - {name: two of them, action: ask, tools: ["*"], callers: [council], count: 2}
 `
 
-// A manifest whose program asks before it does its work, as a tool and not as a gate: it is started twice and leaves one trace.
+// The manifest of a command tool that asks a question before it does its work. The question comes from the tool and not from a gate, so the
+// program starts twice and leaves one trace.
 const (
 	manifest = `
 id: ask_first
@@ -79,10 +80,10 @@ echo '{"result": "done"}'
 `
 )
 
-// A home is what a daemon keeps over its lives: a store, a workspace, a configuration.
+// A home is the state that survives a daemon: store, workspace and configuration.
 type home struct {
 	dir, data, workspace, config string
-	serveWith                    []string // flags of serve
+	serveWith                    []string // flags of "toold serve"
 }
 
 func newHome(t *testing.T) *home {
@@ -102,7 +103,7 @@ func newHome(t *testing.T) *home {
 	return h
 }
 
-// token is the secret of somebody in these tests.
+// token returns the token of a principal.
 func token(name string) string { return "the-token-of-" + name + "-in-the-crash-tests" }
 
 func hash(name string) string {
@@ -121,18 +122,18 @@ func must(t *testing.T, err error) {
 type daemon struct {
 	cmd     *exec.Cmd
 	pid     int
-	ready   chan struct{} // closed when it said where it listens
-	stands  chan struct{} // closed when it said that it stands by
+	ready   chan struct{} // closed when the daemon has printed its address
+	stands  chan struct{} // closed when the daemon has logged that it stands by
 	ended   chan struct{} // closed when the process is gone
 	address string
-	metrics string // empty when it was not asked to show its numbers
+	metrics string // address of the metrics; empty when not requested
 	epoch   int64
 	log     *logTail
 	killed  sync.Once
-	byUs    bool // it was alive, or not reaped yet, when we killed it; read after ended
+	byUs    bool // our kill ended it, not another cause; read after ended
 }
 
-// start starts a daemon. point is a TOOLD_FAILPOINT, empty for none.
+// start starts a daemon. point is the value of TOOLD_FAILPOINT; empty means none.
 func (h *home) start(point string) (*daemon, error) {
 	cmd := exec.Command(binary, append([]string{"serve", "--config", h.config, "--data", h.data, "--workspace", h.workspace}, h.serveWith...)...)
 	cmd.Dir = h.dir
@@ -144,7 +145,7 @@ func (h *home) start(point string) (*daemon, error) {
 	if point != "" {
 		cmd.Env = append(cmd.Env, "TOOLD_FAILPOINT="+point)
 	}
-	// A group of its own, so that Ctrl-C reaches the test alone. Should the test die, the daemon does too.
+	// Its own process group, so that Ctrl-C reaches only the test. If the test dies, the daemon dies too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	d := &daemon{cmd: cmd, ready: make(chan struct{}), stands: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
 	cmd.Stderr = d.log
@@ -162,8 +163,8 @@ func (h *home) start(point string) (*daemon, error) {
 	return d, nil
 }
 
-// attend starts the daemon, reads what it says and waits for its end, all from one thread: Pdeathsig is about the end of
-// the thread that started the process.
+// attend starts the daemon, reads its output and waits for its end, all on one OS thread. Pdeathsig fires when the thread that started the
+// process ends.
 func (d *daemon) attend(out io.Reader, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -193,7 +194,7 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 			close(d.stands)
 		}
 	}
-	_ = d.cmd.Wait() // how it ended is in ProcessState
+	_ = d.cmd.Wait() // ProcessState has the outcome
 	close(d.ended)
 }
 
@@ -210,13 +211,13 @@ func (d *daemon) awaitReady() (bool, error) {
 	}
 }
 
-// kill is kill -9. It returns when the process is gone.
+// kill sends SIGKILL and returns when the process is gone.
 func (d *daemon) kill() {
-	d.killed.Do(func() { d.byUs = d.cmd.Process.Kill() == nil }) // an error says that it was reaped
+	d.killed.Do(func() { d.byUs = d.cmd.Process.Kill() == nil }) // an error means that it was already reaped
 	<-d.ended
 }
 
-// stop is an orderly end.
+// stop stops the daemon with SIGTERM and requires an orderly end.
 func (d *daemon) stop() error {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("the daemon had ended before SIGTERM: %w\n%s", err, d.log)
@@ -224,7 +225,7 @@ func (d *daemon) stop() error {
 	select {
 	case <-d.ended:
 	case <-time.After(stopWithin):
-		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to the log
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // writes its goroutines to the log
 		select {
 		case <-d.ended:
 		case <-time.After(20 * time.Second):
@@ -238,7 +239,7 @@ func (d *daemon) stop() error {
 	return nil
 }
 
-// dead reports whether the process is gone, or will be within a moment.
+// dead reports whether the process is gone or will be within a moment.
 func (d *daemon) dead() bool {
 	select {
 	case <-d.ended:
@@ -248,7 +249,7 @@ func (d *daemon) dead() bool {
 	}
 }
 
-// died says how a daemon ended that was not asked to; an error says that it was neither us nor its fail point.
+// died reports how a daemon ended that was not asked to stop. It returns an error when neither the test nor the fail point killed it.
 func (d *daemon) died() (atPoint bool, err error) {
 	<-d.ended
 	status, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -282,7 +283,7 @@ func (l *logTail) String() string {
 	return "--- the end of the daemon's log:\n" + string(l.text[max(0, len(l.text)-logKept):])
 }
 
-// tells reports whether a line of the log has all of these words.
+// tells reports whether one line of the log contains all of these words.
 func (l *logTail) tells(words ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 func duration(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
-// decision draws an answer to a question of the call.
+// decision returns a random answer to a question of the call.
 func (l *life) decision(it *item, open *tooldv1.Suspension, rng *rand.Rand) *tooldv1.Decision {
 	d := &tooldv1.Decision{
 		DecisionId:     fmt.Sprintf("decision-%s-%06d", l.tag, l.decisionNumber.Add(1)),
@@ -34,7 +34,7 @@ func (l *life) decision(it *item, open *tooldv1.Suspension, rng *rand.Rand) *too
 	return d
 }
 
-// decide answers what waits; now and then two people answer at once.
+// decide answers the open question of a call. Sometimes two approvers answer at the same time.
 func (l *life) decide(it *item, rng *rand.Rand) {
 	open, _ := it.Waiting()
 	if open == nil {
@@ -53,21 +53,21 @@ func (l *life) decide(it *item, rng *rand.Rand) {
 	both.Wait()
 }
 
-// decider is who sends a decision. Of a question that needs two people its id says which of them, so that the same one sends
-// it again.
+// decider returns the principal that sends a decision. For a question that needs two approvers, the decision's id selects one of them, so
+// that a repeat comes from the same principal.
 func decider(it *item, d *tooldv1.Decision) string {
 	id := d.GetDecisionId()
 	switch {
 	case it.kind.answer != nil:
-		return it.kind.caller // a tool's own question is its caller's
+		return it.kind.caller // the caller answers a question of the tool itself
 	case it.kind.caller == council && id[len(id)-1]%2 == 0:
 		return second
 	}
 	return approver
 }
 
-// answer sends a decision, the same one as often as it is called for, and keeps what the daemon says of it. A client in a
-// hurry hangs up as soon as it knows.
+// answer sends a decision and records the daemon's reply. It may be called again with the same decision. With hurry, the client disconnects
+// after the first frame.
 func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bool) {
 	it.Send(suspension, d)
 	sent := &l.decisions
@@ -108,7 +108,7 @@ func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bo
 	l.unexpected(it, "resume with "+d.GetDecisionId(), err)
 }
 
-// replay sends a decision again that was sent before, perhaps in another life.
+// replay sends an earlier decision again, perhaps one from an earlier life.
 func (l *life) replay(it *item, rng *rand.Rand) {
 	if sent := it.Sent(); len(sent) > 0 {
 		s := sent[rng.IntN(len(sent))]
@@ -117,7 +117,7 @@ func (l *life) replay(it *item, rng *rand.Rand) {
 	}
 }
 
-// contest sends what must be refused: another decision for a question that is answered, or the winning id with other
+// contest sends decisions that the daemon must refuse: a different decision for an answered question, or the winning id with different
 // content.
 func (l *life) contest(it *item, rng *rand.Rand) {
 	won := ledger.Sent{}
@@ -156,7 +156,7 @@ func (l *life) contest(it *item, rng *rand.Rand) {
 	}
 }
 
-// cancel ends a call and keeps what the daemon says of it.
+// cancel cancels a call and records the daemon's reply.
 func (l *life) cancel(it *item, wait time.Duration) error {
 	it.Cancel()
 	since := it.View()

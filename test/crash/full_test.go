@@ -18,17 +18,18 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// smallDisk is large enough for a journal and its reserve of an eighth, and filled within milliseconds.
+// smallDisk is large enough for a journal and its reserve of one eighth. It fills within milliseconds.
 const smallDisk = 24 << 20
 
-// A disk is a small file system that a directory of a home is on.
+// A disk is a small file system mounted on a directory of a home.
 type disk struct {
 	t       *testing.T
 	dir     string
 	ballast int
 }
 
-// mountSmall puts a directory on a small disk. It needs root and the right to mount; without them it says so and returns nil.
+// mountSmall mounts a small file system on a directory, which needs root. Without the permission it logs that and returns nil; in CI it
+// fails the test.
 func mountSmall(t *testing.T, dir string) *disk {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o700))
@@ -43,7 +44,7 @@ func mountSmall(t *testing.T, dir string) *disk {
 	return &disk{t: t, dir: dir}
 }
 
-// fill leaves nothing free.
+// fill uses all free space.
 func (d *disk) fill() {
 	d.t.Helper()
 	d.ballast++
@@ -59,10 +60,10 @@ func (d *disk) fill() {
 	}
 }
 
-// takeReserve gives the reserve away as well.
+// takeReserve also removes the journal's reserve and fills its space.
 func (d *disk) takeReserve() {
 	d.t.Helper()
-	// The daemon may have met the full disk already and given its reserve up.
+	// The daemon may have released its reserve already when it met the full disk.
 	if err := os.Remove(filepath.Join(d.dir, "reserve")); !errors.Is(err, fs.ErrNotExist) {
 		must(d.t, err)
 	}
@@ -76,19 +77,19 @@ func (d *disk) free() {
 	}
 }
 
-// full answers whether an error is the refusal for want of room.
+// full reports whether err is the refusal for lack of space.
 func full(err error) bool {
 	code, reason, _ := refusal(err)
 	return code == codes.ResourceExhausted && reason == "STORAGE_FULL"
 }
 
-// A scene is a step that meets a full disk.
+// A scene is a step of a call that meets a full disk.
 type scene struct {
 	name, kind string
-	begun      bool // the call was begun while there was room
+	begun      bool // the call was started while there was space
 	act        func(*life, *item) error
-	// refused says that without the reserve the step is refused and the same request goes through later; else it is
-	// answered at once or waits for room.
+	// refused means that without the reserve the step is refused, and the same request succeeds later. Otherwise the step succeeds at once
+	// or waits for space.
 	refused bool
 }
 
@@ -105,9 +106,10 @@ func scenes() []scene {
 	}
 }
 
-// TestFullDisk is T87 and P7 with the real daemon: its disk fills up before each step of a call. With the reserve the step
-// goes through and what comes later is refused; without it the step is refused or waits, and goes through when there is
-// room again, in the same daemon. After that it is killed, and the next one knows all that was told.
+// TestFullDisk is T87 and P7 with the real daemon: the disk fills up before each step of a call.
+//
+// With the reserve, the step succeeds and later calls are refused. Without the reserve, the step is refused or waits, and succeeds in the
+// same daemon when there is space again. Then the daemon is killed, and the next one must know everything that clients saw.
 func TestFullDisk(t *testing.T) {
 	var steps atomic.Int64
 	t.Run("steps", func(t *testing.T) {
@@ -118,7 +120,7 @@ func TestFullDisk(t *testing.T) {
 					seed++
 				}
 				t.Run(fmt.Sprintf("%s, reserve %t", sc.name, reserve), func(t *testing.T) {
-					t.Parallel() // they wait most of the time
+					t.Parallel() // the subtests mostly wait
 					l := newLoop(t, seed)
 					l.kinds = append(l.kinds, &kind{name: "silent", tool: "bash", caller: auto, once: true, counts: counts, arguments: command(original, silent)})
 					if d := mountSmall(t, l.data); d != nil {
@@ -132,8 +134,8 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("ran: full disk: %d steps on a file system of %d MiB", steps.Load(), smallDisk>>20)
 }
 
-// TestT28FullWorkspace: a command that fills a workspace with a size of its own is told that there is no space, and the daemon,
-// whose journal is elsewhere, goes on: what is durable is stored, and what needs no room runs.
+// A command that fills its workspace, which has a size limit, gets ENOSPC. The journal is elsewhere, so the daemon continues: durable
+// changes are stored, and calls that need no space run.
 func TestT28FullWorkspace(t *testing.T) {
 	h := newHome(t)
 	if mountSmall(t, h.workspace) == nil {
@@ -171,7 +173,7 @@ func TestT28FullWorkspace(t *testing.T) {
 	must(t, d.stop())
 }
 
-// silent prints nothing, which would need room, and does not end.
+// silent is a command that does not end and prints nothing, because output would need space.
 func silent(string) string { return "sleep 600" }
 
 func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
@@ -193,7 +195,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 				t.Errorf("on a full disk: %v", err)
 			}
 		}
-		if err := life.run(other); err == nil { // the reserve was for it, or for what was written behind it
+		if err := life.run(other); err == nil { // it used the reserve, or space freed by an earlier write
 			other = l.one("noop")
 			if err := life.run(other); !full(err) {
 				t.Errorf("a new call on a full disk: %v, want STORAGE_FULL", err)
@@ -203,7 +205,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 		must(t, untilRoom(func() error { return life.run(other) }))
 		if !reserve && !sc.refused {
 			err := <-acted
-			if sc.refused = full(err); !sc.refused { // it met the fence when a write had failed before
+			if sc.refused = full(err); !sc.refused { // refused, if a write had already failed before this request
 				must(t, err)
 			}
 		}
@@ -221,7 +223,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 	}
 }
 
-// untilRoom repeats what is refused for want of room: the daemon looks for room once a second.
+// untilRoom repeats do while it is refused for lack of space. The daemon checks for space once a second.
 func untilRoom(do func() error) (err error) {
 	for range 300 {
 		if err = do(); !full(err) {
@@ -244,7 +246,7 @@ func (l *life) run(it *item) error {
 	return l.follow(it, s, it.Open("execute", l.epoch, nil), nil)
 }
 
-// begun starts a call without staying with it.
+// begun starts a call and disconnects.
 func (l *life) begun(it *item) error {
 	it.sent.Store(true)
 	ctx, cancel := as(l.ctx, it.kind.caller)
@@ -259,7 +261,7 @@ func (l *life) begun(it *item) error {
 
 func (l *life) attend(it *item) error { return l.watchFrom(it, "attend", nil, true, nil) }
 
-// agree answers the question of a call and follows it.
+// agree answers the question of a call and follows the call.
 func (l *life) agree(it *item) error {
 	open, _ := it.Waiting()
 	who := approver
@@ -277,12 +279,12 @@ func (l *life) agree(it *item) error {
 	return l.follow(it, s, it.Open("resume", l.epoch, nil), nil)
 }
 
-// TestP7StartsOnAFullDisk: a daemon that was killed while its disk was full starts on it, from the reserve or to be read alone.
-// It answers what is stored, refuses new calls, and resumes by itself when there is space.
+// A daemon that was killed while its disk was full starts on the full disk, with the help of the reserve or in read-only mode. It answers
+// reads, refuses new calls, and resumes when there is space.
 func TestP7StartsOnAFullDisk(t *testing.T) {
 	for n, reserve := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserve %t", reserve), func(t *testing.T) {
-			t.Parallel() // they wait most of the time
+			t.Parallel() // the subtests mostly wait
 			l := newLoop(t, uint64(2000+n))
 			l.kinds = append(l.kinds, &kind{name: "silent", tool: "bash", caller: auto, once: true, counts: counts, arguments: command(original, silent)})
 			d := mountSmall(t, l.data)

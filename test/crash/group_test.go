@@ -12,17 +12,17 @@ import (
 	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
-// A group is a batch of the workload. It is sent whole, each time that one of its calls is asked for.
+// A group is a batch of the workload. The client sends the whole batch each time it requests one of its calls.
 type group struct {
 	spec     *tooldv1.BatchSpec
 	caller   string
 	items    []*item
-	told     atomic.Bool // the daemon told events of it, so that it has the batch for good
-	checking sync.Mutex  // over a look for one of its calls
+	told     atomic.Bool // clients saw its events, so the daemon must keep the batch
+	checking sync.Mutex  // held while one of its calls is checked
 }
 
-// newTurn makes a batch of calls of one caller and sends it. The calls end by themselves, and none asks a question of its own:
-// what waits behind it does not move, and a life waits for what moves.
+// newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and ask no question of their own. A
+// call behind an open question would not progress, and a life waits until all calls have come to rest.
 func (l *life) newTurn(rng *rand.Rand) bool {
 	fit := slices.DeleteFunc(slices.Clone(l.kinds), func(k *kind) bool {
 		return k.caller != asked || k.answer != nil || k.tool == asksFirst || k.most > 0 || k.thread
@@ -51,8 +51,7 @@ func (l *life) newTurn(rng *rand.Rand) bool {
 	return true
 }
 
-// startGroup sends a batch, or sends it again, and follows it until nothing of it can move, mostly. It returns false when nothing
-// is known.
+// startGroup sends a batch, perhaps again, and usually follows it until no call can progress. It returns false when the outcome is unknown.
 func (l *life) startGroup(g *group, rng *rand.Rand) bool {
 	book := l.led.Feed(func(id string) *ledger.Call {
 		g.told.Store(true)
@@ -84,7 +83,7 @@ func (l *life) startGroup(g *group, rng *rand.Rand) bool {
 	return true
 }
 
-// concluded compares what a batch says at its end with its calls.
+// concluded compares the final frame of a batch with its calls.
 func (l *life) concluded(g *group, done *tooldv1.BatchFinished) {
 	if len(done.GetResults()) != len(g.items) {
 		l.led.Break("S8", "batch %s has %d calls and ended with %d results", g.spec.GetBatchId(), len(g.items), len(done.GetResults()))

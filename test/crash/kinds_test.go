@@ -13,23 +13,23 @@ import (
 	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
-// A kind is a sort of call that the workload makes.
+// A kind is a type of call in the workload.
 type kind struct {
 	name   string
 	tool   string
 	caller string
 	weight int
-	most   int  // in a run of the test; 0 is any number
-	once   bool // the tool may run once at most
+	most   int  // the largest number in a test run; 0 means no limit
+	once   bool // the tool may run at most once
 	counts string
-	thread bool // read in a thread: what it has read is a document
-	// arguments are those of a call, edited those that a decision may put in their place; nil is none.
+	thread bool // the call belongs to a thread; what it read is stored as a document
+	// arguments returns the arguments of a call. edited returns the arguments that a decision may replace them with; nil means none.
 	arguments, edited func(id string) any
-	answer            any // the result that a decision carries; nil is none
+	answer            any // the result that a decision carries; nil means none
 	before            string
 }
 
-// Where the tools leave their traces in the workspace: a file for each call, in which each execution is a line.
+// The folders of the workspace in which tools leave traces: one file per call, one line per execution.
 const (
 	counts = "counts"
 	edits  = "edits"
@@ -37,7 +37,7 @@ const (
 	texts  = "texts"
 )
 
-// What an execution writes: which arguments it had.
+// The word that an execution writes. It shows which arguments the execution had.
 const (
 	original = "original"
 	edited   = "edited"
@@ -45,10 +45,10 @@ const (
 
 type object = map[string]any
 
-// trace appends a line to the call's file as the very first thing that a command does.
+// trace returns a command that appends a line to the call's file. It must be the first action of the tool's command.
 func trace(word, id string) string { return "echo " + word + " >> " + counts + "/" + id }
 
-// chatter is what a command prints: its place in the stream tells each byte.
+// chatter returns a command whose output is predictable: the position in the stream determines each byte.
 func chatter(id string, lines int, pause string) string {
 	return fmt.Sprintf(`for i in $(seq 1 %d); do echo "%s line $i"; %s done`, lines, id, pause)
 }
@@ -59,18 +59,18 @@ func command(word string, more func(id string) string) func(id string) any {
 
 func short(id string) string { return chatter(id, 3, "") }
 
-// long streams for half a second, beside a process that left its session.
+// long prints for half a second and starts a process that leaves its session.
 func long(id string) string {
 	return "(setsid sleep 600 >/dev/null 2>&1 &); " + chatter(id, 40, "sleep 0.01;")
 }
 
-// asksFirst is a manifest whose program asks a question before it does its work.
+// asksFirst is a command tool whose program asks a question before it does its work.
 const asksFirst = "ask_first"
 
-// endlessName is the kind of calls that do not end by themselves.
+// endlessName is the kind of the calls that do not end by themselves.
 const endlessName = "endless"
 
-// endless runs until it is stopped.
+// endless runs until it is killed.
 func endless(id string) string {
 	return "(setsid setsid sleep 600 &) >/dev/null 2>&1; sleep 600 & " + chatter(id, 5, "") + "; wait"
 }
@@ -92,8 +92,8 @@ func kinds() []*kind {
 		{name: endlessName, tool: "bash", caller: auto, weight: 4, once: true, counts: counts, arguments: command(original, endless)},
 		{name: "gated", tool: "bash", caller: asked, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
 		{name: "council", tool: "bash", caller: council, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
-		// After a crash the files say what became of an attempt: one that changed nothing is followed by another, and the
-		// world counts what they did.
+		// After a crash the daemon reads the files to find out whether an attempt changed them. If it did not, the daemon starts another
+		// attempt. The traces count the changes.
 		{name: "edit", tool: "edit", caller: asked, weight: 8, counts: edits, before: "the end\n", arguments: edit(original), edited: edit(edited)},
 		{name: "write", tool: "write", caller: asked, weight: 5, counts: writes, arguments: write(original), edited: write(edited)},
 		{name: "noop", tool: "bench_write", caller: auto, weight: 8, once: true, arguments: benchArguments},
@@ -112,25 +112,25 @@ func kinds() []*kind {
 
 func benchArguments(id string) any { return object{"path": id, "pattern": "x"} }
 
-// An item is one call of the workload: what was asked for, and what is known of it.
+// An item is one call of the workload: its request and what is known of it.
 type item struct {
 	*ledger.Call
 	kind  *kind
 	spec  *tooldv1.CallSpec
-	born  int         // in which life
-	sent  atomic.Bool // it was asked for at least once
-	fixed atomic.Bool // settled and checked in a later life
+	born  int         // number of the life in which it was made
+	sent  atomic.Bool // it was requested at least once
+	fixed atomic.Bool // settled, and checked in a later life
 	tries atomic.Int64
-	group *group // the batch that it belongs to; nil is none
+	group *group // the batch that contains it, or nil
 }
 
-// newItem makes a call that was not asked for yet.
+// newItem makes a call that is not requested yet.
 func newItem(led *ledger.Ledger, k *kind, id string, born int) *item {
 	spec := &tooldv1.CallSpec{Tool: k.tool, Arguments: jsonText(k.arguments(id)), CallId: id, Run: &tooldv1.Run{RunId: "run-" + k.name}}
 	if k.thread {
 		spec.Run.ThreadId = "thread-" + id
 	}
-	switch (len(k.name) + born) % 4 { // what becomes of it when its client leaves; else what is configured
+	switch (len(k.name) + born) % 4 { // linger policy: never, zero, or the configured default
 	case 0:
 		spec.LingerNever = true
 	case 1:
@@ -142,12 +142,12 @@ func newItem(led *ledger.Ledger, k *kind, id string, born int) *item {
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // the tests' own values
+		panic(err) // cannot happen with the values of these tests
 	}
 	return string(b)
 }
 
-// prepare lays out what the call's tool finds.
+// prepare creates the files that the call's tool needs.
 func (h *home) prepare(it *item) error {
 	if it.kind.before == "" {
 		return nil
@@ -155,7 +155,7 @@ func (h *home) prepare(it *item) error {
 	return os.WriteFile(filepath.Join(h.workspace, it.kind.counts, it.ID), []byte(it.kind.before), 0o600)
 }
 
-// traces returns a line for each execution of the call's tool that the world shows.
+// traces returns one line per execution of the call's tool, read from the workspace.
 func (h *home) traces(it *item) ([]string, error) {
 	b, err := os.ReadFile(filepath.Join(h.workspace, it.kind.counts, it.ID))
 	if os.IsNotExist(err) {
@@ -167,7 +167,7 @@ func (h *home) traces(it *item) ([]string, error) {
 	return strings.Fields(strings.TrimSuffix(string(b), it.kind.before)), nil
 }
 
-// pick draws one of the kinds by weight.
+// pick returns a random kind, by weight.
 func pick(rng *rand.Rand, all []*kind) *kind {
 	total := 0
 	for _, k := range all {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
-// A life is one start of the daemon with those who use it.
+// A life is one start of the daemon, with its clients.
 type life struct {
 	*loop
 	*client
@@ -25,7 +25,7 @@ type life struct {
 	end    context.CancelFunc
 }
 
-// begin connects to a daemon that serves.
+// begin connects to a serving daemon.
 func (l *loop) begin(d *daemon, number int) (*life, error) {
 	c, err := dial(d.address)
 	if err != nil {
@@ -43,8 +43,8 @@ func (l *loop) begin(d *daemon, number int) (*life, error) {
 	return &life{loop: l, client: c, d: d, number: number, epoch: d.epoch, ctx: ctx, end: end}, nil
 }
 
-// lost reports whether a request failed because the daemon is gone; then nothing is known of it. That a daemon which lives
-// does not answer is a violation.
+// lost reports whether a request failed because the daemon is gone, so that its outcome is unknown. It records a violation when a living
+// daemon does not answer.
 func (l *life) lost(what string, err error) bool {
 	code, reason, _ := refusal(err)
 	switch code {
@@ -59,7 +59,7 @@ func (l *life) lost(what string, err error) bool {
 	return true
 }
 
-// unexpected notes an error that nothing explains.
+// unexpected records an error that has no known cause.
 func (l *life) unexpected(it *item, what string, err error) {
 	if err == nil || errors.Is(err, errEnough) || l.lost(what, err) {
 		return
@@ -68,7 +68,7 @@ func (l *life) unexpected(it *item, what string, err error) {
 	it.Break("life", "%s: %s %v", what, reason, err)
 }
 
-// follow reads a stream of a call to its end, or until enough says so.
+// follow reads a stream of a call to its end, or until enough returns true.
 func (l *life) follow(it *item, s frames, reading *ledger.Stream, enough func(*tooldv1.Frame) bool) error {
 	err := read(s, func(f *tooldv1.Frame) bool {
 		l.events.Add(int64(len(f.GetEvents())))
@@ -84,7 +84,7 @@ func (l *life) follow(it *item, s frames, reading *ledger.Stream, enough func(*t
 	return err
 }
 
-// start asks for a call, or asks again, and follows it until it ended or waits. It returns false when nothing is known.
+// start requests a call, perhaps again, and follows it until it has ended or is suspended. It returns false when the outcome is unknown.
 func (l *life) start(it *item, rng *rand.Rand) bool {
 	if it.group != nil {
 		return l.startGroup(it.group, rng)
@@ -94,7 +94,7 @@ func (l *life) start(it *item, rng *rand.Rand) bool {
 	ctx, cancel := as(l.ctx, it.kind.caller)
 	defer cancel()
 	brief := it.kind.name == endlessName
-	if brief { // the daemon ends the stream in order, shortly before the deadline
+	if brief { // the daemon ends the stream regularly, shortly before the deadline
 		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond+time.Duration(rng.IntN(150))*time.Millisecond)
 		defer cancel()
 	} else if rng.IntN(4) == 0 {
@@ -110,13 +110,13 @@ func (l *life) start(it *item, rng *rand.Rand) bool {
 	if err == nil {
 		err = l.follow(it, s, reading, l.patience(it, rng))
 	}
-	if brief && status.Code(err) == codes.DeadlineExceeded { // on a slow machine there is no time for a goodbye
+	if brief && status.Code(err) == codes.DeadlineExceeded { // on a slow machine the deadline passes before the regular end
 		return true
 	}
 	return l.started(it, err)
 }
 
-// startOnce is start with one message.
+// startOnce is start with the unary method.
 func (l *life) startOnce(ctx context.Context, it *item, rng *rand.Rand) bool {
 	req := &tooldv1.CallToolRequest{Spec: it.spec}
 	if rng.IntN(2) == 0 {
@@ -136,7 +136,7 @@ func (l *life) started(it *item, err error) bool {
 	return err == nil || errors.Is(err, errEnough)
 }
 
-// patience is how long a reader reads: mostly to the end, now and then for a few frames only.
+// patience returns when a reader stops: usually at the end, sometimes after a few frames.
 func (l *life) patience(it *item, rng *rand.Rand) func(*tooldv1.Frame) bool {
 	if rng.IntN(5) > 0 {
 		return nil
@@ -145,7 +145,7 @@ func (l *life) patience(it *item, rng *rand.Rand) func(*tooldv1.Frame) bool {
 	return func(*tooldv1.Frame) bool { left--; return left <= 0 }
 }
 
-// reattach watches a call from a place where a client stood, perhaps in another life.
+// reattach watches a call from a position of an earlier client, perhaps one of an earlier life.
 func (l *life) reattach(it *item, rng *rand.Rand) {
 	if !it.Current(l.epoch) {
 		return
@@ -162,7 +162,7 @@ func (l *life) reattach(it *item, rng *rand.Rand) {
 	l.unexpected(it, "watch", err)
 }
 
-// watchFrom reads a call's log from a mark on, from its beginning without one.
+// watchFrom reads a call's log from a mark, or from its beginning without a mark.
 func (l *life) watchFrom(it *item, name string, from *ledger.Mark, follow bool, enough func(*tooldv1.Frame) bool) error {
 	ctx, cancel := as(l.ctx, it.kind.caller)
 	defer cancel()
@@ -201,7 +201,7 @@ func (l *life) look(it *item) error {
 	return err
 }
 
-// list compares the inbox with the questions that are known to wait.
+// list compares the inbox with the questions known to be open.
 func (l *life) list() {
 	open, calls := map[string]*tooldv1.Suspension{}, map[string]*ledger.Call{}
 	for _, it := range l.all() {
@@ -235,7 +235,7 @@ func (l *life) readFeed(follow bool) {
 	}
 }
 
-// info compares what the daemon says of itself with its earlier lives.
+// info compares what the daemon reports about itself with its earlier lives.
 func (l *life) info() error {
 	ctx, cancel := as(l.ctx, operator)
 	defer cancel()

@@ -16,18 +16,18 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// asking is a request about a question, a register that is written once: empty, then the decision that won. wanted is a decision that somebody
-// sends, empty for a look.
+// asking is a request about a question. A question acts as a register that is written once: it is empty until a decision wins. wanted is
+// the decision that the request sends; empty means a read.
 type asking struct{ question, wanted string }
 
-// told is what the daemon answered: who has won, empty while the question is open. unknown is no answer, for the daemon
-// died.
+// told is the daemon's answer: the winning decision, or empty while the question is open. unknown means that the daemon died before it
+// answered.
 type told struct {
 	winner  string
 	unknown bool
 }
 
-// onceModel says what answers a question may give: the first decision wins, and everybody is told of it ever after.
+// onceModel returns the model of a write-once register: the first decision wins, and every later read returns it.
 func onceModel() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -54,15 +54,15 @@ func onceModel() porcupine.Model {
 	}
 }
 
-// A history is what was asked and answered, with the moments of both.
+// A history is the list of requests and answers, with the times of both.
 type history struct {
 	began time.Time
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }
 
-// note does one thing, keeps it, and returns whether it was answered. A decision that was not may take effect at any time
-// later; a look that was not says nothing.
+// note runs one request and records it. It returns whether the request was answered. An unanswered decision may take effect at any later
+// time. An unanswered read is not recorded.
 func (h *history) note(in asking, do func() told) (answered bool) {
 	from := int64(time.Since(h.began))
 	out := do()
@@ -79,9 +79,9 @@ func (h *history) note(in asking, do func() told) (answered bool) {
 	return !out.unknown
 }
 
-// TestLinearizable is T64 and P2 with the real daemon: decisions of many people about the same questions, with looks at
-// them in between, while the daemon is killed and started again. There is an order of all of them, each between its
-// request and its answer, in which the first decision of a question wins.
+// TestLinearizable is T64 and P2 with the real daemon. Many approvers decide the same questions and read them, while the daemon is killed
+// and restarted. The test passes if the requests have an order in which the first decision of each question wins. In that order each
+// request takes effect between its start and its answer.
 func TestLinearizable(t *testing.T) {
 	rounds := 10
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -90,7 +90,7 @@ func TestLinearizable(t *testing.T) {
 	newLoop(t, seed(t)).linearizable(t, rounds)
 }
 
-// linearizable has each round ask four questions that people answer over three lives of the daemon.
+// linearizable runs rounds. Each round asks four questions that approvers answer over three lives of the daemon.
 func (l *loop) linearizable(t *testing.T, rounds int) {
 	t.Helper()
 	seed := l.seed
@@ -98,7 +98,7 @@ func (l *loop) linearizable(t *testing.T, rounds int) {
 	asked, unknown := 0, 0
 	for round := range rounds {
 		var open []*item
-		for life := range 3 { // the last one lives
+		for life := range 3 { // the last one is not killed
 			rng := rand.New(rand.NewPCG(seed, uint64(3*round+life)))
 			point := ""
 			if life < 2 && rng.IntN(2) == 0 {
@@ -129,7 +129,7 @@ func (l *loop) linearizable(t *testing.T, rounds int) {
 	t.Logf("ran: linearizable decisions: %d operations on %d questions, %d without an answer, %d kills; seed %d", len(h.ops), asked, unknown, 2*rounds, seed)
 }
 
-// contend lets people answer questions, all of them at once, until the daemon dies, or until there is nothing left to say.
+// contend lets approvers answer all questions concurrently until the daemon dies or every question is decided.
 func (l *loop) contend(t *testing.T, h *history, open *[]*item, point string, last bool, rng *rand.Rand) {
 	t.Helper()
 	l.live(t, point, func(life *life, _ *rand.Rand) {
@@ -157,7 +157,7 @@ func (l *loop) contend(t *testing.T, h *history, open *[]*item, point string, la
 	})
 }
 
-// insist looks at a question and answers it, and again, until the daemon is gone.
+// insist reads a question and answers it, repeatedly, until the daemon is gone.
 func (l *life) insist(h *history, it *item, decision string, rng *rand.Rand) {
 	q, _ := it.Waiting()
 	if q == nil {
@@ -177,7 +177,7 @@ func (l *life) insist(h *history, it *item, decision string, rng *rand.Rand) {
 	look()
 }
 
-// insistOnce sends a decision. The odd ones decline.
+// insistOnce sends a decision. Decisions with odd numbers decline.
 func (l *life) insistOnce(it *item, q *tooldv1.Suspension, decision string) told {
 	d := &tooldv1.Decision{DecisionId: decision, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest()}
 	if last := decision[len(decision)-1]; last%2 == 1 {
@@ -201,7 +201,7 @@ func (l *life) insistOnce(it *item, q *tooldv1.Suspension, decision string) told
 	return told{unknown: true}
 }
 
-// winner reads which decision a call has for a question.
+// winner reads the decision that a call has for a question.
 func (l *life) winner(it *item, question string) told {
 	ctx, cancel := as(context.WithoutCancel(l.ctx), it.kind.caller)
 	defer cancel()
@@ -220,7 +220,7 @@ func (l *life) winner(it *item, question string) told {
 	return told{}
 }
 
-// The model sees the histories that must not be.
+// The model rejects histories that are not linearizable.
 func TestOnceModel(t *testing.T) {
 	op := func(from, until int64, wanted, winner string) porcupine.Operation {
 		return porcupine.Operation{Input: asking{"q", wanted}, Output: told{winner: winner}, Call: from, Return: until}

@@ -33,8 +33,8 @@ type loop struct {
 	storeID   string
 	lastEpoch int64
 	lastPID   int
-	stopping  atomic.Bool // an orderly end was asked for
-	calm      func()      // ends what spoils the store; nil: nothing does
+	stopping  atomic.Bool // a SIGTERM was sent
+	calm      func()      // stops the faults of the store; nil means that there are none
 
 	decisionNumber                                               atomic.Int64
 	events, decisions, votes, replays, cancels, watches, inboxes atomic.Int64
@@ -76,7 +76,7 @@ func (l *loop) all() []*item {
 	return append([]*item(nil), l.items...)
 }
 
-// new makes the next call; nil when it cannot.
+// new makes the next call, or returns nil when it cannot.
 func (l *loop) new(rng *rand.Rand, life int) (*item, error) {
 	k := pick(rng, l.kinds)
 	l.mu.Lock()
@@ -98,10 +98,10 @@ func (l *loop) newLocked(k *kind, life int) (*item, error) {
 	return it, nil
 }
 
-// pointPatience is how long a life may work without coming to its named point.
+// pointPatience is how long a life may work without reaching its named point.
 const pointPatience = 1500 * time.Millisecond
 
-// play is one life, from the start of the daemon to its death.
+// play runs one life, from the start of the daemon to its death.
 func (l *loop) play(number int, p plan) (d *daemon, err error) {
 	rng := rand.New(rand.NewPCG(l.seed, uint64(number)))
 	if d, err = l.home.start(p.point); err != nil {
@@ -141,7 +141,7 @@ func (l *loop) play(number int, p plan) (d *daemon, err error) {
 	return d, nil
 }
 
-// finish lets daemons live that end in order, and holds them to everything that was ever told.
+// finish runs lives that end with SIGTERM, and checks everything that clients ever saw.
 func (l *loop) finish(number int) error {
 	for i := range 3 {
 		if err := l.orderly(number+i, i == 0); err != nil || len(l.led.Broken()) > 0 {
@@ -155,7 +155,7 @@ func (l *loop) finish(number int) error {
 	return nil
 }
 
-// orderly is one life that ends with SIGTERM; a busy one in the middle of work.
+// orderly runs one life that ends with SIGTERM. A busy life gets it in the middle of work.
 func (l *loop) orderly(number int, busy bool) error {
 	rng := rand.New(rand.NewPCG(l.seed, uint64(number)))
 	d, err := l.home.start("")
@@ -192,7 +192,7 @@ func (l *loop) orderly(number int, busy bool) error {
 	return d.stop()
 }
 
-// complete is the last look at everything, without a daemon.
+// complete does the last checks, without a daemon.
 func (l *loop) complete() {
 	for _, it := range l.all() {
 		end := it.Settled()
@@ -210,13 +210,13 @@ func (l *loop) complete() {
 	}
 }
 
-// TestCrashLoop is T83, T84, T92, T107 and T110 at once, and P1 to P5: whatever the moment of the kill, the next daemon
-// knows everything that was told.
+// TestCrashLoop is T83, T84, T92, T107 and T110 at once, and P1 to P5: after a kill at any moment, the next daemon knows everything that
+// clients saw.
 func TestCrashLoop(t *testing.T) {
 	newLoop(t, seed(t)).killed(t, kills(t))
 }
 
-// killed gives daemons so many lives, one after the other, and holds the last of them to all that was told.
+// killed runs the given number of lives, and checks everything in the last one.
 func (l *loop) killed(t *testing.T, want int) {
 	t.Helper()
 	seed := l.seed
@@ -252,7 +252,7 @@ func (l *loop) killed(t *testing.T, want int) {
 		l.count(last, atPoint)
 	}
 	last = plan{}
-	if l.calm != nil { // a daemon whose store is not there cannot end in order
+	if l.calm != nil { // without its store the daemon cannot stop in order
 		l.calm()
 	}
 	if err := l.finish(number + 1); err != nil || len(l.led.Broken()) > 0 {
@@ -261,7 +261,7 @@ func (l *loop) killed(t *testing.T, want int) {
 	l.report(t, want, time.Since(began))
 }
 
-// report says what ran.
+// report logs what ran.
 func (l *loop) report(t *testing.T, kills int, took time.Duration) {
 	t.Helper()
 	t.Logf("ran: crash loop: %d kills (%d at named points, %d before it served), %d calls, %d batches, %d decisions and %d votes, %d sent again, %d cancels, "+
@@ -271,7 +271,7 @@ func (l *loop) report(t *testing.T, kills int, took time.Duration) {
 	t.Logf("named points: %v; processes that a daemon told as unverified: %d", l.points, l.unverified.Load())
 }
 
-// count notes how a life ended in truth.
+// count records how a life actually ended.
 func (l *loop) count(p plan, atPoint bool) {
 	if !atPoint {
 		return

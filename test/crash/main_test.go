@@ -1,9 +1,12 @@
-// Package crash_test kills the real daemon, at random moments and at named points, and holds it to what it told before.
+// Package crash_test kills the real daemon at random moments and at named points. Then it checks that the next daemon agrees with
+// everything that clients saw.
 //
-// TOOLD_CRASH_KILLS says how often it is killed (40), TOOLD_CRASH_STOPS how often the owner of a PostgreSQL store is stopped (2),
-// TOOLD_CRASH_SEED repeats the choices of an earlier run: what is asked
-// for and when it dies. The order in which the daemon does things is its own, so that a seed makes a failure likely again
-// and not certain.
+// The environment controls a run:
+//   - TOOLD_CRASH_KILLS is the number of kills (default 40).
+//   - TOOLD_CRASH_STOPS is how often the owner of a PostgreSQL store is stopped (default 2).
+//   - TOOLD_CRASH_SEED repeats the random choices of an earlier run: the requests and the moments of the kills.
+//
+// A seed does not determine the order in which the daemon works. It makes a failure likely to repeat, but not certain.
 package crash_test
 
 import (
@@ -16,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the daemon with fail points and the tools of benchmarks, which stream without touching anything.
+// binary is the path of the daemon. It has fail points, and the benchmark tools, which stream without side effects.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

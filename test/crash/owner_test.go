@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestT108SecondDaemon starts a second daemon on a store that has one.
+// TestT108SecondDaemon starts a second daemon on a store that is in use.
 func TestT108SecondDaemon(t *testing.T) {
 	h := newHome(t)
 	first, err := h.start("")
@@ -38,8 +38,8 @@ func TestT108SecondDaemon(t *testing.T) {
 	must(t, first.stop())
 }
 
-// TestT108CopiedStore starts a daemon on a copy of a store whose owner was killed: what had not ended may have gone on
-// elsewhere, so that it is held until an operator says that the store was only moved.
+// TestT108CopiedStore starts a daemon on a copy of a store whose owner was killed. Unfinished calls may have continued in the original. The
+// daemon holds them until an operator confirms that the store was only moved.
 func TestT108CopiedStore(t *testing.T) {
 	holdsElsewhere(t, 108, func(_ *loop, from, to string) {
 		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -48,7 +48,7 @@ func TestT108CopiedStore(t *testing.T) {
 	})
 }
 
-// TestT86SalvagedStore is the same after "toold salvage" of a store whose header is broken, which no daemon opens.
+// TestT86SalvagedStore does the same after "toold salvage" of a store with a broken header, which no daemon opens.
 func TestT86SalvagedStore(t *testing.T) {
 	holdsElsewhere(t, 86, func(_ *loop, from, to string) {
 		path := filepath.Join(from, "journal.db")
@@ -67,7 +67,7 @@ func TestT86SalvagedStore(t *testing.T) {
 	})
 }
 
-// held expects that nothing carries these calls on, and returns the question of the gated one.
+// held checks that the calls do not continue, and returns the question of the gated one.
 func (l *life) held(t *testing.T, gated, endless *item) *tooldv1.Suspension {
 	t.Helper()
 	open, _ := gated.Waiting()
@@ -89,7 +89,7 @@ func (l *life) held(t *testing.T, gated, endless *item) *tooldv1.Suspension {
 	return open
 }
 
-// holdsElsewhere brings a store with unfinished calls to another place.
+// holdsElsewhere moves or copies a store with unfinished calls to another place and checks that they are held.
 func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to string)) {
 	t.Helper()
 	l := newLoop(t, seed)
@@ -102,7 +102,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to stri
 	})
 	copied := filepath.Join(l.dir, "copy")
 	bring(l, l.data, copied)
-	must(t, os.RemoveAll(l.data)) // so that the copy is the only one, and may be said to have been moved
+	must(t, os.RemoveAll(l.data)) // so that the copy is the only store, and the operator's claim of a move is true
 	l.data = copied
 	gated, endless := items["gated"], items["endless"]
 

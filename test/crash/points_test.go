@@ -10,18 +10,18 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// What a client does in the life that ends at the point.
+// The client's action in the life that ends at the point.
 const (
 	starts  = "start"
 	decides = "decide"
 	cancels = "cancel"
 )
 
-// TestNamedPoints holds each moment of a call's life at which a kill makes a difference to what the next daemon has to make
-// of it. T84 is the kill between what the tool did and its result; T107 is the one between a stored cancel and the kill.
+// TestNamedPoints kills the daemon at each moment of a call's life that leads to a different recovery. T84 is the kill after the tool's
+// work and before its result is stored. T107 is the one between a stored cancel and the kill of the command.
 func TestNamedPoints(t *testing.T) { namedPoints(t, 1, func(*loop) {}) }
 
-// namedPoints has every so manieth of the points, with stores that keepIn chooses.
+// namedPoints tests every n-th point, where n is every. keepIn chooses the store.
 func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 	t.Helper()
 	const (
@@ -36,9 +36,9 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 	ran, not := []string{original}, []string(nil)
 	tests := []struct {
 		name, kind, act, point string
-		status                 tooldv1.CallStatus // of the call in the next life; zero: it is not known
+		status                 tooldv1.CallStatus // of the call in the next life; zero means unknown to the daemon
 		executed               tooldv1.Executed
-		lines                  []string // of the world, before anybody sends anything again
+		lines                  []string // traces before any client sends another request
 	}{
 		{"before a call is stored", "command", starts, "before-commit:1", 0, 0, not},
 		{"the transaction of a call is open", "command", starts, "write:1", 0, 0, not},
@@ -78,7 +78,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 				if lines, err := l.traces(it); it.kind.counts != "" && (err != nil || !slices.Equal(lines, tt.lines)) {
 					t.Errorf("traces = %v, %v, want %v", lines, err, tt.lines)
 				}
-				must(t, life.verify(rng, true)) // sends again what was not answered
+				must(t, life.verify(rng, true)) // repeats the requests that were not answered
 				if waiting, _ := it.Waiting(); waiting != nil {
 					life.answer(it, waiting.GetSuspensionId(), yes(it, waiting), false)
 				}
@@ -102,7 +102,7 @@ func (l *loop) one(name string) *item {
 	return it
 }
 
-// dieAt brings a call to a point at which its daemon dies.
+// dieAt brings a call to the point at which its daemon dies.
 func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
 	t.Helper()
 	if act == decides {
@@ -118,7 +118,7 @@ func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
 		case cancels:
 			life.start(it, rng)
 			for lines, err := l.traces(it); err == nil && len(lines) == 0 && life.ctx.Err() == nil; lines, err = l.traces(it) {
-				time.Sleep(time.Millisecond) // the command has not begun
+				time.Sleep(time.Millisecond) // until the command has started
 			}
 			life.unexpected(it, "cancel", life.cancel(it, time.Second))
 		}
@@ -131,7 +131,7 @@ func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
 	}
 }
 
-// yes agrees to a question, with the decision that was sent before if there is one.
+// yes returns an approval of a question. If a decision was already sent, it returns that one.
 func yes(it *item, open *tooldv1.Suspension) *tooldv1.Decision {
 	if sent := it.Sent(); len(sent) > 0 {
 		return sent[0].Decision
@@ -143,7 +143,7 @@ func yes(it *item, open *tooldv1.Suspension) *tooldv1.Decision {
 	return d
 }
 
-// live gives a daemon one life: until its point, or until use has done what it wants and kills it.
+// live runs a daemon until it dies at its point, or until use returns and live kills it.
 func (l *loop) live(t *testing.T, point string, use func(*life, *rand.Rand)) *daemon {
 	t.Helper()
 	d, err := l.home.start(point)
@@ -164,7 +164,7 @@ func (l *loop) live(t *testing.T, point string, use func(*life, *rand.Rand)) *da
 	return d
 }
 
-// awaitStatus returns the call's record when it ended or waits; nil when the daemon does not know it.
+// awaitStatus returns the call's record once it has ended or is suspended. It returns nil when the daemon does not know the call.
 func (l *life) awaitStatus(t *testing.T, it *item) *tooldv1.Call {
 	t.Helper()
 	for deadline := time.Now().Add(startWithin); ; time.Sleep(10 * time.Millisecond) {

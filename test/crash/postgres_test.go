@@ -21,7 +21,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// onPostgres lets the daemons of a loop keep their store on a server.
+// onPostgres lets the daemons of a loop use a PostgreSQL server as their store.
 func (l *loop) onPostgres(t *testing.T) *pgtest.Server {
 	t.Helper()
 	server, err := pgtest.Start()
@@ -31,7 +31,7 @@ func (l *loop) onPostgres(t *testing.T) *pgtest.Server {
 	return server
 }
 
-// landing is n in the landing check, and nightly in the nightly run.
+// landing returns n in the landing check, and nightly in the nightly run.
 func landing(n, nightly int) int {
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		return nightly
@@ -39,8 +39,8 @@ func landing(n, nightly int) int {
 	return n
 }
 
-// spoil is T88: until the end that it returns the server ends every connection again and again, and now and then one of its
-// processes is killed, which takes all the others with it, or it is itself killed or restarted. No daemon may end of that.
+// spoil is T88: it repeatedly closes every connection of the server. Sometimes it kills one of the server's processes, which takes down the
+// others, or kills or restarts the whole server. No daemon may exit because of that. The returned function ends the faults.
 func spoil(t *testing.T, server *pgtest.Server, seed uint64) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func spoil(t *testing.T, server *pgtest.Server, seed uint64) (end func()) {
 	})
 }
 
-// TestCrashLoopPostgres is TestCrashLoop on PostgreSQL, with a fifth of the kills, while the server is spoiled.
+// TestCrashLoopPostgres is TestCrashLoop on PostgreSQL with server faults, and with a fifth of the kills.
 func TestCrashLoopPostgres(t *testing.T) {
 	l := newLoop(t, seed(t))
 	l.calm = spoil(t, l.onPostgres(t), l.seed)
@@ -82,7 +82,7 @@ func TestCrashLoopPostgres(t *testing.T) {
 	l.killed(t, max(kills(t)/5, 4))
 }
 
-// TestLinearizablePostgres is TestLinearizable on PostgreSQL, while the server is spoiled.
+// TestLinearizablePostgres is TestLinearizable on PostgreSQL with server faults.
 func TestLinearizablePostgres(t *testing.T) {
 	l := newLoop(t, seed(t))
 	end := spoil(t, l.onPostgres(t), l.seed)
@@ -91,7 +91,7 @@ func TestLinearizablePostgres(t *testing.T) {
 	end()
 }
 
-// TestNamedPointsPostgres is TestNamedPoints on PostgreSQL; the landing check has some of the points.
+// TestNamedPointsPostgres is TestNamedPoints on PostgreSQL. The landing check runs some of the points.
 func TestNamedPointsPostgres(t *testing.T) {
 	server, err := pgtest.Start()
 	must(t, err)
@@ -117,7 +117,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// restart ends the server as a crash or an administrator would.
+// restart stops the server as an administrator (SIGINT) or a crash (SIGQUIT) would, and starts it again.
 func restart(server *pgtest.Server, rng *rand.Rand) error {
 	how := []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT}[rng.IntN(2)]
 	if err := server.Stop(how); err != nil {
@@ -126,8 +126,8 @@ func restart(server *pgtest.Server, rng *rand.Rand) error {
 	return server.Resume()
 }
 
-// takesOver starts two daemons on one store, the second of which stands by, gives the first something to do, lets it be
-// lost, and returns the life of the second.
+// takesOver starts two daemons on one store; the second is a standby. It starts calls on the first, calls lose to make it fail, and waits
+// until the second has taken over. Then it calls then with the life of the second.
 func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first *daemon, second *life, endless, gated *item)) {
 	t.Helper()
 	l.onPostgres(t)
@@ -158,7 +158,7 @@ func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first 
 		life.start(it, rand.New(rand.NewPCG(1, 1)))
 	}
 	for lines, err := l.traces(endless); err == nil && len(lines) == 0; lines, err = l.traces(endless) {
-		time.Sleep(time.Millisecond) // the command has not begun
+		time.Sleep(time.Millisecond) // until the command has started
 	}
 	lose(first)
 	if served, err := second.awaitReady(); err != nil || !served {
@@ -179,7 +179,7 @@ func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first 
 	}
 }
 
-// wantStandby expects that a daemon says that it does not serve.
+// wantStandby checks that a daemon reports that it does not serve.
 func wantStandby(t *testing.T, d *daemon) {
 	t.Helper()
 	c, err := dial(d.address)
@@ -197,11 +197,11 @@ func wantStandby(t *testing.T, d *daemon) {
 	}
 }
 
-// lookAfter holds the daemon that took over to the recovery table and to what the first one told.
+// lookAfter checks that the new owner follows the recovery table and agrees with what the first daemon published.
 func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
 	t.Helper()
 	for ended := time.Now().Add(startWithin); endless.Ended() == nil && time.Now().Before(ended); pause(t.Context(), 100*time.Millisecond) {
-		must(t, next.look(endless)) // the first daemon may run it still, until the hold is over
+		must(t, next.look(endless)) // the first daemon may still run it until the hold is over
 	}
 	must(t, next.verify(rand.New(rand.NewPCG(1, 1)), true))
 	if end := endless.Ended(); end == nil || end.Code != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {
@@ -217,17 +217,17 @@ func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
 	}
 }
 
-// TestT89StandbyTakesOver kills the daemon that serves while another one stands by.
+// TestT89StandbyTakesOver kills the owner while another daemon stands by.
 func TestT89StandbyTakesOver(t *testing.T) {
-	t.Parallel() // it waits for a lease and a hold most of its time
+	t.Parallel() // it mostly waits for a lease and a hold
 	l := newLoop(t, 89)
 	takesOver(t, l, (*daemon).kill, func(_ *daemon, next *life, endless, gated *item) {
 		lookAfter(t, l, next, endless, gated)
 	})
 }
 
-// TestT89StoppedOwnerIsFenced stops the daemon that serves for longer than its lease, as a machine that is cut off or
-// suspended would be, and lets it go on when another one has taken over: it changes nothing and ends.
+// TestT89StoppedOwnerIsFenced stops the owner for longer than its lease, like a machine that is suspended or disconnected. When it resumes
+// after another daemon has taken over, it must change nothing and exit.
 func TestT89StoppedOwnerIsFenced(t *testing.T) {
 	t.Parallel()
 	l := newLoop(t, 8989)
@@ -255,8 +255,8 @@ func TestT89StoppedOwnerIsFenced(t *testing.T) {
 	})
 }
 
-// TestT108StoreCopy moves a store into PostgreSQL: what had not ended is held, as in any copy, until an operator says that
-// nothing has gone on since.
+// TestT108StoreCopy copies a store into PostgreSQL. As in any copy, unfinished calls are held until an operator confirms that they have not
+// continued since.
 func TestT108StoreCopy(t *testing.T) {
 	holdsElsewhere(t, 8108, func(l *loop, from, to string) {
 		server := l.onPostgres(t)

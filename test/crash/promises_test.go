@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPromisesNameTests holds docs/reference/promises.md to the tests that there are: each promise has a row with at least one, every
-// one that is named exists, and each attack has one whose file bears its number.
+// TestPromisesNameTests compares docs/reference/promises.md with the tests. Each promise has a row with at least one test, and every named
+// test exists. Each attack has a test whose file name contains its number.
 func TestPromisesNameTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/promises.md")
 	must(t, err)
@@ -37,7 +37,7 @@ func TestPromisesNameTests(t *testing.T) {
 			want = "func " + name + "(f *testing.F)"
 		}
 		files := filepath.Join("../..", folder, "*_test.go")
-		if folder == "store/storetest" { // what each store runs
+		if folder == "store/storetest" { // the suite that each store runs
 			want, files = `{"`+name+`", test`, filepath.Join("../..", folder, "*.go")
 		}
 		if !contained(t, files, want) {

@@ -18,9 +18,9 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// soakCalls is how many calls the soak has: 2,000 in the landing check, 131,072 in the nightly run. Each has a run of its own,
-// and the engine remembers the owners of 65,536 runs before it begins anew: each half of the nightly run fills that once, so
-// that the halves can be compared.
+// soakCalls returns the number of calls of the soak: 2,000 in the landing check, 131,072 in the nightly run. Each call has its own run. The
+// engine remembers the owners of 65,536 runs before it starts again, so each half of the nightly run fills that table once. That makes the
+// halves comparable.
 func soakCalls(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("TOOLD_SOAK_CALLS")
@@ -35,18 +35,18 @@ func soakCalls(t *testing.T) int {
 	return n
 }
 
-// A soak is one daemon that is used for long.
+// A soak is one daemon that runs for a long time.
 type soak struct {
 	*client
 	d       *daemon
 	tag     string
 	next    atomic.Int64
 	ended   atomic.Int64
-	byKind  sync.Map // name to *atomic.Int64
+	byKind  sync.Map // kind name to *atomic.Int64
 	failure atomic.Pointer[error]
 }
 
-// usage is what the daemon holds while nothing runs.
+// usage is the set of resources that the daemon holds while nothing runs.
 type usage struct {
 	heap, resident                      int64
 	goroutines, descriptors, processes  int64
@@ -58,8 +58,8 @@ func (u usage) String() string {
 		float64(u.heap)/1e6, float64(u.resident)/1e6, u.goroutines, u.descriptors, u.processes, u.temporary, u.live)
 }
 
-// TestSoak is T93 and P11: many calls of all sorts, a tenth of them cancelled and a twentieth with a tool that crashes.
-// While nothing runs the daemon holds what it held after the first tenth.
+// TestSoak is T93 and P11: many calls of all kinds, a tenth of them cancelled and a twentieth with a tool that crashes. While nothing runs,
+// the daemon must hold no more than it held after the first tenth.
 func TestSoak(t *testing.T) { newHome(t).soak(t, soakCalls(t)) }
 
 func (h *home) soak(t *testing.T, total int) {
@@ -67,7 +67,7 @@ func (h *home) soak(t *testing.T, total int) {
 	temporary := filepath.Join(h.dir, "tmp")
 	must(t, os.Mkdir(temporary, 0o700))
 	t.Setenv("TMPDIR", temporary)
-	t.Setenv("GOGC", "20") // so that the heap is little more than what is held
+	t.Setenv("GOGC", "20") // keeps the heap close to the live memory
 	settings, err := os.ReadFile(h.config)
 	must(t, err)
 	must(t, os.WriteFile(h.config, append(settings, "metrics: {listen: \"127.0.0.1:0\"}\n"...), 0o600))
@@ -115,7 +115,7 @@ func (h *home) soak(t *testing.T, total int) {
 	must(t, d.stop())
 }
 
-// meanHeap is what the heap had on average.
+// meanHeap returns the average heap size.
 func meanHeap(all []usage) (mean int64) {
 	for _, u := range all {
 		mean += u.heap / int64(len(all))
@@ -125,8 +125,8 @@ func meanHeap(all []usage) (mean int64) {
 
 const clients = 12
 
-// crowd has as many commands run at once as there are clients: the daemon keeps what they ran with, such as open files, for
-// the next ones, so that this is what it holds from then on.
+// crowd runs one command per client at the same time. The daemon keeps resources of commands, such as open files, for later commands. After
+// crowd it holds as many as it ever will.
 func (s *soak) crowd() error {
 	var all sync.WaitGroup
 	errs := make([]error, clients)
@@ -204,7 +204,7 @@ func (s *soak) kinds() string {
 	return strings.Join(all, ", ")
 }
 
-// ends makes a call and waits for its end.
+// ends makes a call and checks that it ends with one of the wanted statuses.
 func (s *soak) ends(kind, who string, spec *tooldv1.CallSpec, want ...tooldv1.CallStatus) error {
 	s.count(kind)
 	ctx, cancel := as(context.Background(), who)
@@ -268,17 +268,17 @@ func (s *soak) answered(kind string, spec *tooldv1.CallSpec, who, result string)
 	return read(stream, func(*tooldv1.Frame) bool { return false })
 }
 
-// rest waits until the daemon has nothing to do and says what it holds then.
+// rest waits until the daemon is idle and returns what it then holds.
 func (s *soak) rest(t *testing.T, temporary string) (u usage) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		u = s.look(t, temporary)
-		// One process stays: the helper that starts isolated commands.
+		// One process remains: the helper that starts isolated commands.
 		if u.live+u.unwritten == 0 && u.processes <= 1 || time.Now().After(deadline) {
 			break
 		}
 	}
-	for range 10 { // what is garbage already does not count
+	for range 10 { // collect the garbage first
 		if again := s.look(t, temporary); again.heap < u.heap {
 			u = again
 		}
@@ -303,7 +303,7 @@ func (s *soak) look(t *testing.T, temporary string) usage {
 	processes := 0
 	for _, path := range children {
 		b, err := os.ReadFile(path)
-		if err == nil { // the thread may be gone
+		if err == nil { // the thread may have ended
 			processes += len(strings.Fields(string(b)))
 		}
 	}
@@ -316,7 +316,7 @@ func (s *soak) look(t *testing.T, temporary string) usage {
 	}
 }
 
-// metrics reads the daemon's numbers.
+// metrics reads the daemon's metrics.
 func (s *soak) metrics(t *testing.T) map[string]int64 {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.d.metrics+"/metrics", http.NoBody)

@@ -25,16 +25,16 @@ import (
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// The people of this test beside the others.
-const laborer = "laborer" // a worker
+// The additional principals of this test.
+const laborer = "laborer" // the identity of the workers
 
-// paced are the clocks of daemons that lose their store within 300 ms of silence.
+// paced are flags for short leases: the daemon gives up its store after 300 ms without contact.
 var paced = []string{
 	"--failover-start", "100ms", "--failover-lease", "900ms", "--failover-kill", "200ms", "--failover-hold", "1300ms",
 	"--workers-lease", "5s", "--timeouts-linger", "never",
 }
 
-// stops is how often owners are stopped: TOOLD_CRASH_STOPS, else a few in the landing check and 500 in the nightly run.
+// stops returns how often owners are stopped: TOOLD_CRASH_STOPS, or a few in the landing check and 500 in the nightly run.
 func stops(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("TOOLD_CRASH_STOPS")
@@ -48,13 +48,13 @@ func stops(t *testing.T) int {
 	return n
 }
 
-// A shop is one store with an owner and a daemon that stands by, calls that come without a pause, and a worker for each daemon that
-// counts.
+// A shop is one store with an owner and a standby, clients that make calls without a pause, and a worker for each daemon that counts
+// executions.
 type shop struct {
 	t      *testing.T
 	rng    *rand.Rand
 	homes  [2]*home
-	fronts [2]*front // each leads to the daemon of its home
+	fronts [2]*front // each forwards to the daemon of its home
 	owner  atomic.Pointer[daemon]
 	tag    string
 	number atomic.Int64
@@ -65,18 +65,18 @@ type shop struct {
 	tally
 }
 
-// tally counts what happened.
+// tally counts events of the test.
 type tally struct {
 	stopped, lostAlone, reconciled, notRun atomic.Int64
 }
 
-// A sale is one call, as its caller and its worker see it.
+// A sale is one call, as its client and its worker see it.
 type sale struct {
-	begun     int           // executions that began
-	ended     int           // and came to their end
-	published *tooldv1.Call // its outcome
+	begun     int           // executions that started
+	ended     int           // executions that ended
+	published *tooldv1.Call // the call's record with its outcome
 	bash      bool
-	lines     int // of its file when its outcome was published
+	lines     int // lines in its file when its outcome was published
 }
 
 func newShop(t *testing.T, server *pgtest.Server, number int, seed uint64) *shop {
@@ -94,7 +94,7 @@ func newShop(t *testing.T, server *pgtest.Server, number int, seed uint64) *shop
 	return s
 }
 
-// pay is the tool of the worker: it must not run twice.
+// pay is the worker's tool. It must not run twice for a call.
 func (s *shop) pay(ctx context.Context, c *worker.Call, _ struct{}) (string, error) {
 	s.begin(c.GetCallId())
 	select {
@@ -108,7 +108,7 @@ func (s *shop) pay(ctx context.Context, c *worker.Call, _ struct{}) (string, err
 	return "paid", nil
 }
 
-// begin counts an execution. One after the outcome of its call was published is a defect, and so is a second one.
+// begin counts an execution. A second execution is a failure, and so is one after the call's outcome was published.
 func (s *shop) begin(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *shop) begin(id string) {
 	}
 }
 
-// reconcile says what became of an attempt, which is no guess: the worker counts.
+// reconcile reports what became of an attempt. The answer is exact, because the worker counts its executions.
 func (s *shop) reconcile(_ context.Context, c *worker.Call) (*tooldv1.WorkerResult, error) {
 	s.reconciled.Add(1)
 	s.mu.Lock()
@@ -136,8 +136,8 @@ func (s *shop) reconcile(_ context.Context, c *worker.Call) (*tooldv1.WorkerResu
 	return nil, nil
 }
 
-// labor serves the tool to the daemon of one home until ctx ends. Its connection outlives a stop: what a daemon sends when it
-// resumes arrives.
+// labor serves the tool to the daemon of one home until ctx ends. Its connection survives while the daemon is stopped, so that messages
+// from the resumed daemon arrive.
 func (s *shop) labor(ctx context.Context, at *front) {
 	w := worker.New(worker.Config{Address: at.address(), Token: token(laborer), Pool: "shop", MaxCalls: 16, DrainTime: time.Second})
 	worker.Add(w, worker.Tool{ID: "pay", Description: "Pays.", Observe: true, ConcurrencySafe: true, Reconcile: s.reconcile}, s.pay)
@@ -146,7 +146,7 @@ func (s *shop) labor(ctx context.Context, at *front) {
 	}
 }
 
-// sell makes one call after the other, at whatever daemon is the owner.
+// sell makes one call after another at the current owner.
 func (s *shop) sell(ctx context.Context) {
 	for ctx.Err() == nil {
 		d := s.owner.Load()
@@ -163,7 +163,7 @@ func (s *shop) sell(ctx context.Context) {
 	}
 }
 
-// order is the next call: one in eight is a command, the others are the worker's.
+// order returns the next call. One in eight is a command; the worker runs the others.
 func (s *shop) order() *tooldv1.CallSpec {
 	n := s.number.Add(1)
 	id := fmt.Sprintf("call-%s-%06d", s.tag, n)
@@ -177,7 +177,7 @@ func (s *shop) order() *tooldv1.CallSpec {
 	return spec
 }
 
-// ask makes a call and notes its end.
+// ask makes a call and records its end.
 func (s *shop) ask(ctx context.Context, c *client, spec *tooldv1.CallSpec) error {
 	ctx, cancel := context.WithTimeout(identified(ctx, auto), 3*time.Second)
 	defer cancel()
@@ -188,7 +188,7 @@ func (s *shop) ask(ctx context.Context, c *client, spec *tooldv1.CallSpec) error
 	return err
 }
 
-// tell notes the end of a call.
+// tell records the end of a call. It returns false when the call has not ended.
 func (s *shop) tell(c *tooldv1.Call) (over bool) {
 	switch c.GetStatus() {
 	case tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, tooldv1.CallStatus_CALL_STATUS_FAILED, tooldv1.CallStatus_CALL_STATUS_CANCELLED:
@@ -213,7 +213,7 @@ func (s *shop) lines(id string) int {
 	return strings.Count(string(b), "\n")
 }
 
-// open starts the daemon of a home, again when it ends: on a busy machine one may be too slow for its lease while it starts.
+// open starts the daemon of a home, and starts it again if it exits. On a busy machine a starting daemon may be too slow for its lease.
 func (s *shop) open(h *home) (*daemon, error) {
 	for until := time.Now().Add(startWithin); ; {
 		d, err := h.start("")
@@ -236,7 +236,7 @@ func (s *shop) open(h *home) (*daemon, error) {
 	}
 }
 
-// serves returns the owner that the daemon of a home becomes.
+// serves waits until the daemon of a home is the owner and returns it.
 func (s *shop) serves(h *home, d *daemon) (_ *daemon, err error) {
 	for {
 		select {
@@ -255,7 +255,7 @@ func (s *shop) serves(h *home, d *daemon) (_ *daemon, err error) {
 	}
 }
 
-// play stops owner after owner, as long as more says so.
+// play stops one owner after another while more returns true.
 func (s *shop) play(more func() bool) error {
 	first, err := s.open(s.homes[0])
 	if err != nil {
@@ -300,7 +300,8 @@ func (s *shop) play(more func() bool) error {
 	return err
 }
 
-// stop stops an owner until another daemon has taken over, sometimes for longer than the hold, and lets it go on. It has to end.
+// stop stops an owner until another daemon has taken over, sometimes for longer than the hold, and then resumes it. The resumed daemon must
+// exit.
 func (s *shop) stop(owner *daemon, at *home, next *daemon) (_ *daemon, err error) {
 	if owner.cmd.Process.Signal(syscall.SIGSTOP) != nil {
 		s.lostAlone.Add(1)
@@ -318,7 +319,7 @@ func (s *shop) stop(owner *daemon, at *home, next *daemon) (_ *daemon, err error
 	return next, nil
 }
 
-// settle waits until all calls have ended. Those that no daemon knows never came to be. It returns the daemon that serves then.
+// settle waits until all calls have ended. Calls that no daemon knows were never stored. It returns the daemon that serves then.
 func (s *shop) settle(at *home, d *daemon) (*daemon, error) {
 	c, err := dial(d.address)
 	if err != nil {
@@ -358,7 +359,7 @@ func (s *shop) settle(at *home, d *daemon) (*daemon, error) {
 	return d, nil
 }
 
-// check compares the calls with what was published of them, and counts their outcomes.
+// check compares the calls with their published outcomes, and counts the outcomes.
 func (s *shop) check(outcomes map[string]int) {
 	for id, it := range s.sales {
 		begun := it.begun
@@ -390,8 +391,8 @@ func (s *shop) check(outcomes map[string]int) {
 	}
 }
 
-// TestT126StoppedOwners stops the owners of several stores for longer than their lock, under load and with starts in flight, and lets
-// them resume. No tool runs twice, and nothing runs after the outcome of its call was published.
+// TestT126StoppedOwners stops the owners of several stores for longer than their lock, under load and while calls are starting, and then
+// resumes them. No tool may run twice, and nothing may run after the outcome of its call was published.
 func TestT126StoppedOwners(t *testing.T) {
 	server, err := pgtest.Start()
 	must(t, err)
@@ -426,7 +427,7 @@ func TestT126StoppedOwners(t *testing.T) {
 		sum.stopped.Load(), len(shops), sum.lostAlone.Load(), time.Since(began).Round(time.Second), calls, outcomes, sum.reconciled.Load(), sum.notRun.Load())
 }
 
-// A front leads connections to the daemon that serves.
+// A front forwards connections to the serving daemon.
 type front struct {
 	lis net.Listener
 	to  atomic.Pointer[string]
@@ -457,7 +458,7 @@ func newFront(t *testing.T) *front {
 
 func (f *front) address() string { return f.lis.Addr().String() }
 
-// lead has the connections that come from now on go to an address.
+// lead sets the address for new connections.
 func (f *front) lead(to string) { f.to.Store(&to) }
 
 func (f *front) accept() {
@@ -498,8 +499,8 @@ func (f *front) pass(from, to net.Conn) {
 	delete(f.conns, from)
 }
 
-// TestT126HoldsForWorkers stops an owner while a worker runs a call. Its successor neither asks a worker about the attempt nor starts another
-// call of the thread before the hold is over: until then the owner could resume and act.
+// TestT126HoldsForWorkers stops an owner while a worker runs a call. Until the hold is over, the old owner could resume and act. Before
+// that, its successor must neither ask a worker about the attempt nor start another call of the thread.
 func TestT126HoldsForWorkers(t *testing.T) {
 	const hold = 6 * time.Second
 	server, err := pgtest.Start()
@@ -513,7 +514,7 @@ func TestT126HoldsForWorkers(t *testing.T) {
 	pay := func(ctx context.Context, c *worker.Call, _ struct{}) (string, error) {
 		began <- struct{}{}
 		if strings.HasPrefix(c.GetCallId(), "call-that-is-held") {
-			<-ctx.Done() // its owner is stopped meanwhile
+			<-ctx.Done() // the owner is stopped meanwhile
 			return "", ctx.Err()
 		}
 		acts <- time.Now()

@@ -10,13 +10,13 @@ import (
 	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
-// TestT110LostTail kills the daemon while a read-only call streams and comes back with the old cursor: either some of it was
-// written, and the daemon says from where on the tail is lost; or nothing was, and the call runs again under the new epoch.
-// What the client saw never comes back as something else.
+// TestT110LostTail kills the daemon while a read-only call streams, and resumes with the old cursor. If some events were written, the
+// daemon reports where the lost tail begins. If none were written, the call runs again under the new epoch. An event number that the client
+// saw never returns with different content, except after one of these two reports.
 func TestT110LostTail(t *testing.T) {
 	tests := []struct {
 		name  string
-		after int64 // the kill comes with this event; one comes every 10 ms, what was told is written every 50
+		after int64 // the kill follows this event; an event comes every 10 ms, and events are written every 50 ms
 		seen  func(*loop) int64
 	}{
 		{"nothing is written", 3, func(l *loop) int64 { return l.forgotten.Load() }},
@@ -25,7 +25,7 @@ func TestT110LostTail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLoop(t, 110)
-			const most = 20 // all may just be written, and a client on a busy machine hears of it late
+			const most = 20 // by chance all events may be written, or a busy client may see an event late
 			n := 0
 			for ; n < most && tt.seen(l) == 0; n++ {
 				l.loseTail(t, tt.after)
@@ -41,7 +41,7 @@ func TestT110LostTail(t *testing.T) {
 	}
 }
 
-// loseTail kills the daemon as soon as its client has heard of an event, and reads on in the next life.
+// loseTail kills the daemon as soon as its client has seen an event, and continues reading in the next life.
 func (l *loop) loseTail(t *testing.T, after int64) {
 	it := l.one("ticks")
 	l.live(t, "", func(life *life, _ *rand.Rand) {

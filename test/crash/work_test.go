@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// workers is how many clients there are.
+// workers is the number of clients.
 const workers = 6
 
-// work asks for all sorts of things until the daemon is gone or nothing is left to do.
+// work makes random requests until the daemon is gone or nothing is left to do.
 func (l *life) work(rng *rand.Rand) {
 	var crew sync.WaitGroup
 	var begun atomic.Int64
@@ -27,13 +27,13 @@ func (l *life) work(rng *rand.Rand) {
 	crew.Wait()
 }
 
-// What a life begins at most, and how many calls may wait for somebody.
+// The limits on how many calls a life starts and how many calls may be suspended.
 const (
 	newInLife   = 40
 	mostWaiting = 60
 )
 
-// step does one thing. It returns false when the test itself cannot go on.
+// step makes one request. It returns false when the test itself cannot continue.
 func (l *life) step(rng *rand.Rand, begun *atomic.Int64) bool {
 	items := l.all()
 	waiting, going := l.open(items)
@@ -70,18 +70,18 @@ func (l *life) step(rng *rand.Rand, begun *atomic.Int64) bool {
 	case n < 95:
 		l.list()
 	default:
-		time.Sleep(time.Millisecond) // nothing comes to mind
+		time.Sleep(time.Millisecond) // nothing to do now
 	}
 	return true
 }
 
-// recent draws a call, mostly a new one.
+// recent returns a random call, usually a new one.
 func recent(items []*item, rng *rand.Rand) *item {
 	back := min(len(items), 60)
 	return items[len(items)-1-rng.IntN(back)]
 }
 
-// open returns the calls that wait for somebody, and all that have not ended.
+// open returns the suspended calls, and all calls that have not ended.
 func (l *life) open(items []*item) (waiting, going []*item) {
 	for _, it := range items {
 		if it.fixed.Load() || !it.Told() || it.Ended() != nil || !it.Current(l.epoch) {

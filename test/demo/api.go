@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// An api is a client of the daemon's gRPC API over one TCP connection, with the token of the first start.
+// An api is a client of the daemon's gRPC API over one TCP connection. It uses the token that the first start created.
 type api struct {
 	calls tooldv1.CallServiceClient
 	tools tooldv1.ToolServiceClient
@@ -54,12 +54,12 @@ func dial(address, token string) (*api, error) {
 	return a, nil
 }
 
-// cut tears the connection as a broken network would: a reset, in the middle of whatever is on its way.
+// cut breaks the connection with a reset, as a broken network would, in the middle of a transfer.
 func (a *api) cut() {
 	a.mu.Lock()
 	for _, c := range a.raw {
 		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // without it a close says goodbye
+			_ = tcp.SetLinger(0) // makes Close send a reset
 		}
 		_ = c.Close()
 	}
@@ -74,19 +74,19 @@ func (a *api) call(ctx context.Context, id string) (*tooldv1.Call, error) {
 	return answer.GetCall(), err
 }
 
-// begin starts a call and returns when it ended or waits for somebody.
+// begin starts a call and returns when it has ended or is suspended.
 func (a *api) begin(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Call, error) {
 	answer, err := a.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(callWait)})
 	return answer.GetCall(), err
 }
 
-// inbox returns the waiting calls.
+// inbox returns the suspended calls.
 func (a *api) inbox(ctx context.Context) ([]*tooldv1.Call, error) {
 	answer, err := a.calls.ListCalls(ctx, &tooldv1.ListCallsRequest{Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}})
 	return answer.GetCalls(), err
 }
 
-// watch opens a stream of a call's events: from the cursor on, or from the first event when there is none.
+// watch opens a stream of a call's events, after the cursor or, without one, from the first event.
 func (a *api) watch(ctx context.Context, id, cursor string, follow bool) (grpc.ServerStreamingClient[tooldv1.WatchCallsResponse], error) {
 	req := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}, Cursor: cursor, Follow: follow}
 	if cursor == "" {
@@ -95,7 +95,7 @@ func (a *api) watch(ctx context.Context, id, cursor string, follow bool) (grpc.S
 	return a.calls.WatchCalls(ctx, req)
 }
 
-// reader returns what a tape reads the bytes of an output with that an event only points at.
+// reader returns the function with which a tape reads the output bytes of events that contain only a position.
 func (a *api) reader(ctx context.Context, id string) func(string, int64, int64) ([]byte, error) {
 	return func(stream string, offset, length int64) ([]byte, error) {
 		var data []byte
@@ -107,7 +107,7 @@ func (a *api) reader(ctx context.Context, id string) func(string, int64, int64) 
 				return nil, err
 			}
 			if len(r.GetData()) == 0 {
-				return data, nil // the caller sees that it is short
+				return data, nil // the caller detects that it is short
 			}
 			data = append(data, r.GetData()...)
 		}

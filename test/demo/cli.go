@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// What a command printed and how it ended.
+// An answer is the output and the exit code of a command.
 type answer struct {
 	words  string
 	stdout string
 	stderr string
-	screen string // both, in the order in which they came
+	screen string // both outputs in the order of their arrival
 	code   int
 }
 
-// is an error unless the command ended with this exit code.
+// is returns an error unless the command ended with this exit code.
 func (a answer) is(code int) error {
 	if a.code != code {
 		return fmt.Errorf("%q ended with exit code %d where %d was due:\n%s", a.words, a.code, code, a.screen)
@@ -31,7 +31,7 @@ func (a answer) is(code int) error {
 
 const commandWithin = 20 * time.Second
 
-// The exit codes of the command line that the demo looks for ("toold help exit-codes").
+// The exit codes that the demo checks ("toold help exit-codes").
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -40,7 +40,7 @@ const (
 	exitCancelled   = 7
 )
 
-// toold runs a command of the command line, shows it as somebody would type it, and shows what it printed.
+// toold runs a command of the command line, and shows it and its output.
 func (s *stage) toold(ctx context.Context, show int, args ...string) (answer, error) {
 	s.tell.command(typed(args))
 	a, err := s.quiet(ctx, args...)
@@ -53,7 +53,7 @@ func (s *stage) toold(ctx context.Context, show int, args ...string) (answer, er
 	return a, err
 }
 
-// quiet is toold without a word. The error is that of a command which could not be run at all.
+// quiet runs a command without showing it. It returns an error only when the command could not run at all.
 func (s *stage) quiet(ctx context.Context, args ...string) (answer, error) {
 	ctx, stop := context.WithTimeout(ctx, commandWithin)
 	defer stop()
@@ -79,20 +79,20 @@ func (s *stage) command(ctx context.Context, args []string) *exec.Cmd {
 	return cmd
 }
 
-// A line is what a running command printed, and when.
+// A line is output of a running command, with its time.
 type line struct {
 	at     time.Time
 	stderr bool
 	text   string
 }
 
-// A running command shows what it prints as it comes.
+// A running command delivers its output as it comes.
 type running struct {
-	lines <-chan line // closed when it has ended
+	lines <-chan line // closed when the command has ended
 	done  func() answer
 }
 
-// begin starts a command that goes on beside the demo. It ends with ctx at the latest.
+// begin starts a command in the background. It ends with ctx at the latest.
 func (s *stage) begin(ctx context.Context, args ...string) (*running, error) {
 	s.tell.command(typed(args) + " &")
 	cmd := s.command(ctx, args)
@@ -123,7 +123,7 @@ func (s *stage) begin(ctx context.Context, args ...string) (*running, error) {
 	go func() {
 		<-read
 		<-read
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		_ = cmd.Wait() // cmd.ProcessState has the outcome
 		close(ended)
 		close(lines)
 	}()
@@ -133,7 +133,7 @@ func (s *stage) begin(ctx context.Context, args ...string) (*running, error) {
 	}}, nil
 }
 
-// showUntil shows what the command prints, up to a line that holds this text.
+// showUntil shows the output of the command, up to a line that contains text.
 func (s *stage) showUntil(r *running, text string) error {
 	late := time.NewTimer(callWait)
 	defer late.Stop()
@@ -153,7 +153,7 @@ func (s *stage) showUntil(r *running, text string) error {
 	}
 }
 
-// typed is a command line as a shell takes it.
+// typed returns a command line as a user would type it in a shell.
 func typed(args []string) string {
 	words := []string{"toold"}
 	for _, arg := range args {

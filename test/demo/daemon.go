@@ -15,7 +15,7 @@ import (
 // A daemon is one run of "toold serve".
 type daemon struct {
 	process
-	tcp string // where it listens, as it says itself
+	tcp string // the address that the daemon printed
 
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process was reaped
@@ -25,22 +25,22 @@ type daemon struct {
 
 const startWithin = 30 * time.Second
 
-// startDaemon starts a daemon on a free port and returns when it says that it serves.
+// startDaemon starts a daemon on a free port and returns when the daemon reports that it serves.
 func startDaemon(bin string, args, env []string, dir string) (*daemon, error) {
 	cmd := exec.Command(bin, args...)
 	cmd.Dir, cmd.Env = dir, env
-	// A group of its own, so that Ctrl-C in the terminal ends the demo and the demo ends the daemon.
+	// Its own process group: Ctrl-C in the terminal reaches only the demo, which then stops the daemon.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d := &daemon{cmd: cmd, ended: make(chan struct{}), out: &tail{}, log: &tail{}}
 	cmd.Stdout, cmd.Stderr = d.out, d.log
-	cmd.WaitDelay = time.Second // should a process of a call have got hold of these pipes
+	cmd.WaitDelay = time.Second // a process of a call may have inherited these pipes
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	d.process, _ = processAt(cmd.Process.Pid)
 	d.pid = cmd.Process.Pid
 	go func() {
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		_ = cmd.Wait() // cmd.ProcessState has the outcome
 		close(d.ended)
 	}()
 	if err := eventually(startWithin, d.ready); err != nil {
@@ -50,7 +50,7 @@ func startDaemon(bin string, args, env []string, dir string) (*daemon, error) {
 	return d, nil
 }
 
-// ready looks for the line of JSON in which a daemon says where it serves.
+// ready looks for the JSON line in which a daemon reports its address.
 func (d *daemon) ready() error {
 	for text := range strings.Lines(d.out.String()) {
 		var told struct {
@@ -67,13 +67,13 @@ func (d *daemon) ready() error {
 	return errors.New("does not say where it serves")
 }
 
-// kill ends the daemon as a power cut would: nothing of it gets to say goodbye.
+// kill sends SIGKILL, so that the daemon cannot clean up, as in a power cut.
 func (d *daemon) kill() {
-	_ = d.cmd.Process.Kill() // an error says that it has ended
+	_ = d.cmd.Process.Kill() // an error means that it has ended
 	<-d.ended
 }
 
-// stop asks the daemon to end and holds it to an orderly end.
+// stop sends SIGTERM and requires an orderly end within the given time.
 func (d *daemon) stop(within time.Duration) error {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("the daemon had ended before it was stopped: %w", err)
@@ -123,7 +123,7 @@ func (t *tail) String() string {
 	return string(t.text)
 }
 
-// environment is what the demo's processes get: nothing of the user's own toold, and no colour.
+// environment returns the environment of the demo's processes: without the user's own toold settings, and without colour.
 func environment() []string {
 	var env []string
 	for _, v := range os.Environ() {

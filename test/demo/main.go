@@ -1,9 +1,8 @@
-// Command demo shows toold's main job from beginning to end: a real daemon on free ports, a fresh store, a workspace of
-// real files, the real command line and the real gRPC API.
+// Command demo shows toold's main job from beginning to end with a real daemon on free ports, a new store, a workspace of real files, the
+// real command line and the real gRPC API.
 //
-// It does not take the daemon's word for anything. What a step claims is looked up where it must show: in the files, in
-// the process table, in the record after the daemon was killed. The first claim that does not hold ends the demo with
-// exit code 1, and nothing that it started stays behind.
+// The demo does not trust the daemon's answers. It checks each claim of a step independently: in the files, in the process table, or in the
+// record after the daemon was killed. The first false claim ends the demo with exit code 1. The demo leaves no process behind.
 package main
 
 import (
@@ -19,17 +18,17 @@ import (
 	"time"
 )
 
-// limit is what the whole demo may take.
+// limit is the longest time for the whole demo.
 const limit = time.Minute
 
-// A step is one thing that toold does. Its error says what did not hold.
+// A step demonstrates one feature of toold. Its error says which claim did not hold.
 type step struct {
 	title string
 	play  func(*stage, context.Context) error
 	shown bool // docs/tutorials/approval.md shows its commands
 }
 
-// steps is the main job in the order in which it is shown.
+// steps returns the steps of the main job, in order.
 func steps() []step {
 	return []step{
 		{title: "Which tools there are", play: (*stage).listTools},
@@ -72,7 +71,7 @@ func main() {
 	tell.line("\n", tell.paint(green, fmt.Sprintf("All %d steps did what they say, in %.1f s.", len(steps()), time.Since(began).Seconds())))
 }
 
-// A page shows a record of the demo; without a name none does.
+// A page is a file that shows a record of the demo. Without a name there is none.
 type page struct {
 	name   string
 	update bool
@@ -122,7 +121,7 @@ func run(ctx context.Context, bin string, tell *teller, shown *page) (err error)
 	return nil
 }
 
-// needs makes sure of the commands that the workspace's scripts use; they are missing on the smallest of machines only.
+// needs checks that the commands exist that the workspace's scripts use. Minimal machines may lack them.
 func needs(ctx context.Context) error {
 	wanted := map[string]string{"bash": "bash", "setsid": "util-linux", "tee": "coreutils"}
 	var missing []string

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A process is named by its id and the moment of its start, so that another one under the same id is not taken for it.
+// A process is identified by its id and start time, so that a reused id is not mistaken for it.
 type process struct {
 	pid     int
 	started string // field 22 of /proc/<pid>/stat
@@ -21,10 +21,10 @@ type process struct {
 	name    string
 }
 
-// processAt looks a process up. A zombie counts as gone: it runs nothing and only waits to be reaped.
+// processAt looks up a process. A zombie counts as gone, because it no longer runs.
 func processAt(pid int) (process, bool) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')') // the name may hold any character
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')') // the name may contain any character
 	if err != nil || open < 0 || end < open {
 		return process{}, false
 	}
@@ -42,8 +42,8 @@ func (p process) alive() bool {
 
 func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
 
-// processesIn finds every process that a command in this directory started: by its working directory, now or when a shell started
-// it. It asks the kernel and not the daemon.
+// processesIn finds every process that a command in this directory started. It compares the current working directory and the PWD of the
+// starting shell. It asks the kernel and not the daemon.
 func processesIn(dir string) ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -55,7 +55,7 @@ func processesIn(dir string) ([]process, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")) // what has just ended has neither
+		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")) // unreadable if the process has just ended
 		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
 		was := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == "PWD="+dir || string(v) == "OLDPWD="+dir })
 		if cwd != dir && !strings.HasPrefix(cwd, dir+"/") && !was {
@@ -68,7 +68,7 @@ func processesIn(dir string) ([]process, error) {
 	return found, nil
 }
 
-// inside is the number by which a process knows itself, in the namespace of an isolated command.
+// inside returns the process id within the PID namespace of an isolated command.
 func (p process) inside() string {
 	status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "status"))
 	_, line, _ := strings.Cut(string(status), "NSpid:")
@@ -76,7 +76,7 @@ func (p process) inside() string {
 	return line[strings.LastIndexByte(line, '\t')+1:]
 }
 
-// named reads ids that a command wrote into a file in its directory, one on each line, and looks the processes up.
+// named reads process ids from a file that a command wrote in its directory, one per line, and looks up the processes.
 func named(file string) ([]process, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p process) end(within time.Duration) error {
 	})
 }
 
-// eventually asks until there is no error or the time is over, and returns the last error.
+// eventually repeats ask until it returns nil or the time is over. It returns the last error.
 func eventually(within time.Duration, ask func() error) error {
 	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
 		err := ask()

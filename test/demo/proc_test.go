@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What the demo says about processes is worth as much as its look into /proc: an orphan in a session of its own, under
-// another name and with another working directory, must not hide.
+// The demo's claims about processes depend on its search in /proc. The search must find an orphan that has its own session, a different
+// name and a different working directory.
 func TestProcessesAreFoundAndSeenToEnd(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	cancelled = tooldv1.CallStatus_CALL_STATUS_CANCELLED
 )
 
-// waiting returns the one call that waits. That there are no others is part of every step.
+// waiting returns the only suspended call. It returns an error when there are others.
 func (s *stage) waiting(ctx context.Context, tool string) (*tooldv1.Call, error) {
 	calls, err := s.api.inbox(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *stage) waiting(ctx context.Context, tool string) (*tooldv1.Call, error)
 	return c, nil
 }
 
-// untouched holds a waiting call to not having begun.
+// untouched returns an error if a suspended call has already started.
 func untouched(c *tooldv1.Call) error {
 	if n := len(c.GetAttempts()); n != 0 || c.GetStartedAt() != nil {
 		return fmt.Errorf("call %s waits for a yes and has %d attempts", c.GetCallId(), n)
@@ -46,8 +46,7 @@ func untouched(c *tooldv1.Call) error {
 	return nil
 }
 
-// over reads the record of a call that has ended and holds it to how it was to end. The record joins those that must
-// never change again.
+// over reads the record of a call that has ended and checks how it ended. It adds the record to those that must never change again.
 func (s *stage) over(ctx context.Context, id string, status tooldv1.CallStatus, executed tooldv1.Executed, attempts int) (*tooldv1.Call, error) {
 	c, err := s.api.call(ctx, id)
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *stage) over(ctx context.Context, id string, status tooldv1.CallStatus, 
 	return c, nil
 }
 
-// inbox shows the list of what waits and holds it to name the call.
+// inbox shows the inbox and checks that it names the call.
 func (s *stage) inbox(ctx context.Context, c *tooldv1.Call) error {
 	a, err := s.toold(ctx, 8, "inbox")
 	if err := errors.Join(err, a.is(0)); err != nil {
@@ -70,7 +69,7 @@ func (s *stage) inbox(ctx context.Context, c *tooldv1.Call) error {
 	return contains("the inbox", a.stdout, c.GetTool(), c.GetSuspension().GetSuspensionId())
 }
 
-// ticket shows the whole question and holds it to say all of this.
+// ticket shows the whole question and checks that it contains all of these texts.
 func (s *stage) ticket(ctx context.Context, c *tooldv1.Call, all ...string) error {
 	a, err := s.quiet(ctx, "inbox", c.GetSuspension().GetSuspensionId())
 	if err := errors.Join(err, a.is(0)); err != nil {
@@ -82,7 +81,7 @@ func (s *stage) ticket(ctx context.Context, c *tooldv1.Call, all ...string) erro
 	return contains("the question", a.stdout, all...)
 }
 
-// decide answers a question on the command line and shows what comes after the question, which is shown whole first.
+// decide answers a question on the command line. It shows the output that follows the question.
 func (s *stage) decide(ctx context.Context, args ...string) (answer, error) {
 	a, err := s.quiet(ctx, args...)
 	if err != nil {
@@ -102,13 +101,13 @@ func (s *stage) decide(ctx context.Context, args ...string) (answer, error) {
 	return a, nil
 }
 
-// approve says yes. The command follows the call to its end, which is to be a success.
+// approve approves the call and follows it to its end. The call must succeed.
 func (s *stage) approve(ctx context.Context, c *tooldv1.Call, more ...string) error {
 	a, err := s.decide(ctx, append([]string{"approve", c.GetSuspension().GetSuspensionId()}, more...)...)
 	return errors.Join(err, a.is(0))
 }
 
-// nobodyWaits holds the inbox to be empty.
+// nobodyWaits checks that the inbox is empty.
 func (s *stage) nobodyWaits(ctx context.Context) error {
 	calls, err := s.api.inbox(ctx)
 	if err == nil && len(calls) > 0 {
@@ -141,16 +140,16 @@ func (s *stage) whole(ctx context.Context, id string) (*tape, error) {
 	}
 }
 
-// bashArguments is the JSON of a call of bash, in canonical form.
+// bashArguments returns the arguments of a bash call as canonical JSON.
 func bashArguments(command string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(map[string]string{"command": command}) // strings always have a JSON form
+	_ = e.Encode(map[string]string{"command": command}) // a string always encodes
 	return strings.TrimSpace(b.String())
 }
 
-// contains holds a text to have all of these in it.
+// contains returns an error unless text contains all of these.
 func contains(what, text string, all ...string) error {
 	if i := slices.IndexFunc(all, func(part string) bool { return !strings.Contains(text, part) }); i >= 0 {
 		return fmt.Errorf("%s does not say %q:\n%s", what, all[i], text)
@@ -158,7 +157,7 @@ func contains(what, text string, all ...string) error {
 	return nil
 }
 
-// modelText is what the model reads of a result.
+// modelText returns the text of a result that the model reads.
 func modelText(r *tooldv1.ToolResult) string {
 	return cmp.Or(r.GetModelText(), r.GetMessage(), r.GetData())
 }

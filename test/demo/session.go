@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A session is what commands and their output look like, of the steps that the tutorial shows, without what differs from
-// one time to the next: ids, times, digests, paths.
+// A session is the text of the commands and outputs that the tutorial shows. It replaces everything that differs between runs: ids, times,
+// digests, paths.
 type session struct {
 	on    bool
 	lines []string
-	known map[string]string // paths of this time, and what stands for them
+	known map[string]string // paths of this run and their replacements
 }
 
-// add takes a command with what it printed.
+// add appends a command and its output.
 func (s *session) add(words, printed string) {
 	if s == nil || !s.on {
 		return
@@ -29,7 +29,7 @@ func (s *session) add(words, printed string) {
 	s.line("")
 }
 
-// remark takes what no command shows.
+// remark appends a comment.
 func (s *session) remark(text string) {
 	if s != nil && s.on {
 		s.line("# " + text)
@@ -59,7 +59,7 @@ var differs = []struct {
 	{regexp.MustCompile(`\bin \d+(\.\d+)?(µs|ms|s)$`), "in 4ms"},
 }
 
-// steady replaces what differs. The paths are replaced by who knows them.
+// steady replaces the ids, times and digests, and the known paths.
 func (s *session) steady(text string) string {
 	for from, to := range s.known {
 		text = strings.ReplaceAll(text, from, to)
@@ -70,13 +70,13 @@ func (s *session) steady(text string) string {
 	return text
 }
 
-// The marks on the page between which the session stands.
+// The marks on the page between which the session is placed.
 const (
 	sessionBegins = "<!-- The demo writes this, and fails when it is not so any more: make session -->\n```console\n"
 	sessionEnds   = "```\n<!-- end of what the demo writes -->\n"
 )
 
-// compare holds the page to the session, or writes it there.
+// compare compares the page with the session. With update it writes the session to the page.
 func (s *session) compare(file string, update bool) error {
 	raw, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 //go:embed workspace
 var files embed.FS
 
-// callWait is how long a call that needs no time may take.
+// callWait is the time limit for a short call.
 const callWait = 30 * time.Second
 
-// A stage is where the demo plays: a directory of its own with a store and a workspace, and the daemon on them.
+// A stage is the environment of the demo: a directory with a store and a workspace, and the daemon on them.
 type stage struct {
 	tell      *teller
 	session   *session
@@ -32,11 +32,11 @@ type stage struct {
 	data      string
 	workspace string
 
-	config string // the file of the configuration; "" is none
+	config string // path of the configuration file; "" means none
 	daemon *daemon
 	api    *api
 	epoch  int64
-	// ended are the calls that are over: their records must never change again.
+	// ended holds the records of finished calls. They must never change again.
 	ended []*tooldv1.Call
 }
 
@@ -101,7 +101,7 @@ func (s *stage) connect() (*api, error) {
 	return dial(s.daemon.tcp, strings.TrimSpace(string(token)))
 }
 
-// crash kills the daemon with -9 and makes sure that it is dead.
+// crash kills the daemon with SIGKILL and checks that it is dead.
 func (s *stage) crash() error {
 	s.tell.command(fmt.Sprintf("kill -9 %d", s.daemon.pid))
 	s.api.close()
@@ -114,10 +114,10 @@ func (s *stage) crash() error {
 	return nil
 }
 
-// keep notes a call that is over.
+// keep adds a finished call.
 func (s *stage) keep(c *tooldv1.Call) { s.ended = append(s.ended, c) }
 
-// unchanged holds the records of all calls that are over to what was told of them when they ended.
+// unchanged checks that the records of all finished calls are the same as when they ended.
 func (s *stage) unchanged(ctx context.Context) error {
 	for _, was := range s.ended {
 		now, err := s.api.call(ctx, was.GetCallId())
@@ -131,7 +131,7 @@ func (s *stage) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// curtain ends the daemon in order and looks at what it leaves: no process, and every record as it was told.
+// curtain stops the daemon in order. Then it checks that no process remains and that every record is unchanged.
 func (s *stage) curtain(ctx context.Context) error {
 	s.tell.line("\n", s.tell.paint(bold, "       The end: stopped in order, and what stays"))
 	s.tell.command(fmt.Sprintf("kill %d", s.daemon.pid))
@@ -157,8 +157,8 @@ func (s *stage) curtain(ctx context.Context) error {
 	return nil
 }
 
-// clear ends what the demo started and removes its directory. It ends by id what it knows to be its own: the daemon,
-// and what commands left in the workspace.
+// clear ends what the demo started and removes its directory. It kills only processes of its own, by id: the daemon, and commands left in
+// the workspace.
 func (s *stage) clear() error {
 	var errs []error
 	if s.api != nil {
@@ -175,7 +175,7 @@ func (s *stage) clear() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// file reads a file of the workspace; "" when there is none.
+// file reads a file of the workspace. It returns "" when there is none.
 func (s *stage) file(name string) string {
 	text, err := os.ReadFile(filepath.Join(s.workspace, name))
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *stage) file(name string) string {
 	return string(text)
 }
 
-// absent holds a file not to be there.
+// absent returns an error if the file exists.
 func (s *stage) absent(name string) error {
 	if _, err := os.Lstat(filepath.Join(s.workspace, name)); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the workspace must not hold %s", name)
@@ -192,7 +192,7 @@ func (s *stage) absent(name string) error {
 	return nil
 }
 
-// snapshot reads the whole workspace, to find what has changed that should not have.
+// snapshot reads the whole workspace, to detect unwanted changes.
 func (s *stage) snapshot() (map[string][]byte, error) {
 	found := map[string][]byte{}
 	err := filepath.WalkDir(s.workspace, func(path string, e fs.DirEntry, err error) error {
@@ -205,7 +205,7 @@ func (s *stage) snapshot() (map[string][]byte, error) {
 	return found, err
 }
 
-// differences names the files in which two snapshots differ.
+// differences returns the names of the files that differ between two snapshots.
 func differences(a, b map[string][]byte) []string {
 	var names []string
 	for name, text := range a {

@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The calls that a model asks for in one turn. The second waits for a person.
+// The calls that a model requests in one turn. The second needs an approval.
 const (
 	turnFile = "turn.json"
 	turnID   = "demo-turn-000001"
@@ -23,8 +23,8 @@ const (
 
 var turnCalls = []string{"demo-turn-1-grep", "demo-turn-2-edit", "demo-turn-3-read"}
 
-// batchAcrossCrash runs the calls of one turn, of which one waits while the others finish, kills the daemon with -9, starts it
-// again, and approves. Then the turn is complete, and nothing of it ran twice.
+// batchAcrossCrash runs the calls of one turn; one is suspended while the others finish. Then it kills the daemon with SIGKILL, restarts
+// it, and approves. The turn must be complete, and no call may have run twice.
 func (s *stage) batchAcrossCrash(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.dir, turnFile), []byte(turn), 0o600); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *stage) batchAcrossCrash(ctx context.Context) error {
 	return nil
 }
 
-// turnIs holds the calls of the turn to how they should stand, in order.
+// turnIs checks the statuses of the calls of the turn, in order.
 func (s *stage) turnIs(ctx context.Context, want ...tooldv1.CallStatus) error {
 	list, err := s.api.calls.ListCalls(ctx, &tooldv1.ListCallsRequest{BatchId: turnID, Order: tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST})
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	newRow = "replicas: 5"
 )
 
-// editAcrossCrash suspends an edit, kills the daemon with -9, starts it again, and approves. Only the one line of the
-// one file may change, and only after the yes.
+// editAcrossCrash suspends an edit, kills the daemon with SIGKILL, restarts it, and approves. Only one line of one file may change, and
+// only after the approval.
 func (s *stage) editAcrossCrash(ctx context.Context) error {
 	before, err := s.snapshot()
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *stage) editAcrossCrash(ctx context.Context) error {
 	return s.editApproved(ctx, now, before)
 }
 
-// dieAndReturn kills the daemon, makes sure that nobody answers, and starts it on the same store.
+// dieAndReturn kills the daemon, checks that the address no longer answers, and starts a daemon on the same store.
 func (s *stage) dieAndReturn(ctx context.Context) error {
 	if err := s.crash(); err != nil {
 		return err

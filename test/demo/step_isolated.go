@@ -19,11 +19,11 @@ const (
 	networkCall = "demo-isolated-000001"
 )
 
-// isolated shows what a command cannot reach although a person agreed to it: a file of the machine, and a listener on it. The demo
-// reads the one and is heard by the other first, so that neither is missing for another reason.
+// isolated shows what an approved command cannot reach: a file of the machine and a listener on it. The demo first reads the file and
+// connects to the listener itself, so that only isolation explains the failures.
 func (s *stage) isolated(ctx context.Context) error {
 	file := filepath.Join(s.dir, hostFile)
-	// Readable for all, so that only the isolation hides it.
+	// Readable for all users, so that only isolation hides it.
 	if err := os.WriteFile(file, []byte(hostSecret+"\n"), 0o644); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *stage) isolated(ctx context.Context) error {
 	return s.held(ended.GetIsolation())
 }
 
-// listen accepts connections on the machine's loopback device, and makes sure that it hears one.
+// listen accepts connections on the machine's loopback interface. It first checks that a connection from the demo arrives.
 func (s *stage) listen(ctx context.Context) (heard func() int, address string, err error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *stage) listen(ctx context.Context) (heard func() int, address string, e
 	return func() int { _ = l.Close(); return <-count }, l.Addr().String(), nil
 }
 
-// held shows which facts the record of a call has, each proven by a canary when the daemon started.
+// held shows which isolation facts the record of a call contains. A canary proved each of them when the daemon started.
 func (s *stage) held(is *tooldv1.Isolation) error {
 	missing := map[string]bool{"fs_read": true, "fs_write": true, "net": true, "processes_killed": true}
 	var names []string

@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// listTools asks the command line and the API, which must agree.
+// listTools reads the tools with the command line and with the API. Both lists must agree.
 func (s *stage) listTools(ctx context.Context) error {
 	a, err := s.toold(ctx, 14, "tools")
 	if err := errors.Join(err, a.is(0)); err != nil {
@@ -37,7 +37,7 @@ func (s *stage) listTools(ctx context.Context) error {
 	return nil
 }
 
-// grep is held to what a look into the files themselves finds.
+// grep compares the result of the tool with the demo's own search in the files.
 func (s *stage) grep(ctx context.Context) error {
 	before, err := s.snapshot()
 	if err != nil {

@@ -14,8 +14,8 @@ const (
 	pageRow  = 77_777
 )
 
-// page shows what a model does with more output than it can read: the result has its head and tail and a handle, by which
-// it reads a page of the rest, and searches in it.
+// page shows how a model handles output that is too long to read. The result contains the head, the tail and a handle. With the handle the
+// model reads a page of the rest and searches in it.
 func (s *stage) page(ctx context.Context) error {
 	command := fmt.Sprintf("seq %d", pageRows)
 	s.tell.command(typed([]string{"call", "bash", "command=" + command}) + "   # as a model's call; what the model reads of it:")

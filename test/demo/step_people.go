@@ -11,7 +11,7 @@ import (
 const question = `{"question":"How many replicas may run at night?",` +
 	`"schema":{"type":"object","properties":{"replicas":{"type":"integer","maximum":5}},"required":["replicas"]}}`
 
-// askUser answers a question badly and then well.
+// askUser sends an invalid answer to a question and then a valid one.
 func (s *stage) askUser(ctx context.Context) error {
 	a, err := s.toold(ctx, 6, "call", "ask_user", "--json", question)
 	if err := errors.Join(err, a.is(exitSuspended)); err != nil {
@@ -57,7 +57,7 @@ func (s *stage) askUser(ctx context.Context) error {
 	return s.nobodyWaits(ctx)
 }
 
-// decline says no. The command would have left a file.
+// decline declines a command that would have left a file.
 func (s *stage) decline(ctx context.Context) error {
 	before, err := s.snapshot()
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *stage) decline(ctx context.Context) error {
 	return nil
 }
 
-// approveEdited says yes to another command than the one that was asked for.
+// approveEdited approves a call with an edited command.
 func (s *stage) approveEdited(ctx context.Context) error {
 	requested, effective := bashArguments("echo requested > requested.txt"), bashArguments("echo effective > effective.txt")
 	a, err := s.toold(ctx, 8, "call", "bash", "--json", requested)

@@ -19,14 +19,14 @@ import (
 const longID = "demo-long-call-0001"
 
 const (
-	treeSize    = 3  // the processes that long.sh writes into the file tree
-	beforeDrop  = 40 // events that the watcher sees before its connection goes
-	whileAway   = 25 // events that happen while it is away
-	afterReturn = 25 // events that it sees when it is back, before the cancel
+	treeSize    = 3  // processes whose ids long.sh writes into the file tree
+	beforeDrop  = 40 // events that the watcher sees before its connection breaks
+	whileAway   = 25 // events that happen while it is disconnected
+	afterReturn = 25 // events that it sees after it has resumed, before the cancel
 )
 
-// reattachAndCancel watches a long call with two watchers. One loses its connection and comes back with its cursor;
-// the other one, which stays, is the measure of what the first must have seen. Then the call is cancelled.
+// reattachAndCancel watches a long call with two watchers. One loses its connection and resumes with its cursor. The other stays connected
+// and shows what the first must have seen. Then the call is cancelled.
 func (s *stage) reattachAndCancel(ctx context.Context) error {
 	id, approver, err := s.startLong(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *stage) reattachAndCancel(ctx context.Context) error {
 	return s.compare(ctx, torn, steady, seen)
 }
 
-// startLong starts the call and approves it. The command that approves follows the call to its end.
+// startLong starts the call and approves it. The approving command follows the call to its end.
 func (s *stage) startLong(ctx context.Context) (string, <-chan error, error) {
 	s.tell.note("long.sh prints without end; it starts a child that ignores SIGTERM, and a double-forked orphan in a session of its own")
 	a, err := s.toold(ctx, 4, "call", "bash", "--call-id", longID, "command=bash long.sh")
@@ -91,7 +91,7 @@ func (s *stage) startLong(ctx context.Context) (string, <-chan error, error) {
 	return c.GetCallId(), approver, nil
 }
 
-// follow fills a tape to the end of its call, going on from its cursor. It tells of each frame.
+// follow reads into a tape until its call ends, starting at the tape's cursor. It calls each after every frame.
 func (s *stage) follow(ctx context.Context, a *api, t *tape, each func()) error {
 	stream, err := a.watch(ctx, t.callID, t.cursor, true)
 	if err != nil {
@@ -116,14 +116,14 @@ func (s *stage) next(stream grpc.ServerStreamingClient[tooldv1.WatchCallsRespons
 	return t.take(r.GetFrame())
 }
 
-// watchAndLose watches over a connection of its own and tears it.
+// watchAndLose watches over a separate connection and breaks it.
 func (s *stage) watchAndLose(ctx context.Context, id string) (*tape, error) {
 	fragile, err := s.connect()
 	if err != nil {
 		return nil, err
 	}
 	defer fragile.close()
-	t := newTape(id, s.api.reader(ctx, id)) // the bytes of old events over the connection that stays
+	t := newTape(id, s.api.reader(ctx, id)) // read the bytes of old events over the connection that stays
 	stream, err := fragile.watch(ctx, id, "", true)
 	if err != nil {
 		return nil, err
@@ -136,13 +136,13 @@ func (s *stage) watchAndLose(ctx context.Context, id string) (*tape, error) {
 	fragile.cut()
 	s.tell.note("watched over gRPC up to event %d, byte %d of stdout; then the TCP connection is torn", t.last(), len(t.streams["stdout"]))
 	if _, err := stream.Recv(); err == nil {
-		// What had arrived before the cut may still be read; it is left unread, so that the cursor is the older one.
+		// Data that arrived before the cut could still be read. The demo leaves it unread, so that it resumes with an older cursor.
 		s.tell.note("a frame that was on its way is thrown away: it has to come again")
 	}
 	return t, s.waitBeyond(ctx, id, t.last()+whileAway)
 }
 
-// waitBeyond waits until the call has gone on without the lost watcher.
+// waitBeyond waits until the call has continued without the disconnected watcher.
 func (s *stage) waitBeyond(ctx context.Context, id string, sequence int64) error {
 	return eventually(callWait, func() error {
 		c, err := s.api.call(ctx, id)
@@ -153,7 +153,7 @@ func (s *stage) waitBeyond(ctx context.Context, id string, sequence int64) error
 	})
 }
 
-// tree reads which processes the command started, and finds them in /proc.
+// tree reads the ids of the processes that the command started, and finds them in /proc.
 func (s *stage) tree() ([]process, error) {
 	written, err := named(filepath.Join(s.workspace, "tree"))
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *stage) tree() ([]process, error) {
 	return slices.Collect(maps.Values(all)), nil
 }
 
-// cancelTree cancels, and looks for the processes the moment the answer is there: not later.
+// cancelTree cancels the call and checks the processes as soon as the answer has arrived.
 func (s *stage) cancelTree(ctx context.Context, id string, tree []process) error {
 	if left := living(tree); len(left) < treeSize {
 		return fmt.Errorf("only %v were alive before the cancel", left)
@@ -207,15 +207,14 @@ func (s *stage) cancelTree(ctx context.Context, id string, tree []process) error
 		return fmt.Errorf("the record says of the kill: %v", p)
 	}
 	ticks := s.file("ticks")
-	time.Sleep(200 * time.Millisecond) // ten ticks of a command that lives
+	time.Sleep(200 * time.Millisecond) // ten ticks of a running command
 	if s.file("ticks") != ticks {
 		return errors.New("the command still writes into the workspace")
 	}
 	return nil
 }
 
-// compare holds what the watcher saw with a lost connection to what the steady one saw, to the stored log, and to the
-// file that the command wrote itself.
+// compare compares what the reconnected watcher saw with the other watcher, the stored log, and the file that the command wrote.
 func (s *stage) compare(ctx context.Context, torn, steady *tape, dropped int64) error {
 	if err := torn.same(steady); err != nil {
 		return fmt.Errorf("the watcher that lost its connection saw another log: %w", err)
@@ -230,7 +229,7 @@ func (s *stage) compare(ctx context.Context, torn, steady *tape, dropped int64) 
 	if err := torn.same(stored); err != nil {
 		return fmt.Errorf("the stored log is another one: %w", err)
 	}
-	// The command is killed between its two writes at worst: then one side has a line more.
+	// A kill between the command's two writes leaves one side with one line more.
 	out, ticks := string(torn.streams["stdout"]), s.file("ticks")
 	longer, shorter := out, ticks
 	if len(longer) < len(shorter) {

@@ -15,7 +15,7 @@ import (
 const (
 	configFile = "toold.yaml"
 	mcpTool    = "everything__trigger-elicitation-request"
-	// mcpServers are fetched from npm by scripts/mcp-servers.sh, at the versions of their lock file.
+	// mcpServers is the folder into which scripts/mcp-servers.sh installs the servers from npm, at the versions of their lock file.
 	mcpServers = "tools/mcp/testdata/npm/node_modules"
 	pythonSDK  = "sdk/python"
 )
@@ -32,8 +32,8 @@ sandbox:
 const serversJSON = `{"mcpServers": {"everything": {"command": "node", "args": ["%s/@modelcontextprotocol/server-everything/dist/index.js"]}}}
 `
 
-// mcpQuestion takes the protocol's reference server from npm, isolated like bash, and calls a tool of it that asks. The question is
-// an ordinary one: it is answered on the command line.
+// mcpQuestion runs the reference server of MCP from npm, isolated like bash, and calls a tool of it that asks a question. The question is
+// an ordinary suspension, and the demo answers it on the command line.
 func (s *stage) mcpQuestion(ctx context.Context) error {
 	servers, err := filepath.Abs(mcpServers)
 	if err != nil {
@@ -112,7 +112,7 @@ def greet(call, name: str, times: int = 1) -> str:
 worker.run()
 `
 
-// pythonWorker makes a tool of a Python function, in a process that dials the daemon.
+// pythonWorker offers a Python function as a tool, in a process that dials the daemon.
 func (s *stage) pythonWorker(ctx context.Context) (err error) {
 	sdk, err := filepath.Abs(pythonSDK)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *stage) pythonWorker(ctx context.Context) (err error) {
 	s.tell.output(greetPy, 12)
 	s.tell.command("python3 greet.py &")
 	log := &tail{}
-	// Debian's own, which is the one that sees Debian's grpcio.
+	// Debian's own Python, because Debian's grpcio is installed for it.
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "greet.py")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(environment(), "PYTHONPATH="+sdk, "ADDRESS="+s.daemon.tcp)

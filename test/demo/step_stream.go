@@ -12,11 +12,11 @@ import (
 const (
 	streamRows = 8
 	streamLoop = `for i in 1 2 3 4 5 6 7 8; do echo "line $i"; sleep 0.25; done; echo ran >> loop.txt`
-	// streamSpread is what must lie between the first and the last line: they are not to come together at the end.
+	// streamSpread is the least time between the first and the last line, so that lines do not all arrive at the end.
 	streamSpread = time.Second
 )
 
-// streamBash waits for its yes beside the demo, which gives it, and shows lines as they are printed.
+// streamBash starts a command in the background, approves it, and shows its lines as they are printed.
 func (s *stage) streamBash(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, 2*callWait)
 	defer stop()
@@ -69,7 +69,7 @@ func (s *stage) streamBash(ctx context.Context) error {
 	return nil
 }
 
-// streamed reads what the command line prints while the command runs.
+// streamed reads the output of the command line while the command runs.
 func (s *stage) streamed(r *running) error {
 	var first, last time.Time
 	rows, during := 0, 0

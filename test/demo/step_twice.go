@@ -19,7 +19,7 @@ const (
 	sameTimes = 8
 )
 
-// sameCallTwice sends one call id many times: at once, when the call waits, and when it is over. The command counts its
+// sameCallTwice sends one call id many times: concurrently, while the call is suspended, and after it has ended. The command counts its
 // executions in a file.
 func (s *stage) sameCallTwice(ctx context.Context) error {
 	args := []string{"call", "bash", "--call-id", sameID, "command=echo ran >> count"}
@@ -61,7 +61,7 @@ func (s *stage) sameCallTwice(ctx context.Context) error {
 	return s.sameIDOtherCall(ctx)
 }
 
-// sendAtOnce sends the call from many clients at the same moment.
+// sendAtOnce sends the call from many clients at the same time.
 func (s *stage) sendAtOnce(ctx context.Context, args []string) error {
 	s.tell.command(typed(args) + fmt.Sprintf("   # %d times at the same moment", sameTimes))
 	var all sync.WaitGroup
@@ -82,7 +82,7 @@ func (s *stage) sendAtOnce(ctx context.Context, args []string) error {
 	return nil
 }
 
-// sameIDOtherCall makes sure that the id alone is not enough: another command under it is refused and does not run.
+// sameIDOtherCall checks that a different command under the same id is refused and does not run.
 func (s *stage) sameIDOtherCall(ctx context.Context) error {
 	_, err := s.api.begin(ctx, &tooldv1.CallSpec{Tool: "bash", CallId: sameID, Arguments: bashArguments("echo other >> other")})
 	if err == nil {

@@ -10,15 +10,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A tape is what one watcher saw of one call, from its first event on. It refuses a frame that leaves something out,
-// repeats something, or shows another call; a new connection goes on with the same tape.
+// A tape records what one watcher saw of one call, from its first event on. It refuses a frame that omits or repeats events, or belongs to
+// another call. A new connection continues the same tape.
 type tape struct {
 	callID  string
 	cursor  string // of the last frame
 	events  []*tooldv1.CallEvent
-	streams map[string][]byte // what the output events held
-	live    int64             // bytes of them that came with their event
-	// read returns a range of a stream, for events that come from the journal and say only where it is.
+	streams map[string][]byte // bytes of the output events
+	live    int64             // how many of the bytes came with their event
+	// read returns a range of a stream. It serves events from the journal, which contain only the position of their bytes.
 	read func(stream string, offset, length int64) ([]byte, error)
 }
 
@@ -94,8 +94,8 @@ func (t *tape) output(out *tooldv1.Output) error {
 	return nil
 }
 
-// same compares two tapes event by event and byte by byte. That the one has the bytes of an output in the event and the
-// other only where they are is no difference.
+// same compares two tapes event by event and byte by byte. It does not matter whether output bytes came with the event or were read by
+// position.
 func (t *tape) same(other *tape) error {
 	for i := range max(len(t.events), len(other.events)) {
 		if i >= len(t.events) || i >= len(other.events) {

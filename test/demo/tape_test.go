@@ -29,7 +29,7 @@ func finished(sequence int64) *tooldv1.CallEvent {
 	}}}
 }
 
-// spool stands for ReadArtifact over the bytes of the call's only stream.
+// spool fakes ReadArtifact for the bytes of the call's only stream.
 func spool(bytes string) func(string, int64, int64) ([]byte, error) {
 	return func(_ string, offset, length int64) ([]byte, error) {
 		if offset+length > int64(len(bytes)) {

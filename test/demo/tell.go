@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A teller tells what happens, for people. Colour is for terminals alone.
+// A teller prints the progress of the demo. It uses colour only on a terminal.
 type teller struct {
 	out    io.Writer
 	colour bool
@@ -40,13 +40,13 @@ func (t *teller) step(number, of int, title string) {
 	t.line("\n", t.paint(bold, fmt.Sprintf("%2d/%d  %s", number, of, title)))
 }
 
-// note says what the demo does beside the commands.
+// note prints what the demo does between the commands.
 func (t *teller) note(format string, args ...any) { t.line("  ", fmt.Sprintf(format, args...)) }
 
-// command shows a command as somebody would type it.
+// command prints a command as a user would type it.
 func (t *teller) command(words string) { t.line("  ", t.paint(cyan, "$ "+words)) }
 
-// output shows what a command printed, cut to so many lines.
+// output prints the output of a command, at most the given number of lines.
 func (t *teller) output(text string, most int) {
 	text = strings.TrimRight(text, "\n")
 	if text == "" {
@@ -61,7 +61,7 @@ func (t *teller) output(text string, most int) {
 	}
 }
 
-// ending shows the last lines of a text.
+// ending prints the last lines of a text.
 func (t *teller) ending(text string, most int) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for _, line := range lines[max(0, len(lines)-most):] {
@@ -69,7 +69,7 @@ func (t *teller) ending(text string, most int) {
 	}
 }
 
-// printed shows one line that a command printed.
+// printed prints one line of a command's output.
 func (t *teller) printed(line string) {
 	if runes := []rune(line); len(runes) > 140 {
 		line = string(runes[:139]) + "…"
@@ -77,12 +77,12 @@ func (t *teller) printed(line string) {
 	t.line("    ", t.paint(faint, line))
 }
 
-// proof says what was looked at and found to be so.
+// proof prints a claim that the demo has verified.
 func (t *teller) proof(format string, args ...any) {
 	t.line("  ", t.paint(green, "✓ ")+fmt.Sprintf(format, args...))
 }
 
-// failure says what was found not to be so.
+// failure prints a claim that turned out to be false.
 func (t *teller) failure(format string, args ...any) {
 	t.line("  ", t.paint(red, "✗ ")+fmt.Sprintf(format, args...))
 }

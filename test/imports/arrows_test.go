@@ -30,7 +30,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// TestArrowsAreKept shows for each kind of rule that breaking it is seen.
+// TestArrowsAreKept checks that a violation of each kind of rule is detected.
 func TestArrowsAreKept(t *testing.T) {
 	tests := []struct {
 		path    string
@@ -52,7 +52,7 @@ func TestArrowsAreKept(t *testing.T) {
 		{"store/sqlite", "modernc.org/sqlite", ""},
 		{"store/sqlite", "lifecycle", "not among"},
 		{"lifecycle", "store", ""},
-		{"lifecycle", "store/sqlite", "not among"}, // wired in daemon
+		{"lifecycle", "store/sqlite", "not among"}, // package daemon connects them
 		{"lifecycle", "registry", "not among"},
 		{"lifecycle/limit", "store", ""},
 		{"lifecycle/limit", "lifecycle", "not among"},
@@ -107,7 +107,7 @@ func TestArrowsAreKept(t *testing.T) {
 	}
 }
 
-// TestSourceRulesAreKept does the same for the rules that need the source.
+// TestSourceRulesAreKept does the same for the rules that need the source code.
 func TestSourceRulesAreKept(t *testing.T) {
 	tests := []struct{ path, source, want string }{
 		{"lifecycle", `package p; func initial() {}; func (t T) init() {}; type T struct{}`, ""},
@@ -136,7 +136,7 @@ func TestSourceRulesAreKept(t *testing.T) {
 	}
 }
 
-// list asks the go command, which knows build constraints and nested modules.
+// list asks the go command, which handles build constraints and nested modules.
 func list(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports", "./...")
@@ -180,8 +180,8 @@ func sourceViolations(t *testing.T, p pkg) []string {
 	return bad
 }
 
-// fileViolations looks for init functions, for the ways to start a process that need no os/exec, and for intervals that count from a
-// number of the machine's clock: somebody may set it, and then they end at once or never.
+// fileViolations looks for init functions, for ways to start a process without os/exec, and for intervals computed from wall-clock numbers.
+// When an administrator changes the clock, such an interval ends at once or never.
 func fileViolations(path string, file *ast.File) []string {
 	r, _ := rowOf(path)
 	starts := map[string][]string{
@@ -189,7 +189,7 @@ func fileViolations(path string, file *ast.File) []string {
 		"syscall":               {"ForkExec", "StartProcess", "Exec"},
 		"golang.org/x/sys/unix": {"Exec"},
 	}
-	names := map[string]string{} // of the imports in this file
+	names := map[string]string{} // names of the imports in this file
 	for _, spec := range file.Imports {
 		imported := strings.Trim(spec.Path.Value, `"`)
 		if _, ok := starts[imported]; !ok {
@@ -231,7 +231,7 @@ func fileViolations(path string, file *ast.File) []string {
 
 const wallInterval = " has an interval that counts from a number of the machine's clock: keep a time.Time, or nanoseconds after one"
 
-// isNumberOfClock reports whether an expression is a time as a number that is precise enough to measure with.
+// isNumberOfClock reports whether an expression is the time as a number that is precise enough to measure with.
 func isNumberOfClock(x ast.Expr) bool {
 	c, ok := x.(*ast.CallExpr)
 	if !ok {

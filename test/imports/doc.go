@@ -1,4 +1,4 @@
-// Package imports keeps the arrows: which folder may import what. It has tests alone; the table of them is in rules_test.go.
+// Package imports checks which folder may import which packages. It contains only tests; the table is in rules_test.go.
 //
-// A package in no row fails, so a new folder starts with a decision on where it stands.
+// A package without a row fails, so that the author of a new folder decides its place in the architecture.
 package imports

@@ -16,7 +16,7 @@ var (
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks holds every link of every page to a file that exists, and its fragment to a heading there.
+// TestLinks checks that every link of every page leads to an existing file, and its fragment to a heading there.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("git", "-C", "../..", "ls-files", "*.md").Output()
 	if err != nil {
@@ -26,7 +26,7 @@ func TestLinks(t *testing.T) {
 		for _, link := range markdownLink.FindAllStringSubmatch(text(t, page), -1) {
 			target, fragment, _ := strings.Cut(link[1], "#")
 			if strings.Contains(target, ":") {
-				continue // another site
+				continue // a link to another site
 			}
 			to := filepath.Join(filepath.Dir(page), target)
 			if target == "" {
@@ -41,7 +41,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// text returns a page without its blocks of code.
+// text returns a page without its code blocks.
 func text(t *testing.T, page string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("../..", page))
@@ -51,7 +51,7 @@ func text(t *testing.T, page string) string {
 	return codeFence.ReplaceAllString(string(raw), "")
 }
 
-// anchors returns the fragments of a page's headings, as GitHub makes them.
+// anchors returns the fragments of a page's headings, as GitHub derives them.
 func anchors(page string) map[string]bool {
 	names := map[string]bool{}
 	for _, h := range heading.FindAllStringSubmatch(page, -1) {

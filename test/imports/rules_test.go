@@ -7,28 +7,28 @@ import (
 
 const module = "github.com/toold-dev/toold/"
 
-// A row says what the packages of a folder may import. Paths of ours are relative to the module; a trailing /... means the
-// folder and all below it. A folder may always import from its own tree as far as the row covers it.
+// A row says what the packages of a folder may import. Paths in ours are relative to the module. A trailing /... means the folder and
+// everything below it. A package may always import from its own tree, as far as the row covers that tree.
 type row struct {
 	folder string
 	ours   []string
-	// onlyStd allows nothing beyond the standard library but the modules of theirs; other rows may use any module.
+	// onlyStd allows only the standard library and the modules in theirs. Rows without it may use any module.
 	onlyStd bool
 	theirs  []string
 	// proto allows gRPC, protobuf and our generated types.
 	proto bool
-	// starts allows to start processes.
+	// starts allows starting processes.
 	starts bool
 }
 
 const anything = "..."
 
-// rows is the table of imports; of several rows that fit a package the longest folder counts.
+// rows returns the table of imports. If several rows match a package, the row with the longest folder applies.
 func rows() []row {
 	return []row{
 		{folder: "tool", onlyStd: true},
 		{folder: "tool/typed", ours: []string{"tool"}, onlyStd: true, theirs: []string{"github.com/google/jsonschema-go"}},
-		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // for what commands do
+		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // call: the types that commands need
 		{folder: "call", ours: []string{"tool"}, onlyStd: true},
 		{folder: "metric", onlyStd: true},
 		{folder: "setting", ours: []string{"tool"}, onlyStd: true},
@@ -37,7 +37,7 @@ func rows() []row {
 		{folder: "registry", ours: []string{"call", "tool"}},
 		{folder: "registry/export", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
-		{folder: "store/postgres/pgtest", starts: true}, // a server, for tests
+		{folder: "store/postgres/pgtest", starts: true}, // starts a server for tests
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "setting", "store", "tool", "metric"}},
 		{folder: "lifecycle/batch", ours: []string{"call", "lifecycle/drain", "lifecycle/refusal", "store", "tool"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
@@ -79,18 +79,18 @@ func rows() []row {
 		{folder: "web/...", ours: []string{"proto/..."}},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "sdk/go/...", ours: []string{"proto/...", "sdk/go/internal/..."}, proto: true},
-		{folder: "cli", ours: []string{"cli/inbox", "cli/show", "plugins/permission", "proto/...", "sdk/go", "setting"}, proto: true, starts: true}, // starts: the editor alone
+		{folder: "cli", ours: []string{"cli/inbox", "cli/show", "plugins/permission", "proto/...", "sdk/go", "setting"}, proto: true, starts: true}, // starts only the editor
 		{folder: "cli/inbox", ours: []string{"cli/show", "proto/..."}, proto: true},
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
-		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts: only what conformance restarts
+		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts only the daemon that conformance restarts
 		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "lifecycle/documents", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
-		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // of OpenTelemetry's exporter
+		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // proto: OpenTelemetry's exporter uses it
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/grpc", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
-		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // small, because it starts with each isolated process
+		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // must stay small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},
 
-		// What is beside the daemon and is not linked into it.
+		// Folders that are not linked into the daemon.
 		{folder: "examples/...", ours: []string{"tool", "tool/typed", "call", "hook"}},
 		{folder: "examples/hooks/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
@@ -102,7 +102,7 @@ func rows() []row {
 	}
 }
 
-// A pkg is what "go list" says of one package, without its tests, which may import what they need.
+// A pkg is what "go list" reports for one package, without its tests. Tests may import anything.
 type pkg struct {
 	ImportPath string
 	Dir        string
@@ -111,7 +111,7 @@ type pkg struct {
 	Imports    []string
 }
 
-// violations says in sentences what p may not do.
+// violations returns one sentence for each rule that p breaks.
 func violations(p pkg) []string {
 	path := strings.TrimPrefix(p.ImportPath, module)
 	r, ok := rowOf(path)
@@ -132,7 +132,7 @@ func violations(p pkg) []string {
 	return bad
 }
 
-// refuse says why a package at path, held by r, may not import imported; empty means it may.
+// refuse returns why a package at path, under the rules of r, may not import imported. It returns "" when the import is allowed.
 func refuse(r row, path, imported string) string {
 	switch {
 	case imported == "C":
@@ -166,7 +166,7 @@ func rowOf(path string) (row, bool) {
 	return found, found.folder != ""
 }
 
-// match reports whether path lies in folder, and the part of path that stands for it: for plugins/*/... the plugin.
+// match reports whether path is in folder. It also returns the part of path that matches, which for plugins/*/... is the plugin's folder.
 func match(folder, path string) (string, bool) {
 	prefix, deep := strings.CutSuffix(folder, "/...")
 	want, have := strings.Split(prefix, "/"), strings.Split(path, "/")
@@ -181,7 +181,7 @@ func match(folder, path string) (string, bool) {
 	return strings.Join(have[:len(want)], "/"), true
 }
 
-// sameTree is why store/sqlite may import store/sqlite/schema, and plugins/log not plugins/redact.
+// sameTree allows store/sqlite to import store/sqlite/schema, but not plugins/log to import plugins/redact.
 func sameTree(r row, path, imported string) bool {
 	own, _ := match(r.folder, path)
 	other, ok := match(r.folder, imported)
@@ -198,12 +198,12 @@ func allows(allowed []string, path string) bool {
 	})
 }
 
-// within reports whether path is one of the modules or a package of them.
+// within reports whether path is one of the modules or a package in them.
 func within(path string, modules ...string) bool {
 	return slices.ContainsFunc(modules, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
 }
 
-// standard goes by what the go command goes by: the first element of the path of a module has a dot.
+// standard uses the rule of the go command: the first path element of a module contains a dot.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")

@@ -19,21 +19,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// input is 200 bytes: what the other loads send.
+// input is 200 bytes, the same that the other loads send.
 const input = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 
-// version has sessions: later ones do without.
+// version is a protocol version with sessions. Later versions have none.
 const version = "2025-06-18"
 
-// A report is what a load came to.
+// A report is the result of a load.
 type report struct {
 	Calls   int64         `json:"calls"`
 	Elapsed time.Duration `json:"elapsed"`
 	P50     time.Duration `json:"p50"`
-	CPU     time.Duration `json:"cpu"` // of this process, for all of it
+	CPU     time.Duration `json:"cpu"` // of this process, for the whole load
 }
 
-// load calls a server with the library's own client: a session each, connections that stay.
+// load calls a server with the client of its library. Each client has its own session and persistent connections.
 func load(kind, addr, clients, duration string) error {
 	n, err1 := strconv.Atoi(clients)
 	d, err2 := time.ParseDuration(duration)

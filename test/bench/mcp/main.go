@@ -1,8 +1,8 @@
-// Command mcp is the MCP servers that `make bench` compares with: one typed tool that does nothing, over streamable HTTP,
-// by the official Go SDK or by mcp-go. It is a module of its own, so that the daemon's has neither of them.
+// Command mcp runs the MCP servers that `make bench` compares with: one typed no-op tool over streamable HTTP, by the official Go SDK or by
+// mcp-go. It is a separate module, so that toold's module depends on neither.
 //
-// Both servers check arguments against the schema and do nothing else that their library does not do unasked: no token,
-// no log, no journal. `mcp load` calls them with the client of the same library.
+// Both servers check arguments against the schema. Beyond that they do only what their library does by default: no token, no log, no
+// journal. `mcp load` calls them with the client of the same library.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve" && args[1] == "go-sdk":
-		return serve(official(&mcp.StreamableHTTPOptions{JSONResponse: true})) // the answer that costs the server least
+		return serve(official(&mcp.StreamableHTTPOptions{JSONResponse: true})) // the response form that costs the server least
 	case len(args) == 2 && args[0] == "serve" && args[1] == "go-sdk-sse":
 		return serve(official(nil))
 	case len(args) == 2 && args[0] == "serve" && args[1] == "mcp-go":
@@ -43,7 +43,7 @@ func run(args []string) error {
 	return errors.New(usage)
 }
 
-// serve prints where it listens and answers until it is interrupted.
+// serve prints its address and serves until it is interrupted.
 func serve(handler http.Handler) error {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +81,7 @@ type answer struct {
 	OK bool `json:"ok"`
 }
 
-// schema says of them what the daemon's tool says.
+// schema is the same schema as that of the daemon's tool.
 const schema = `{"type":"object","additionalProperties":false,"required":["path","pattern"],"properties":{
 "path":{"type":"string","minLength":1,"maxLength":4096},"pattern":{"type":"string","minLength":1},
 "limit":{"type":"integer","minimum":1,"maximum":10000},"offset":{"type":"integer","minimum":0},
@@ -99,7 +99,7 @@ func official(options *mcp.StreamableHTTPOptions) http.Handler {
 }
 
 func community() http.Handler {
-	s := mcpgoserver.NewMCPServer("bench", "1", mcpgoserver.WithInputSchemaValidation()) // as the others do
+	s := mcpgoserver.NewMCPServer("bench", "1", mcpgoserver.WithInputSchemaValidation()) // the other servers validate too
 	s.AddTool(mcpgo.NewToolWithRawSchema("bench_noop", "", json.RawMessage(schema)), mcpgo.NewTypedToolHandler(
 		func(context.Context, mcpgo.CallToolRequest, arguments) (*mcpgo.CallToolResult, error) {
 			return mcpgo.NewToolResultText(`{"ok":true}`), nil

@@ -1,4 +1,4 @@
-// Command toold is toold with the tools that benchmarks and the crash loop call.
+// Command toold is toold with extra tools for the benchmarks and the crash tests.
 package main
 
 import (
@@ -7,6 +7,6 @@ import (
 )
 
 func main() {
-	sandbox.Help() // when this program was started as its own helper
+	sandbox.Help() // runs the helper if this program was started as its own helper
 	daemon.Main(daemon.WithTools(tools()...))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// benchSchema is a typical tool's: ten properties.
+// benchSchema is a typical tool schema with ten properties.
 const benchSchema = `{"type":"object","additionalProperties":false,"required":["path","pattern"],"properties":{
 "path":{"type":"string","minLength":1,"maxLength":4096},"pattern":{"type":"string","minLength":1},
 "limit":{"type":"integer","minimum":1,"maximum":10000},"offset":{"type":"integer","minimum":0},
@@ -17,7 +17,7 @@ const benchSchema = `{"type":"object","additionalProperties":false,"required":["
 "mode":{"type":"string","enum":["content","files","count"]},"tags":{"type":"array","items":{"type":"string"},"maxItems":16},
 "note":{"type":"string","maxLength":200}}}`
 
-// tools do nothing, so that benchmarks measure toold.
+// tools returns tools that do no work, so that benchmarks measure toold.
 func tools() []tool.Tool {
 	reading := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 	schema := json.RawMessage(benchSchema)
@@ -30,12 +30,12 @@ func tools() []tool.Tool {
 		tool.Func(tool.Descriptor{ID: "bench_ask", Parameters: schema}, ok),
 		tool.Func(tool.Descriptor{ID: "bench_progress", Parameters: schema, Effects: reading}, report(200, 0)),
 		tool.Func(tool.Descriptor{ID: "bench_log", Parameters: schema, Effects: reading}, report(10_000, 0)),
-		tool.Func(tool.Descriptor{ID: "bench_beat", Parameters: schema, Effects: reading}, report(15*60*25, 40*time.Millisecond)), // until it is cancelled
-		tool.Func(tool.Descriptor{ID: "bench_ticks", Parameters: schema, Effects: reading}, report(50, 10*time.Millisecond)),      // spans several writes
+		tool.Func(tool.Descriptor{ID: "bench_beat", Parameters: schema, Effects: reading}, report(15*60*25, 40*time.Millisecond)), // runs until it is cancelled
+		tool.Func(tool.Descriptor{ID: "bench_ticks", Parameters: schema, Effects: reading}, report(50, 10*time.Millisecond)),      // lasts longer than several journal writes
 	}
 }
 
-// report reports progress n times, with a pause before each.
+// report returns a tool function that reports progress n times, with a pause before each report.
 func report(n int, pause time.Duration) func(context.Context, *tool.Call) (*tool.Result, error) {
 	return func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		for i := range n {

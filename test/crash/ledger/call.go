@@ -10,45 +10,45 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Call is what is known of one call.
+// A Call holds everything that is known of one call.
 type Call struct {
 	ID string
-	// Once says that the call's tool may run once at most, whatever happens: it is neither read-only nor idempotent, and
-	// asks nothing itself.
+	// Once means that the call's tool may run at most once. It is set for tools that are neither read-only nor idempotent and ask no
+	// question themselves.
 	Once bool
 
 	ledger *Ledger
 
 	mu      sync.Mutex
 	events  map[int64]content
-	last    int64 // newest number that was told
-	firm    int64 // up to this number nothing may be lost or change any more
-	life    int64 // in which something was told last
-	sync    bool  // everything that is told is firm
+	last    int64 // newest event number seen
+	firm    int64 // events up to this number must not be lost or changed
+	life    int64 // the life in which the call was last seen
+	sync    bool  // all events that clients see are already durable
 	output  map[string]*bytesOf
 	marks   []Mark
 	rounds  []*Round
-	ballots map[string]*ballot // by question
+	ballots map[string]*ballot // by suspension id
 	end     *End
-	cancel  bool // a request to cancel was sent
-	granted bool // one is stored, as far as was told
+	cancel  bool // a cancel request was sent
+	granted bool // the daemon has said that a cancel request is stored
 	history []string
-	kind    string // of the event that the history has last
+	kind    string // kind of the last event in history
 }
 
-// An End is how a call ended.
+// An End is the outcome of a call.
 type End struct {
 	Status   tooldv1.CallStatus
 	Executed tooldv1.Executed
 	Code     tooldv1.ErrorCode
 	Reason   string
 
-	sequence int64 // of finished; 0 while only the record was seen
+	sequence int64 // number of the finished event; 0 when only the record was seen
 	life     int64
 	result   content
 }
 
-// A Mark is a place in a call's log to which a client may come back.
+// A Mark is a position in a call's log from which a client may resume.
 type Mark struct {
 	Cursor   string
 	Sequence int64
@@ -64,7 +64,7 @@ func (l *Ledger) Call(id string, once bool) *Call {
 	return &Call{ID: id, Once: once, ledger: l, events: map[int64]content{}, output: map[string]*bytesOf{}}
 }
 
-// Note adds a line to what a violation tells of the call.
+// Note adds a line to the history that a violation prints.
 func (c *Call) Note(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,13 +74,13 @@ func (c *Call) Note(format string, args ...any) {
 func (c *Call) noteLocked(format string, args ...any) {
 	c.kind = ""
 	if len(c.history) == historyKept {
-		c.history = append(c.history[:5], c.history[6:]...) // how it began is worth more than how it went on
+		c.history = append(c.history[:5], c.history[6:]...) // keep the first lines and drop from the middle
 	}
 	at := time.Since(c.ledger.began).Round(time.Millisecond)
 	c.history = append(c.history, fmt.Sprintf("%9s  %s", at, fmt.Sprintf(format, args...)))
 }
 
-// Break notes a violation that the ledger cannot see itself.
+// Break records a violation that the ledger cannot detect itself.
 func (c *Call) Break(promise, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,14 +92,14 @@ func (c *Call) breakLocked(promise, format string, args ...any) {
 	c.ledger.add(v)
 }
 
-// Told reports whether anything at all was told of the call.
+// Told reports whether the daemon has published anything about the call.
 func (c *Call) Told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last > 0 || c.end != nil || c.sync
 }
 
-// Settled returns the end of a call when it was told and nothing of it may change any more.
+// Settled returns the end of the call once the finished event is known and may not change any more. Otherwise it returns nil.
 func (c *Call) Settled() *End {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Call) Settled() *End {
 	return &end
 }
 
-// Ended returns the end of a call when it was told.
+// Ended returns the end of the call, or nil when it is not known to have ended.
 func (c *Call) Ended() *End {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,14 +121,14 @@ func (c *Call) Ended() *End {
 	return &end
 }
 
-// Last returns the newest number that was told.
+// Last returns the newest event number seen.
 func (c *Call) Last() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// Whole reports whether every event up to the newest place that is known of was told, and the end if there is one.
+// Whole reports whether all events up to the newest known position were seen, including the finished event if the call has ended.
 func (c *Call) Whole() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,15 +139,15 @@ func (c *Call) Whole() bool {
 	return int64(len(c.events)) == newest && (c.end == nil || c.end.sequence > 0)
 }
 
-// Marks returns the places that are remembered, in the order in which they were told.
+// Marks returns the remembered positions, in the order in which they were seen.
 func (c *Call) Marks() []Mark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Mark(nil), c.marks...)
 }
 
-// Newest returns the farthest place in the log that anybody was told, nil when there is none. Who comes back from there
-// after a crash hears of everything that it took.
+// Newest returns the farthest position in the log that any client saw, or nil. A client that resumes there after a crash learns about every
+// event that was lost.
 func (c *Call) Newest() *Mark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,14 +160,14 @@ func (c *Call) Newest() *Mark {
 	return newest
 }
 
-// Current reports whether the call's log was looked at in this life, so that all that is known of it holds.
+// Current reports whether the call's log was read in this life, so that the known state is up to date.
 func (c *Call) Current(life int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.life == life || c.sync
 }
 
-// Missing notes that the daemon does not know the call. Only read-only calls of an earlier life may be forgotten.
+// Missing records that the daemon does not know the call. The daemon may forget only read-only calls of an earlier life.
 func (c *Call) Missing(life int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *Call) forgetLocked(from int64) {
 		}
 	}
 	c.last = min(c.last, from-1)
-	c.end = nil // it was the last event, so that it is among those that are gone
+	c.end = nil // the end was the last event, so it is dropped too
 	kept := c.marks[:0]
 	for _, m := range c.marks {
 		if m.Sequence < from {
@@ -197,7 +197,7 @@ func (c *Call) forgetLocked(from int64) {
 		}
 	}
 	c.marks = kept
-	clear(c.output) // the offsets of what is gone are given again
+	clear(c.output) // the offsets of dropped output are reused
 }
 
 func (c *Call) markLocked(cursor string, sequence int64) {
@@ -220,20 +220,20 @@ func (c *Call) markLocked(cursor string, sequence int64) {
 	c.marks = append(c.marks, m)
 }
 
-// Stopped notes that the daemon ended in order: what it told is written.
+// Stopped records an orderly end of the daemon: all events that it published are durable.
 func (c *Call) Stopped() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.firm = max(c.firm, c.last)
 }
 
-// bytesOf is what is known of an output stream: one piece from the beginning on, since pieces follow each other.
+// bytesOf holds the known bytes of an output stream. They are one contiguous piece, because pieces arrive in order.
 type bytesOf struct {
 	known []byte
 	from  int64
 }
 
-// outputLocked compares a piece of output with what was told of the same bytes before.
+// outputLocked compares a piece of output with the same bytes seen before.
 func (c *Call) outputLocked(stream string, offset int64, data []byte) {
 	if len(data) == 0 {
 		return
@@ -253,7 +253,7 @@ func (c *Call) outputLocked(stream string, offset int64, data []byte) {
 	b.known = append(b.known, data[n:]...)
 }
 
-// Output returns what is known of a stream's bytes and where they begin.
+// Output returns the known bytes of a stream and the offset at which they start.
 func (c *Call) Output(stream string) (data []byte, offset int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

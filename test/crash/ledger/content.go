@@ -10,20 +10,20 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// content is the hash of a message: equal for equal messages, whichever door told them.
+// content is the hash of a message. Equal messages have equal hashes, whichever method returned them.
 type content [16]byte
 
 func contentOf(m proto.Message) content {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		panic("a message that was received cannot be written: " + err.Error()) // nothing on this side makes one
+		panic("a message that was received cannot be written: " + err.Error()) // cannot happen with messages from gRPC
 	}
 	sum := sha256.Sum256(bytes)
 	return content(sum[:16])
 }
 
-// contentOfEvent leaves out the bytes of output, which an event has while it is live only; they are compared by offset.
-// The description of a question is told in full only to those who may answer it.
+// contentOfEvent leaves out output bytes, because only live events carry them; the ledger compares them by offset. It also leaves out the
+// description of a question, because only principals that may answer see all of it.
 func contentOfEvent(e *tooldv1.CallEvent) content {
 	switch {
 	case e.GetOutput() != nil:
@@ -36,15 +36,15 @@ func contentOfEvent(e *tooldv1.CallEvent) content {
 	return contentOf(e)
 }
 
-// contentOfTicket is what of a question may not change while it is open, and is told to all alike.
+// contentOfTicket hashes the parts of a question that must not change while it is open and are the same for every reader.
 func contentOfTicket(s *tooldv1.Suspension) content {
 	bare := proto.CloneOf(s)
 	bare.Votes, bare.Description = nil, nil
 	return contentOf(bare)
 }
 
-// epochOf reads the epoch of a call's cursor; 0 when it has none. Clients take cursors as they are: only here it matters
-// that numbers which are given again are given under another epoch.
+// epochOf reads the epoch of a call's cursor, and returns 0 when it has none. Clients treat cursors as opaque. The tests parse them to
+// check that reused event numbers belong to a new epoch.
 func epochOf(cursor string) int64 {
 	parts := strings.Split(cursor, ".")
 	if len(parts) != 3 || parts[0] != "c1" {

@@ -6,8 +6,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Feed is the reading of the logs of many calls, in the order of their commits, over any number of lives. What it tells
-// is written: nothing in it may ever be missing, repeated or taken back.
+// A Feed is a reading of the logs of many calls, in commit order, over any number of lives. Its events are durable, so none may ever be
+// missing, repeated or withdrawn.
 type Feed struct {
 	ledger *Ledger
 	find   func(id string) *Call
@@ -17,26 +17,26 @@ type Feed struct {
 	last   map[string]int64
 }
 
-// Feed returns the reading of a feed; find returns the call with an id, nil when it is not of interest.
+// Feed returns a new reading of the feed. find returns the call with an id, or nil to ignore it.
 func (l *Ledger) Feed(find func(id string) *Call) *Feed {
 	return &Feed{ledger: l, find: find, last: map[string]int64{}}
 }
 
-// Cursor returns where the reading stands; empty before it began.
+// Cursor returns the position of the reading. It is empty before the first frame.
 func (f *Feed) Cursor() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.cursor
 }
 
-// Last returns the newest number that was told of a call.
+// Last returns the newest event number that the feed has returned for a call.
 func (f *Feed) Last(id string) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last[id]
 }
 
-// Frame takes the next frame.
+// Frame processes the next frame.
 func (f *Feed) Frame(frame *tooldv1.Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ func (f *Feed) eventLocked(e *tooldv1.CallEvent) {
 	c.written(e)
 }
 
-// written takes an event that a feed told.
+// written processes an event from a feed.
 func (c *Call) written(e *tooldv1.CallEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *Call) written(e *tooldv1.CallEvent) {
 	known, ok := c.events[n]
 	switch {
 	case !ok:
-		return // the clients of the call itself have not heard of it yet
+		return // no client of the call has seen the event yet
 	case known == contentOfEvent(e):
 		if n == c.firm+1 {
 			c.firm = n

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Ledger gathers the violations of all calls.
+// A Ledger collects the violations of all calls.
 type Ledger struct {
 	began time.Time
 
@@ -15,15 +15,14 @@ type Ledger struct {
 	broken []Violation
 }
 
-// New returns an empty ledger.
 func New() *Ledger { return &Ledger{began: time.Now()} }
 
-// A Violation is a promise that was not kept.
+// A Violation is a broken promise.
 type Violation struct {
 	Promise string // such as P4
-	CallID  string // empty when it is not about one call
+	CallID  string // empty when the violation concerns no single call
 	What    string
-	History []string // what was asked and told of the call, oldest first
+	History []string // requests and events of the call, oldest first
 }
 
 func (v Violation) String() string {
@@ -34,12 +33,12 @@ func (v Violation) String() string {
 	return strings.Join(append([]string{text}, v.History...), "\n    ")
 }
 
-// Break notes a violation that is not about one call.
+// Break records a violation that concerns no single call.
 func (l *Ledger) Break(promise, format string, args ...any) {
 	l.add(Violation{Promise: promise, What: fmt.Sprintf(format, args...)})
 }
 
-// Broken returns what was found so far.
+// Broken returns the violations found so far.
 func (l *Ledger) Broken() []Violation {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,13 +23,13 @@ func event(n int64, kind any) *tooldv1.CallEvent {
 	switch k := kind.(type) {
 	case tooldv1.Durability:
 		e.Event = &tooldv1.CallEvent_Accepted{Accepted: &tooldv1.CallAccepted{Durability: k}}
-	case string: // progress, or a question
+	case string: // progress text, or the id of a question
 		if id, ok := strings.CutPrefix(k, "question "); ok {
 			e.Event = &tooldv1.CallEvent_Suspended{Suspended: &tooldv1.CallSuspended{Suspension: question(id)}}
 			break
 		}
 		e.Event = &tooldv1.CallEvent_Progress{Progress: &tooldv1.Progress{Message: k}}
-	case []string: // question and decision
+	case []string: // ids of question and decision
 		e.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: &tooldv1.Decision{SuspensionId: k[0], DecisionId: k[1]}}}
 	case tooldv1.CallStatus:
 		e.Event = &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{Status: k, Result: &tooldv1.ToolResult{}}}
@@ -43,7 +43,7 @@ func question(id string) *tooldv1.Suspension {
 	return &tooldv1.Suspension{SuspensionId: id, Digest: "digest of " + id}
 }
 
-// at is a frame that ends at this place.
+// at returns a frame that ends at this position.
 func at(cursor string, events ...*tooldv1.CallEvent) *tooldv1.Frame {
 	return &tooldv1.Frame{Cursor: cursor, Events: events}
 }
@@ -88,7 +88,7 @@ func has(decisions ...string) func(*tooldv1.Call) {
 	}
 }
 
-// TestSeesContradictions tells a ledger what a daemon must not tell, and what it may.
+// TestSeesContradictions feeds a ledger with allowed and forbidden event sequences.
 func TestSeesContradictions(t *testing.T) {
 	started := at("c1.1.2", event(1, sync), event(2, "a"))
 	reading := at("c1.1.2", event(1, behind), event(2, "a"))
@@ -97,7 +97,7 @@ func TestSeesContradictions(t *testing.T) {
 	tests := []struct {
 		name string
 		tell func(c *ledger.Call)
-		want string // part of the one violation; empty is none
+		want string // part of the one expected violation; empty means none
 	}{
 		{"goes on after the cursor", func(c *ledger.Call) { tell(c, 1, nil, started); tell(c, 2, newest(c), at("c1.2.3", event(3, failed))) }, ""},
 		{"a hole", func(c *ledger.Call) { tell(c, 1, nil, started); tell(c, 2, newest(c), at("c1.2.4", event(4, "b"))) }, "event 4 (progress) where 3 has to come"},
@@ -206,7 +206,7 @@ func TestSeesContradictions(t *testing.T) {
 	}
 }
 
-// TestInbox compares an inbox with what is known to wait.
+// TestInbox compares an inbox with the questions known to be open.
 func TestInbox(t *testing.T) {
 	here := record(waiting, 2, asks("q"))
 	tests := []struct {
@@ -273,7 +273,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestNewest: of two readers of a log the one that is ahead is the one to come back after a crash, whoever read last.
+// When two readers are at different positions, Newest returns the farther one, whichever read last.
 func TestNewest(t *testing.T) {
 	c := ledger.New().Call("call", false)
 	tell(c, 1, nil, at("c1.1.2", event(1, behind), event(2, "a")), at("c1.1.30", event(3, "b")))

@@ -4,15 +4,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A View is what was known when something was asked for. Its answer may be older than what other answers told meanwhile,
-// but not older than the question.
+// A View is what was known when a request was sent. The answer may be older than other answers that arrived meanwhile, but not older than
+// the request.
 type View struct {
 	firm    int64
 	ended   bool
-	winners map[string]string // of the questions that were known
+	winners map[string]string // by suspension id; "" means that the question is open
 }
 
-// View returns what is known.
+// View returns what is known now.
 func (c *Call) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,8 +27,8 @@ func (c *Call) viewLocked() View {
 	return v
 }
 
-// Record takes a call's record as the daemon told it in this life, after the log was looked at; since is from before it was
-// asked for.
+// Record processes a call's record that the daemon returned in this life. The log must have been read first in this life. since is the View
+// from before the request.
 func (c *Call) Record(record *tooldv1.Call, cursor string, life int64, since View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *Call) recordLocked(record *tooldv1.Call, life int64, since View) {
 	c.questionsLocked(record, since)
 }
 
-// questionsLocked compares the open question and the answers.
+// questionsLocked checks the open question and the decisions of a record.
 func (c *Call) questionsLocked(record *tooldv1.Call, since View) {
 	open := record.GetSuspension()
 	suspended := record.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUSPENDED
@@ -105,8 +105,8 @@ func (c *Call) questionsLocked(record *tooldv1.Call, since View) {
 	}
 }
 
-// Listed compares an inbox with the questions that have been open all the time. open is what was known to wait before the
-// list was asked for, by call id; list is what the inbox holds.
+// Listed compares an inbox with the questions that stayed open during the request. open holds the questions that were open before the
+// request, by call id. list is the content of the inbox.
 func (l *Ledger) Listed(calls map[string]*Call, open map[string]*tooldv1.Suspension, list []*tooldv1.Call) {
 	held := make(map[string]*tooldv1.Suspension, len(list))
 	for _, record := range list {

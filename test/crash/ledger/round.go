@@ -8,24 +8,24 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Round is a question of a call with the answers that were sent.
+// A Round is a question of a call and the answers that were sent.
 type Round struct {
 	Suspension *tooldv1.Suspension
 
 	ticket   content
-	sequence int64 // of suspended; 0 while only the record was seen
-	resumed  int64 // of resumed
+	sequence int64 // number of the suspended event; 0 when only the record was seen
+	resumed  int64 // number of the resumed event
 	winner   string
 	sent     []Sent
-	taken    map[string]bool // votes, and the last one, that the daemon said it took
+	taken    map[string]bool // votes, including the deciding one, that the daemon has accepted
 }
 
-// Sent is an answer that was sent. Nobody may ever have heard what became of it.
+// Sent is an answer that a client sent. Its outcome may be unknown for ever.
 type Sent struct {
 	SuspensionID string
 	Decision     *tooldv1.Decision
-	Won          bool // it is known to be the one that counts
-	Lost         bool // another one is known to count
+	Won          bool // known to be the deciding answer
+	Lost         bool // another answer is known to have decided
 }
 
 func (c *Call) suspendedLocked(s *tooldv1.Suspension, sequence int64) {
@@ -46,7 +46,7 @@ func (c *Call) resumedLocked(d *tooldv1.Decision, sequence int64) {
 	c.ballotLocked(d.GetSuspensionId()).decided = d
 	r := c.roundLocked(d.GetSuspensionId())
 	if r == nil {
-		return // the question was not seen; the record shows it
+		return // the question was not seen; the record will show it
 	}
 	if r.resumed > 0 && r.resumed != sequence {
 		c.breakLocked("P2", "question %s was answered by event %d and by event %d", d.GetSuspensionId(), r.resumed, sequence)
@@ -72,7 +72,7 @@ func (c *Call) roundLocked(id string) *Round {
 	return nil
 }
 
-// Waiting returns the question that is open as far as is known, and whether nobody has tried yet to close it.
+// Waiting returns the question that is known to be open. untouched reports that no client has tried to answer it or to cancel the call.
 func (c *Call) Waiting() (open *tooldv1.Suspension, untouched bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,13 +86,13 @@ func (c *Call) Waiting() (open *tooldv1.Suspension, untouched bool) {
 	return r.Suspension, len(r.sent) == 0 && !c.cancel
 }
 
-// Send notes that an answer is on its way.
+// Send records that an answer is being sent.
 func (c *Call) Send(suspension string, d *tooldv1.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.roundLocked(suspension)
 	if r == nil {
-		c.breakLocked("P1", "an answer to question %s, which was never told", suspension) // a bug of the test
+		c.breakLocked("P1", "an answer to question %s, which was never told", suspension) // a bug in the test
 		return
 	}
 	c.noteLocked("send %v %s to %s", d.GetAction(), d.GetDecisionId(), suspension)
@@ -102,7 +102,7 @@ func (c *Call) Send(suspension string, d *tooldv1.Decision) {
 	}
 }
 
-// Applied notes that the daemon says an answer counts.
+// Applied records that the daemon has applied an answer.
 func (c *Call) Applied(suspension, decision string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *Call) Applied(suspension, decision string) {
 	c.wonLocked(c.roundLocked(suspension), decision, "the daemon's answer")
 }
 
-// Refused notes that the daemon says an answer came too late; winner is empty when the call had ended without one.
+// Refused records that the daemon refused an answer because the question was closed. winner is empty when the call ended without an answer.
 func (c *Call) Refused(suspension, decision, winner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,14 +146,14 @@ func (c *Call) Sent() []Sent {
 	return all
 }
 
-// Rounds returns how many questions were told.
+// Rounds returns how many questions were seen.
 func (c *Call) Rounds() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.rounds)
 }
 
-// Winner returns the answer that counts for the newest question; nil when none is known.
+// Winner returns the deciding answer to the newest question, or nil when it is unknown.
 func (c *Call) Winner() *tooldv1.Decision {
 	for _, s := range slices.Backward(c.Sent()) {
 		if s.Won {
@@ -163,7 +163,7 @@ func (c *Call) Winner() *tooldv1.Decision {
 	return nil
 }
 
-// Cancel notes that a request to cancel is on its way.
+// Cancel records that a cancel request is being sent.
 func (c *Call) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *Call) Cancel() {
 	c.cancel = true
 }
 
-// Cancelled notes the daemon's answer to it; since is from before it was sent.
+// Cancelled records the daemon's answer to a cancel request. since is the View from before the request.
 func (c *Call) Cancelled(record *tooldv1.Call, life int64, since View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *Call) Cancelled(record *tooldv1.Call, life int64, since View) {
 	}
 }
 
-// Granted reports whether the daemon said that a request to cancel is stored, in its log or in its answer.
+// Granted reports whether the daemon has said, in its log or its answer, that a cancel request is stored.
 func (c *Call) Granted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,14 +9,14 @@ type Stream struct {
 	c    *Call
 	name string
 	life int64
-	next int64 // the number that has to come; 0 is any
-	// from is the place that the reading began at, in an earlier life perhaps.
+	next int64 // the next expected event number; 0 accepts any
+	// from is the position at which the reading began. It may come from an earlier life.
 	from Mark
-	gap  bool // a gap was told: what follows it is what there is
+	gap  bool // the stream reported a gap, so an older tail may be lost
 	view View
 }
 
-// Open begins a reading. With a mark it goes on after it; without, it begins with whatever comes.
+// Open begins a reading. With a mark it continues after it. Without a mark it starts at any event.
 func (c *Call) Open(name string, life int64, from *Mark) *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +30,7 @@ func (c *Call) Open(name string, life int64, from *Mark) *Stream {
 	return s
 }
 
-// Frame takes the next frame.
+// Frame processes the next frame.
 func (s *Stream) Frame(f *tooldv1.Frame) {
 	c := s.c
 	c.mu.Lock()
@@ -55,7 +55,7 @@ func (s *Stream) Frame(f *tooldv1.Frame) {
 	}
 }
 
-// End takes the end of a stream that the daemon ended in order.
+// End records a regular end of the stream.
 func (s *Stream) End() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Stream) End() {
 	s.firmLocked()
 }
 
-// firmLocked learns that what was told in an earlier life is written: this life has it from the journal.
+// firmLocked marks the events from an earlier life as durable: this life can only have read them from the journal.
 func (s *Stream) firmLocked() {
 	c := s.c
 	if s.from.Sequence > 0 && !s.gap && s.life > epochOf(s.from.Cursor) && epochOf(s.from.Cursor) > 0 {
@@ -85,7 +85,7 @@ func (s *Stream) gapLocked(g *tooldv1.Gap) {
 		c.breakLocked("P4", "%s: a tail of epoch %d lost in life %d, under epoch %d", s.name, epochOf(s.from.Cursor), s.life, g.GetEpoch())
 	}
 	s.next, s.gap = g.GetFirstKept(), true
-	if c.life < s.life { // else another reading of this life saw it first, and knows already what came instead
+	if c.life < s.life { // otherwise another reading of this life has already handled the gap
 		c.forgetLocked(s.next)
 		c.life = s.life
 		c.firm = max(c.firm, s.next-1)
@@ -114,7 +114,7 @@ func (s *Stream) eventLocked(e *tooldv1.CallEvent, cursor string) {
 	c.tellLocked(s.name, s.life, e)
 }
 
-// tellLocked takes an event that was told.
+// tellLocked processes a published event.
 func (c *Call) tellLocked(by string, life int64, e *tooldv1.CallEvent) {
 	n, now := e.GetSequence(), contentOfEvent(e)
 	if o := e.GetOutput(); o != nil {
@@ -127,7 +127,7 @@ func (c *Call) tellLocked(by string, life int64, e *tooldv1.CallEvent) {
 		c.life = max(c.life, life)
 		return
 	}
-	if kind := by + kindOf(e); kind != c.kind { // of many alike the first is enough
+	if kind := by + kindOf(e); kind != c.kind { // the first of several similar events is enough
 		c.noteLocked("%s: %d %s%s", by, n, kindOf(e), detailOf(e))
 		c.kind = kind
 	}
@@ -150,7 +150,7 @@ func (c *Call) meaningLocked(by string, life int64, e *tooldv1.CallEvent) {
 		}
 		c.sync = c.sync || e.GetAccepted().GetDurability() == tooldv1.Durability_DURABILITY_SYNC
 	case e.GetSuspended() != nil:
-		c.sync = true // what had to be told at once before is written with the question
+		c.sync = true // earlier events are written together with the question
 		c.suspendedLocked(e.GetSuspended().GetSuspension(), e.GetSequence())
 	case e.GetResumed() != nil:
 		c.sync = true
@@ -168,7 +168,7 @@ func (c *Call) meaningLocked(by string, life int64, e *tooldv1.CallEvent) {
 	}
 }
 
-// endLocked takes how a call ended, told by its last event or, with sequence 0, by its record.
+// endLocked processes the end of a call, from its finished event or, with sequence 0, from its record.
 func (c *Call) endLocked(by string, status tooldv1.CallStatus, executed tooldv1.Executed, result *tooldv1.ToolResult, sequence, life int64) {
 	now := End{
 		Status: status, Executed: executed, Code: result.GetError().GetCode(), Reason: result.GetError().GetReason(),
@@ -179,7 +179,7 @@ func (c *Call) endLocked(by string, status tooldv1.CallStatus, executed tooldv1.
 	}
 	before := c.end
 	if before != nil && before.sequence == 0 && before.life < life && !c.sync {
-		before = nil // only a record told it, which has no cursor that leads to what a crash took
+		before = nil // only a record showed that end, so a crash may have lost it without a gap
 	}
 	if before != nil {
 		if before.Status != status || before.Executed != executed || before.result != now.result {
@@ -194,7 +194,7 @@ func (c *Call) endLocked(by string, status tooldv1.CallStatus, executed tooldv1.
 	c.end = &now
 }
 
-// detailOf is the part of an event that a reader of a history wants.
+// detailOf returns the details of an event that help a reader of a history.
 func detailOf(e *tooldv1.CallEvent) string {
 	switch {
 	case e.GetFinished() != nil:

@@ -7,7 +7,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Voted notes that the daemon took an answer to a question that needs several: it counts as a vote, or it decided.
+// Voted records that the daemon accepted an answer to a question that needs several votes. The answer may be a vote or the decision.
 func (c *Call) Voted(suspension, decision string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +20,7 @@ func (c *Call) Voted(suspension, decision string) {
 	r.taken[decision] = true
 }
 
-// VotedBefore notes that a vote was refused in favour of an earlier one of the same person that says the same.
+// VotedBefore records that a vote was refused because the same person had already voted the same way.
 func (c *Call) VotedBefore(suspension, decision, earlier string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *Round) sentBy(decision string) bool {
 	return slices.ContainsFunc(r.sent, func(s Sent) bool { return s.Decision.GetDecisionId() == decision })
 }
 
-// A ballot is the votes for one question, by the events that told them, and what decided it.
+// A ballot holds the votes for one question, by event number, and the decision.
 type ballot struct {
 	votes   map[int64]*tooldv1.VoteRecorded
 	decided *tooldv1.Decision
@@ -56,7 +56,7 @@ func (c *Call) ballotLocked(suspension string) *ballot {
 	return b
 }
 
-// count adds a vote as the contract says: a person has one, and one for other arguments voids those that are not.
+// count adds a vote by the rules of the contract. Each person has one vote. A vote with edited arguments voids the votes without edits.
 func count(votes []*tooldv1.Vote, v *tooldv1.Vote) []*tooldv1.Vote {
 	votes = slices.DeleteFunc(slices.Clone(votes), func(other *tooldv1.Vote) bool {
 		return other.GetVoter().GetSubject() == v.GetVoter().GetSubject() || v.GetEdited() && !other.GetEdited()
@@ -64,7 +64,7 @@ func count(votes []*tooldv1.Vote, v *tooldv1.Vote) []*tooldv1.Vote {
 	return append(votes, v)
 }
 
-// agreeing returns the ids of the votes that say the same: in these tests there is one edit for each call.
+// agreeing returns the ids of the votes for the same arguments. In these tests each call has only one possible edit.
 func agreeing(votes []*tooldv1.Vote, edited bool) (ids []string) {
 	for _, v := range votes {
 		if v.GetEdited() == edited {
@@ -81,8 +81,8 @@ func idsOf(votes []*tooldv1.Vote) (ids []string) {
 	return ids
 }
 
-// CountVotes counts the votes of each question again, once the whole log was told: none that was taken is lost, none counts
-// twice, and it takes as many as the question says.
+// CountVotes counts the votes of each question again after the whole log was read. No accepted vote may be lost or counted twice, and the
+// decision must have exactly the required number of votes.
 func (c *Call) CountVotes() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *Call) CountVotes() {
 	}
 }
 
-// decidedLocked compares a yes with the votes that were there before it.
+// decidedLocked compares an approval with the votes recorded before it.
 func (c *Call) decidedLocked(d *tooldv1.Decision, votes []*tooldv1.Vote, needed int) {
 	if d == nil || d.GetAction() != tooldv1.DecisionAction_DECISION_ACTION_RESUME {
 		return
@@ -133,7 +133,7 @@ func (c *Call) decidedLocked(d *tooldv1.Decision, votes []*tooldv1.Vote, needed 
 	}
 }
 
-// openLocked compares the votes of an open question with the log, as far as all of it was told.
+// openLocked compares the votes of an open question with the log. It does nothing if events up to until are missing.
 func (c *Call) openLocked(open *tooldv1.Suspension, until int64) {
 	for n := range until {
 		if _, told := c.events[n+1]; !told {

@@ -12,21 +12,21 @@ func vote(id, who string, edited bool) *tooldv1.Vote {
 	return &tooldv1.Vote{DecisionId: id, Voter: &tooldv1.Principal{Subject: who}, Edited: edited}
 }
 
-// voted is a vote that was told as one of so many that say the same.
+// voted returns the event that records a vote. votes is the number of votes that agree.
 func voted(n int64, v *tooldv1.Vote, votes int32) *tooldv1.CallEvent {
 	return &tooldv1.CallEvent{CallId: "call", Sequence: n, Event: &tooldv1.CallEvent_VoteRecorded{
 		VoteRecorded: &tooldv1.VoteRecorded{SuspensionId: "q", Vote: v, Votes: votes, Needed: 2},
 	}}
 }
 
-// decided is a yes of somebody with the votes that made it.
+// decided returns the event of an approval by who, with the votes that led to it.
 func decided(n int64, id, who string, votes ...*tooldv1.Vote) *tooldv1.CallEvent {
 	return &tooldv1.CallEvent{CallId: "call", Sequence: n, Event: &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: &tooldv1.Decision{
 		SuspensionId: "q", DecisionId: id, DecidedBy: &tooldv1.Principal{Subject: who}, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Votes: votes,
 	}}}}
 }
 
-// TestCountsVotes tells a ledger of votes that were lost or counted in another way, and of such that were not.
+// TestCountsVotes feeds a ledger with logs in which votes are lost, miscounted, or correct.
 func TestCountsVotes(t *testing.T) {
 	ann, bob, bobs := vote("a", "ann", false), vote("b", "bob", false), vote("e", "bob", true)
 	open := func(votes ...*tooldv1.Vote) *tooldv1.Suspension {
