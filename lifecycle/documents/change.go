@@ -10,12 +10,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Amender carries out changes that belong to no call.
+// An Amender applies document changes that belong to no call.
 type Amender interface {
 	Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentNotice, error)
 }
 
-// Owners knows the owners of runs and threads.
+// Owners finds the owners of runs and threads.
 type Owners interface {
 	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
 	HasEnded(namespace, run string) bool
@@ -26,10 +26,10 @@ type Editor struct {
 	Store    Amender
 	Owners   Owners
 	Settings *Settings
-	Refused  func(err error, id string) error // what a client sees of an error of the store
+	Refused  func(err error, id string) error // converts an error of the store into the error for the client
 }
 
-// ChangeDocument carries out a set or a delete for a principal and returns the document's revision, 0 when it is gone.
+// ChangeDocument executes a set or delete command for a principal. It returns the document's new revision, or 0 after a delete.
 func (s *Editor) ChangeDocument(ctx context.Context, p tool.Principal, scopeID string, c tool.Command) (revision int64, err error) {
 	if err := call.CheckCommand(&c); err != nil {
 		return 0, call.InvalidField("document", "%v", err)
@@ -60,8 +60,8 @@ func (s *Editor) ChangeDocument(ctx context.Context, p tool.Principal, scopeID s
 	return 0, call.Refuse(call.FailedPrecondition, "DOCUMENT_"+string(n.Conflict), "the document %q was not changed: %s", c.Key, n.Conflict)
 }
 
-// mayChange refuses to change documents of a scope: those of a run or thread are for the caller that began it and for operators, those
-// of the namespace for operators.
+// mayChange returns an error when p may not change documents of the scope. The caller that began a run or thread may change its documents;
+// operators may change all, also those of the namespace.
 func (s *Editor) mayChange(ctx context.Context, p tool.Principal, scope tool.Scope, id string) error {
 	operates := p.HasRole("operator")
 	if scope == tool.NamespaceScope {

@@ -1,7 +1,7 @@
-// Package documents has what tools and hooks keep for later calls of a run, a thread or a namespace.
+// Package documents handles the documents that tools and hooks keep for later calls of a run, a thread or a namespace.
 //
-// A call reads one [Snapshot]. The commands of its tool and its hooks become changes that are stored with its next step, and events that
-// say what happened to them. [Editor] changes documents for clients.
+// A call reads from one [Snapshot]. The commands of its tool and its hooks become changes that are stored with its next step, and events
+// that report the changes. [Editor] changes documents for clients.
 package documents
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Settings bound what tools and hooks may keep: a document travels in one message, and a snapshot holds three scopes in memory.
-// Zero is the default.
+// Settings bound the documents that tools and hooks keep. A document must fit into one message, and a snapshot holds three scopes in
+// memory. Zero selects the default.
 type Settings struct {
 	Size  int   `yaml:"size" default:"262144" min:"1" max:"1048576" help:"bytes of a document that tools and hooks keep" see:"documents.md"`
 	Count int   `yaml:"count" default:"256" min:"1" max:"10000" help:"documents of a run, a thread or a namespace"`
 	Total int64 `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"bytes of all documents of a run, a thread or a namespace"`
-	// NamespaceWriters does not hold for hooks and handlers, which need no permission.
+	// NamespaceWriters does not restrict hooks and handlers; they need no permission.
 	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace"`
 }
 
-// Fill sets the defaults, and reports what is out of bounds.
+// Fill sets the defaults and returns an error for a value that is out of range.
 func (d *Settings) Fill() error {
 	setting.Fill(d)
 	if err := setting.Check(d).Err(); err != nil {
@@ -36,18 +36,17 @@ func (d *Settings) Fill() error {
 	return nil
 }
 
-// Limits returns the bounds as a store checks them.
+// Limits returns the limits that a store enforces.
 func (d *Settings) Limits() store.DocumentLimits {
 	return store.DocumentLimits{Size: d.Size, Count: d.Count, Total: d.Total}
 }
 
-// A Reader reads the documents of scopes.
+// A Reader reads the documents of a scope.
 type Reader interface {
 	Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) ([]tool.Document, error)
 }
 
-// A Snapshot has the documents of a call's run, thread and namespace, as they were when one of them was first read. A call that
-// reads none pays nothing.
+// A Snapshot holds the documents of a call's run, thread and namespace, as of the first read. A call that reads no document has no cost.
 type Snapshot struct {
 	Store     Reader
 	Namespace string
@@ -88,20 +87,20 @@ func (s *Snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 	return tool.Document{}, false, nil
 }
 
-// Changes collects the commands of one step, and the events that say what happened to them.
+// Changes collects the commands of one step, and the events that report them.
 type Changes struct {
 	Run, Thread string
-	// Count reports whether a command of the tool fits the quota of the call.
+	// Count reports whether another command of the tool fits into the quota of the call.
 	Count func(*tool.Command) bool
-	// Dropped is called with a command that is malformed, or for a scope that the call does not have. That is a bug of its author.
+	// Dropped is called with a command that is malformed or has a scope that the call does not have. Such a command is a bug in its tool or
+	// hook.
 	Dropped func(*tool.Command, error)
 
 	Stored []store.DocumentChange
 	Events []call.Event
 }
 
-// Add adds commands. namespace says that they may change documents of the namespace; counted, that they are a tool's, which
-// count in the call's quota.
+// Add adds commands. namespace permits changes to documents of the namespace. counted marks commands of a tool, which use the call's quota.
 func (w *Changes) Add(commands []tool.Command, namespace, counted bool) {
 	for i := range commands {
 		c := &commands[i]
@@ -130,7 +129,7 @@ func (w *Changes) Add(commands []tool.Command, namespace, counted bool) {
 	}
 }
 
-// Lost returns the events of a step whose documents are dropped.
+// Lost returns the events of a step whose document changes are dropped.
 func Lost(events []call.Event) []call.Event {
 	events = slices.Clone(events)
 	for i := range events {
@@ -143,8 +142,8 @@ func Lost(events []call.Event) []call.Event {
 	return events
 }
 
-// Publish fills the events of a change with what happened to its documents. A delete of nothing is not published: its event
-// goes, and the numbers behind it move up.
+// Publish fills the document events of a change with the stored results. It removes the event of a delete that deleted nothing, and
+// renumbers the events after it.
 func Publish(c *store.Change, notices []call.DocumentNotice) {
 	first, filled := c.Events[0].Sequence, make([]bool, len(c.Events))
 	for i := range notices {

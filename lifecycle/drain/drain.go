@@ -1,37 +1,41 @@
-// Package drain counts what an engine has under way, and ends it in order.
+// Package drain counts the active work of an engine and shuts it down in order.
 //
-// A daemon that stops passes through three stages. First new work is refused, while what runs comes to its end. Then the
-// drain period is over, and the rest is stopped. When nothing runs, the streams to clients end. A failure of the journal
-// skips the first two: nothing that happens after it can be stored.
+// A daemon that stops passes through three stages:
+//
+//   - New work is refused while active work finishes.
+//   - The drain period is over, and the remaining work is stopped.
+//   - No work is active, and the streams to clients end.
+//
+// A failure of the journal skips the first two stages, because nothing can be stored after it.
 package drain
 
 import "sync"
 
-// A Drain belongs to one engine. Its methods may be called concurrently.
+// A Drain tracks the work of one engine. Its methods may be called concurrently.
 type Drain struct {
 	mu       sync.Mutex
 	running  int
 	refusing bool
 	failed   error
 
-	idle   chan struct{} // closed when nothing runs and nothing new is taken
+	idle   chan struct{} // closed when new work is refused and no work is active
 	over   chan struct{} // closed when the drain period is over
 	closed chan struct{} // closed when streams must end
 }
 
-// New returns a Drain of an engine that takes new work.
+// New returns a Drain of an engine that accepts new work.
 func New() *Drain {
 	return &Drain{idle: make(chan struct{}), over: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// Enter counts work that is accepted already. The caller calls Leave when it has ended.
+// Enter counts work that was accepted earlier. The caller calls Leave when the work has ended.
 func (d *Drain) Enter() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running++
 }
 
-// Admit counts new work unless it is refused. The caller calls Leave after true only.
+// Admit counts new work and returns true, unless new work is refused. After true, the caller calls Leave when the work has ended.
 func (d *Drain) Admit() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +46,7 @@ func (d *Drain) Admit() bool {
 	return true
 }
 
-// Leave ends what Enter or Admit counted.
+// Leave ends the work that Enter or Admit counted.
 func (d *Drain) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +54,7 @@ func (d *Drain) Leave() {
 	d.settleLocked()
 }
 
-// Refuse makes Admit refuse. The channel is closed when nothing runs any more.
+// Refuse makes Admit return false. The returned channel is closed when no work is active.
 func (d *Drain) Refuse() (idle <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,14 +69,14 @@ func (d *Drain) settleLocked() {
 	}
 }
 
-// Stop ends the drain period. Work that was admitted before and begins to run later has to end at once.
+// Stop ends the drain period. Admitted work that starts to run after that must end immediately.
 func (d *Drain) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	closeOnce(d.over)
 }
 
-// Fail notes why the journal failed, and reports whether it is the first failure. Later ones are not kept.
+// Fail records why the journal failed, and reports whether this is the first failure. Later failures are ignored.
 func (d *Drain) Fail(err error) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +87,7 @@ func (d *Drain) Fail(err error) (first bool) {
 	return first
 }
 
-// Close ends the streams: everything that they will get is published.
+// Close ends the streams. The caller has published all their events.
 func (d *Drain) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,30 +101,30 @@ func (d *Drain) Refusing() bool {
 	return d.refusing
 }
 
-// Stopped reports whether the drain period is over, so that what begins to run has to end at once.
+// Stopped reports whether the drain period is over. Work that starts to run then must end immediately.
 func (d *Drain) Stopped() bool { return isClosed(d.over) }
 
-// Ending reports whether a step that is not stored stays so: the drain period is over, or the journal failed.
+// Ending reports whether an unstored step will stay unstored: the drain period is over, or the journal failed.
 func (d *Drain) Ending() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return isClosed(d.over) || d.failed != nil
 }
 
-// Err returns why the journal failed; nil when it did not.
+// Err returns why the journal failed, or nil if it did not fail.
 func (d *Drain) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failed
 }
 
-// Over is closed when the drain period is over.
+// Over returns a channel that is closed when the drain period is over.
 func (d *Drain) Over() <-chan struct{} { return d.over }
 
 // Closing reports whether streams must end.
 func (d *Drain) Closing() bool { return isClosed(d.closed) }
 
-// Closed is closed when streams must end.
+// Closed returns a channel that is closed when streams must end.
 func (d *Drain) Closed() <-chan struct{} { return d.closed }
 
 func closeOnce(c chan struct{}) {

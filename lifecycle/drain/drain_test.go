@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/lifecycle/drain"
 )
 
-// TestDrain plays random steps and compares with the rules: nothing is admitted once refused, idle comes exactly when nothing
-// runs then, and the first failure is the one that is kept.
+// TestDrain runs random steps and checks these rules: nothing is admitted after Refuse, the idle channel closes exactly when no work is
+// active after Refuse, and only the first failure is kept.
 func TestDrain(t *testing.T) {
 	isClosed := func(c <-chan struct{}) bool {
 		select {

@@ -1,6 +1,7 @@
-// Package flush collects what has to be written, and writes it together a little later.
+// Package flush collects items and writes them to the journal together after a short delay.
 //
-// The journal takes many small changes at once for the price of one, and what a short call publishes within the delay is one row.
+// The journal writes many small changes together for the cost of one. Everything that a short call publishes within the delay becomes one
+// row.
 package flush
 
 import (
@@ -12,15 +13,15 @@ import (
 )
 
 const (
-	// delay is how long an item waits at most.
+	// delay is the longest time that an item waits.
 	delay = 50 * time.Millisecond
-	// early is the number of items that do not wait for the delay.
+	// early is the number of waiting items that starts a flush before the delay is over.
 	early = 512
-	// most bounds the items that wait for a slow journal.
+	// most bounds the unwritten items when the journal is slow.
 	most = 16384
 )
 
-// A List has the items that wait, and those that are being written. Its methods may be called concurrently.
+// A List holds items that wait and items that are being written. Its methods may be called concurrently.
 type List[T any] struct {
 	write   func(item T, done func(T))
 	flushed func(T)
@@ -28,25 +29,25 @@ type List[T any] struct {
 	mu      sync.Mutex
 	waiting []T
 	armed   bool
-	// flights are what is on its way to the journal.
+	// flights holds the flushes that are being written.
 	flights map[*flight]struct{}
-	// away are the items that do not wait, and are not in the journal either.
+	// away counts the items that are being written or postponed.
 	away atomic.Int64
 }
 
-// A flight is the items that one flush writes.
+// A flight holds the items that one flush writes.
 type flight struct {
 	left   atomic.Int64
-	landed chan struct{} // closed when all items are in the journal, or were refused
+	landed chan struct{} // closed when the journal has stored or refused all items
 }
 
-// New returns an empty List. write writes an item and calls done; it may return earlier. flushed is called after that for an item that
-// was added.
+// New returns an empty List. write writes an item and calls done, possibly after write has returned. flushed is called after done, for an
+// item that was passed to Add.
 func New[T any](write func(item T, done func(T)), flushed func(T)) *List[T] {
 	return &List[T]{write: write, flushed: flushed, flights: map[*flight]struct{}{}}
 }
 
-// Add adds an item, which the caller does not add again before it is written.
+// Add adds an item. The caller must not add it again before it is written.
 func (b *List[T]) Add(item T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +66,7 @@ func (b *List[T]) Add(item T) {
 	}
 }
 
-// Postpone calls again later, for an item that the journal refused for now. The item counts meanwhile.
+// Postpone calls again(item) later, after the journal refused the item for now. Count includes the item meanwhile.
 func (b *List[T]) Postpone(item T, again func(T)) {
 	b.away.Add(1)
 	time.AfterFunc(10*delay, func() {
@@ -74,24 +75,24 @@ func (b *List[T]) Postpone(item T, again func(T)) {
 	})
 }
 
-// Write writes one item now.
+// Write writes one item immediately and waits until it is written.
 func (b *List[T]) Write(item T) {
 	written := make(chan struct{})
 	b.write(item, func(T) { close(written) })
 	<-written
 }
 
-// Full reports whether too many items wait.
+// Full reports whether too many items are unwritten.
 func (b *List[T]) Full() bool { return b.Count() > most }
 
-// Count returns how many items are not in the journal.
+// Count returns the number of items that are not in the journal yet.
 func (b *List[T]) Count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.waiting) + int(b.away.Load())
 }
 
-// Settle returns when everything that was added before is in the journal, or could not be written.
+// Settle waits until everything that was added before is in the journal or was refused.
 func (b *List[T]) Settle() {
 	b.flush()
 	b.mu.Lock()
@@ -102,7 +103,7 @@ func (b *List[T]) Settle() {
 	}
 }
 
-// flush starts to write what waits.
+// flush starts to write the waiting items.
 func (b *List[T]) flush() {
 	b.mu.Lock()
 	waiting := b.waiting

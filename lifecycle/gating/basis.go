@@ -8,19 +8,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Basis is what a question or an attempt of a call is about. A pipeline run freezes it when the arguments are final; its later steps
-// read it and never compute it anew. [Basis.Digest] is how the journal keeps it: a tool, isolation or arguments that changed since give
-// another digest.
+// A Basis identifies the tool, isolation and arguments that a question or an attempt applies to. A pipeline run computes it once, when the
+// arguments are final. The journal stores [Basis.Digest]: when the tool, its isolation or the arguments change, the digest changes.
 type Basis struct {
 	ToolDigest string
-	Isolation  tool.Isolation // that the tool requires
-	Network    string         // that the tool requires
+	Isolation  tool.Isolation // required by the tool
+	Network    string         // required by the tool
 	Arguments  tool.Arguments // effective
-	// Unwritten is the durability class of the attempt: its tool may start before the journal has the intent.
+	// Unwritten means that the tool may start before the journal has stored the intent of the attempt.
 	Unwritten bool
 }
 
-// NewBasis returns the basis of a call of a tool with these arguments.
+// NewBasis returns the Basis of a call of the tool d with the arguments args.
 func NewBasis(toolDigest string, d *tool.Descriptor, args tool.Arguments) Basis {
 	return Basis{
 		ToolDigest: toolDigest, Isolation: cmp.Or(d.RequiredIsolation, tool.IsolationNone), Network: cmp.Or(d.RequiredNetwork, "none"),
@@ -28,13 +27,13 @@ func NewBasis(toolDigest string, d *tool.Descriptor, args tool.Arguments) Basis 
 	}
 }
 
-// With returns the basis with other arguments.
+// With returns a copy of the basis with other arguments.
 func (b Basis) With(args tool.Arguments) Basis {
 	b.Arguments = args
 	return b
 }
 
-// Digest returns the digest of the basis with the texts and the expiry of a question about it.
+// Digest returns the digest of the basis together with the texts and the expiry of the question s.
 func (b Basis) Digest(c *call.Call, s *call.Suspension) string {
 	a := call.Approval{
 		Namespace: c.Namespace, CallID: c.ID, SuspensionID: s.ID, Caller: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf,
@@ -45,23 +44,22 @@ func (b Basis) Digest(c *call.Call, s *call.Suspension) string {
 	return a.Digest()
 }
 
-// Shown reports whether the tool and its required isolation are those that the question showed. limit is how large arguments of the tool
-// may be.
+// Shown reports whether the tool and its required isolation equal those that the question showed. limit is the maximum size of the tool's
+// arguments in bytes.
 func (b Basis) Shown(c *call.Call, s *call.Suspension, limit int) bool {
 	shown, err := call.Parse(s.Pending.Arguments).Arguments(limit)
 	return err == nil && s.Digest == b.With(shown).Digest(c, s)
 }
 
-// Holds reports whether a decision on a question was given for this basis, whose arguments are those that the decision counts for.
-// limit is as in [Basis.Shown].
+// Holds reports whether the decision d on the question s was given for this basis, including its arguments. limit is as in [Basis.Shown].
 func (b Basis) Holds(c *call.Call, s *call.Suspension, d *tool.Decision, limit int) bool {
-	if d.AppliesTo == "" { // arguments that count as nobody's consent
+	if d.AppliesTo == "" { // No person approved these arguments.
 		return b.Shown(c, s, limit)
 	}
 	return d.AppliesTo == b.Digest(c, s)
 }
 
-// Answer returns the newest decision on a question of a gate when it was given for exactly this basis; else nil.
+// Answer returns the newest decision on a question of a gate if it was given for exactly this basis, else nil.
 func (b Basis) Answer(c *call.Call, gate string) *tool.Decision {
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Decision == nil || r.Decision.Action != tool.Resume {
@@ -69,7 +67,7 @@ func (b Basis) Answer(c *call.Call, gate string) *tool.Decision {
 		}
 		if r.Suspension.Origin != gate {
 			if broughtArguments(&r) {
-				return nil // they voided every answer before, also one that was for what the arguments became later
+				return nil // New arguments void every earlier answer, even an answer for arguments that equal the new ones.
 			}
 			continue
 		}

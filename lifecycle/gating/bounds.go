@@ -7,19 +7,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A call's record is written anew with each of its steps, and read whole: what it may hold is bounded. None of these is reached by
-// work that is meant; an operator would only raise a setting.
+// Bounds on the record of a call. Each step writes the whole record, and each reader reads all of it. Useful work does not reach these
+// bounds, so they are not settings.
 const (
-	// maxCheckpoint is four times the largest conversation of an agent that a tool keeps; in bytes.
+	// maxCheckpoint is in bytes: four times the largest conversation of an agent that a tool keeps.
 	maxCheckpoint = 16 << 20
-	// mostRounds is how often a call may wait: each day for more than a year.
+	// mostRounds is the number of times that a call may wait: once a day for more than a year.
 	mostRounds = 500
-	// mostRoundBytes bounds the questions and answers of all rounds, which repeat the arguments that they are about: 32
-	// questions about arguments of 250 KB.
+	// mostRoundBytes bounds the questions and answers of all rounds. They repeat the arguments: 32 questions about arguments of 250 KB
+	// reach the bound.
 	mostRoundBytes = 16 << 20
 )
 
-// CheckCheckpoint refuses a checkpoint that is too large to be kept.
+// CheckCheckpoint returns an error for a checkpoint that is too large.
 func CheckCheckpoint(b []byte) error {
 	if len(b) <= maxCheckpoint {
 		return nil
@@ -27,8 +27,8 @@ func CheckCheckpoint(b []byte) error {
 	return &tool.Error{Code: tool.ResourceExhausted, Reason: tool.CheckpointSize, Message: fmt.Sprintf("the checkpoint has %d bytes; at most %d are kept", len(b), maxCheckpoint)}
 }
 
-// AskedTooOften says why a call may not ask: it has asked as much as a record may hold. Empty when it may. A question about an
-// attempt in doubt is always asked: its tool did not choose to.
+// AskedTooOften returns why a call may not ask another question, because its record would become too large. It returns "" when the call may
+// ask. A question about an attempt in doubt is always accepted, because the tool did not choose to ask it.
 func AskedTooOften(c *call.Call, origin string) (why string) {
 	if origin == call.OriginDoubt {
 		return ""
@@ -46,10 +46,10 @@ func AskedTooOften(c *call.Call, origin string) (why string) {
 	return ""
 }
 
-// voteWeight is about what a vote takes: ids, times and the voter.
+// voteWeight is the approximate size of a vote in bytes: ids, times and the voter.
 const voteWeight = 256
 
-// roundWeight is about what a round takes in the record, in bytes.
+// roundWeight returns the approximate size of a round in the record, in bytes.
 func roundWeight(r *call.Round) int {
 	s := &r.Suspension
 	n := len(s.Action) + len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.DefaultResult) + len(s.Pending.Arguments) + len(r.Proposed)

@@ -1,8 +1,8 @@
-// Package gating decides what the verdicts of gates mean together, and what a person's answer was given for.
+// Package gating combines the verdicts of gates, and defines to which arguments an answer applies.
 //
-//   - [Verdicts] combines what the gates of a call say: Block beats Suspend beats SetResult beats Allow.
-//   - [CheckVerdict], [CheckTicket] and [CheckAction] refuse questions that nobody could answer safely.
-//   - [Basis] is what a question and an attempt are about. An answer holds for exactly the basis that it was given for.
+//   - [Verdicts] combines the verdicts of a call's gates: Block beats Suspend beats SetResult beats Allow.
+//   - [CheckVerdict], [CheckTicket] and [CheckAction] refuse questions that people could not answer safely.
+//   - [Basis] identifies what a question or an attempt applies to. An answer applies only to the basis that it was given for.
 //
-// The package asks no gate and stores nothing: the engine does.
+// The package calls no gate and stores nothing: the engine does.
 package gating

@@ -15,8 +15,8 @@ func TestVerdicts(t *testing.T) {
 		'a': hook.Allow(), 'b': hook.Block("no"), 's': hook.Suspend(tool.Ticket{Message: "?"}), 'r': hook.SetResult(tool.Text("x")), 'f': {},
 	}
 	tests := []struct {
-		name, given string // one letter for each gate; f failed
-		counts      int    // which gate's verdict counts, from 1; 0: the call is allowed
+		name, given string // one letter for each gate; f means that the gate failed
+		counts      int    // position of the gate whose verdict counts, from 1; 0 means that the call is allowed
 		overruled   string
 	}{
 		{"none", "", 0, ""},
@@ -56,7 +56,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestBasis shows what an answer does not outlive.
+// TestBasis shows which changes make an answer invalid.
 func TestBasis(t *testing.T) {
 	args := func(text string) tool.Arguments {
 		a, err := call.Parse(text).Arguments(1 << 10)

@@ -10,19 +10,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxTicket bounds what a ticket may carry, in bytes.
+// MaxTicket is the maximum size of a ticket in bytes.
 const MaxTicket = 256 << 10
 
-// maxAction bounds what a ticket is for, by which calls are listed, in bytes.
+// maxAction is the maximum length of a ticket's action in bytes. Calls can be listed by action.
 const maxAction = 128
 
-// MaxExpiry is the longest that a question may wait: no ticket is for ever.
+// MaxExpiry is the longest time that a question may wait. Every ticket expires.
 const MaxExpiry = 30 * 24 * time.Hour
 
-// maxVotes is how many people a ticket may ask for.
+// maxVotes is the maximum number of votes that a ticket may require.
 const maxVotes = 100
 
-// CheckTicket refuses questions that could not be answered, or not safely.
+// CheckTicket returns an error for a question that people could not answer, or not safely.
 func CheckTicket(t tool.Ticket, byTool bool) error {
 	switch t.ResumeMode {
 	case "", tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool:
@@ -44,13 +44,13 @@ func CheckTicket(t tool.Ticket, byTool bool) error {
 	return nil
 }
 
-// checkTexts refuses a ticket that is no text, or more than one may be.
+// checkTexts returns an error for a ticket whose texts are not valid text or are too large.
 func checkTexts(t *tool.Ticket) error {
 	texts := []string{t.Action, t.Message, string(t.Parameters), string(t.ResponseSchema), t.DefaultResult}
 	if t.Approvers != nil {
 		texts = append(texts, t.Approvers.Roles...)
 	}
-	for _, o := range t.RememberOptions { // which are bounded where they are taken
+	for _, o := range t.RememberOptions { // Their size is checked where they are used.
 		if !utf8.ValidString(o.Option) || !utf8.ValidString(o.Title) {
 			return errors.New("the ticket is not UTF-8")
 		}
@@ -70,22 +70,22 @@ func checkTexts(t *tool.Ticket) error {
 	return nil
 }
 
-// Actions that have effects, in the engine and where people see what waits. A question of the last three is no question that a person is
-// asked for an answer, so nobody but their owners may name one so.
+// Actions with a meaning for the engine and for lists of waiting questions. The last three do not ask a person, so only their owners may
+// use these names.
 const (
 	ActionApproval = "approval" // asks for yes or no
-	ActionDoubt    = "in_doubt" // the engine's
+	ActionDoubt    = "in_doubt" // used by the engine
 	ActionFrontend = "frontend"
 	ActionSubagent = "subagent"
 )
 
-// ForPeople reports whether a question with this action waits for a person: not for a frontend that executes the call, for calls that the
-// call made, or for what a crash left in doubt.
+// ForPeople reports whether a question with this action waits for a person. Other questions wait for a frontend that executes the call, for
+// nested calls, or for the resolution of an attempt in doubt.
 func ForPeople(action string) bool {
 	return action != ActionDoubt && action != ActionFrontend && action != ActionSubagent
 }
 
-// CheckAction refuses an action that is not for the tools of a source; a gate has none.
+// CheckAction returns an error when tools of a source may not use the action. For a gate, source is empty.
 func CheckAction(action, source string) error {
 	may := true
 	switch action {

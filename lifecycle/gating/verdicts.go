@@ -11,19 +11,19 @@ import (
 // strength orders verdicts: Block beats Suspend beats SetResult beats Allow.
 var strength = map[hook.VerdictKind]int{hook.KindAllow: 0, hook.KindSetResult: 1, hook.KindSuspend: 2, hook.KindBlock: 3}
 
-// Verdicts is what the gates of a call said, and the verdict that counts. The first of two equal ones counts.
+// Verdicts holds the verdicts of a call's gates, and the verdict that counts. Of two equally strong verdicts the first counts.
 type Verdicts struct {
-	Verdict hook.Verdict // that counts
-	Gate    string       // that gave it; "": no gate intercepts the call
+	Verdict hook.Verdict // the verdict that counts
+	Gate    string       // the gate of Verdict; "" when no gate intercepts the call
 	All     []call.GateVerdict
-	winner  int // index of the gate in All
+	winner  int // index in All of the gate that counts
 }
 
-// NewVerdicts returns the verdicts of no gate: the call is allowed.
+// NewVerdicts returns Verdicts without gates: the call is allowed.
 func NewVerdicts() Verdicts { return Verdicts{Verdict: hook.Allow()} }
 
-// Add counts the verdict of one more gate, which the call's record keeps as shown. It returns the gate that counts and the one that it
-// overrules when two gates intercept the call, else "". A gate that failed may have the zero verdict, which counts for nothing.
+// Add adds the verdict of another gate. The call's record stores it as shown. When two gates intercept the call, Add returns the gate that
+// counts and the gate that it overrules; otherwise both are empty. A gate that failed may have the zero verdict, which has no weight.
 func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (counts, overruled string) {
 	a.All = append(a.All, shown)
 	last := len(a.All) - 1
@@ -45,7 +45,8 @@ func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (cou
 
 var errVerdict = errors.New("the gate gave no valid verdict")
 
-// CheckVerdict refuses what a gate may not answer; a question that could not be stored is caught here, before it is one.
+// CheckVerdict returns an error for a verdict that a gate may not give. It also refuses a question that could not be stored, before the
+// call is suspended.
 func CheckVerdict(v hook.Verdict) error {
 	switch v.Kind() {
 	case hook.KindAllow, hook.KindBlock:
@@ -63,10 +64,10 @@ func CheckVerdict(v hook.Verdict) error {
 	return errVerdict
 }
 
-// complete reports whether a result can replace a tool's.
+// complete reports whether a result can replace the result of a tool.
 func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
 
-// ShownKind returns a verdict's kind for people and programs: a refusal, which is a result to the engine, is a DENY.
+// ShownKind returns the kind of a verdict as it is reported. A refusal is a result to the engine, but is reported as DENY.
 func ShownKind(v hook.Verdict) string {
 	if r := v.Result(); r.IsError() && r.Error != nil && r.Error.Code == tool.Denied {
 		return "DENY"

@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// Circuits keep calls from sources whose upstream failed several times in a row. The circuit of such a source opens for a time. Then one
-// call tries the source, and the others wait for its outcome. Each namespace has its own circuits, because a caller may be the reason why a
-// source fails.
+// Circuits stops calls to a source whose upstream failed several times in a row. The circuit of such a source opens for a time. After that,
+// one call tries the source while the others wait for its outcome. Each namespace has separate circuits, because a caller may be the reason
+// why a source fails.
 type Circuits struct {
-	failures int           // in a row that open a circuit; 0: circuits never open
-	open     time.Duration // until one call tries
+	failures int           // consecutive failures that open a circuit; 0 disables circuits
+	open     time.Duration // time until one call tries again
 
 	mu     sync.Mutex
-	probes int64                 // calls that tried
-	of     map[upstream]*circuit // of sources that failed last; each namespace has at most one for each source
+	probes int64                 // number of calls that have tried
+	of     map[upstream]*circuit // only sources whose last call failed, at most one entry per source and namespace
 }
 
-// An upstream is a source as a namespace reaches it.
+// An upstream is a source as seen from one namespace.
 type upstream struct{ namespace, source string }
 
 type circuit struct {
 	failures int
-	until    time.Time // zero: closed
-	probe    int64     // the call that tries; 0: none
+	until    time.Time // zero when the circuit is closed
+	probe    int64     // number of the call that tries the source; 0 when none does
 }
 
-// probeRetry is when to try again while another call tries the source.
+// probeRetry is the delay for a call that finds another call trying the source.
 const probeRetry = time.Second
 
-// A Visit is a call that uses a source. The zero value uses none.
+// A Visit represents a call that uses a source. The zero value uses none.
 type Visit struct {
 	entered bool
 	probe   int64
 }
 
-// Enter returns the visit of a call to a source, or for how long the source is not used, and after how many failures.
+// Enter returns the visit of a call to a source. While the circuit is open, it returns the time to wait and the number of failures instead.
 func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration, failures int) {
 	if s.failures == 0 {
 		return Visit{}, 0, 0
@@ -58,17 +58,17 @@ func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration,
 	return Visit{entered: true, probe: c.probe}, 0, 0
 }
 
-// Leave ends a visit. failed says that the upstream failed; reached says that it answered. A question, a cancellation and a timeout are
-// neither. Leave returns for how long the visit opened the circuit; 0: it did not.
+// Leave ends a visit. failed reports that the upstream failed; reached reports that it answered. For a question, a cancellation or a
+// timeout, both are false. Leave returns the time for which this visit opened the circuit, or 0.
 func (s *Circuits) Leave(namespace, source string, v Visit, failed, reached bool) (opened time.Duration) {
 	u := upstream{namespace, source}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of[u]
 	if c != nil && v.probe != 0 && c.probe == v.probe {
-		c.probe = 0 // another call tries next, unless this one learned something
+		c.probe = 0 // Another call may try next, unless this outcome decides below.
 	} else if c != nil && !c.until.IsZero() {
-		return 0 // it began before the circuit opened
+		return 0 // This visit began before the circuit opened.
 	}
 	switch {
 	case reached:

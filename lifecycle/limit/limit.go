@@ -1,13 +1,12 @@
-// Package limit bounds what the calls of a daemon use: slots, turns in threads, open questions, failing sources and storage.
+// Package limit bounds the resources that calls use.
 //
-//   - [Slots]: how many calls run at once, and how many wait. A client that floods the queue delays its own calls, not those of others.
+//   - [Slots]: how many calls run at once, and how many wait. A client that floods the queue delays only its own calls.
 //   - [Threads]: calls of a thread that are not safe to run concurrently run one after the other.
 //   - [Questions]: how many suspended calls a namespace and a principal may have.
-//   - [Circuits]: a source whose upstream failed several times in a row is not used for a time.
+//   - [Circuits]: calls to a source stop for a time after its upstream failed several times in a row.
 //   - [Storage]: how many bytes a namespace may have in the journal and the spool.
 //
-// The limits count and answer at once; they start no goroutine and do not know the engine. A limit of zero means that there is none, and
-// costs nothing.
+// The limits answer immediately, start no goroutine and do not depend on the engine. A limit of zero means no limit and has no cost.
 package limit
 
 import (

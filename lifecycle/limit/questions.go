@@ -8,12 +8,12 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Questions counts the suspended calls of namespaces and principals, when they are limited.
+// Questions counts the suspended calls of namespaces and principals, if they are limited.
 type Questions struct {
-	namespace, principal int // of each; 0: no limit
+	namespace, principal int // limit of each; 0 means no limit
 
 	mu   sync.Mutex
-	open map[scope]int // including those that the journal is about to store
+	open map[scope]int // includes questions that are about to be stored
 }
 
 // A Journal reads the records of calls.
@@ -23,7 +23,7 @@ type Journal interface {
 
 func (q *Questions) limited() bool { return q.namespace > 0 || q.principal > 0 }
 
-// Load counts the questions in the journal.
+// Load counts the open questions in the journal.
 func (q *Questions) Load(ctx context.Context, j Journal) error {
 	if !q.limited() {
 		return nil
@@ -42,7 +42,7 @@ func (q *Questions) Load(ctx context.Context, j Journal) error {
 	}
 }
 
-// Closed counts a question of a call that is over, or was not stored.
+// Closed uncounts a question of a call that is closed or was not stored.
 func (q *Questions) Closed(c *call.Call) { q.add(c, -1) }
 
 func (q *Questions) add(c *call.Call, n int) {
@@ -65,8 +65,8 @@ func (q *Questions) addLocked(c *call.Call, n int) {
 	}
 }
 
-// Reserve counts a new question of a call. When the limit is reached it returns whose: "5 calls of alice". A question about an attempt in
-// doubt is always asked.
+// Reserve counts a new question of a call. If a limit is reached, it counts nothing and returns that limit, such as "5 calls of alice".
+// Questions about an attempt in doubt are always accepted.
 func (q *Questions) Reserve(c *call.Call, origin string) (full string) {
 	if !q.limited() {
 		return ""

@@ -11,41 +11,42 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Slots bound how many calls run at once: in total, of a namespace, of a principal and of a tool. Other calls wait. A free slot goes to the
-// namespace that got none for the longest time, within it to the principal that got none for the longest time, and there to the oldest call:
-// a client that floods the queue delays its own calls. A call that another limit blocks does not block the calls behind it.
+// Slots bounds how many calls run at once: in total, per namespace, per principal and per tool. Other calls wait. A free slot goes to the
+// namespace that got none for the longest time. Within it, the slot goes to the principal that got none for the longest time, and there to
+// the oldest call. A client that floods the queue thus delays only its own calls. A call that waits for another limit does not block the
+// calls behind it.
 type Slots struct {
-	total, queue         int // calls that run, and that wait
-	namespace, principal int // running calls of each; 0: no limit
-	namespaceQueue       int // waiting calls of each
+	total, queue         int // limits of running calls and of waiting calls
+	namespace, principal int // limits of running calls for each; 0 means no limit
+	namespaceQueue       int // limits of waiting calls for each
 	principalQueue       int
 	tools                []call.ToolLimit
 
 	mu        sync.Mutex
 	taken     int
 	waiting   int
-	running   map[scope]int // running calls of each scope that has a limit
-	elsewhere map[scope]int // calls that wait for something else, such as their turn in a thread; the zero scope counts all
-	lent      map[scope]int // calls that lent their slot to calls of their own; the zero scope counts all
+	running   map[scope]int // running calls of each limited scope
+	elsewhere map[scope]int // calls that wait for something else, such as their turn in a thread; the zero scope has the total
+	lent      map[scope]int // calls that lent their slot to nested calls; the zero scope has the total
 	queues    map[string]*namespaceQueue
-	order     list.List // of *namespaceQueue: the first one is next
+	order     list.List // of *namespaceQueue; the first gets the next slot
 }
 
 // A Demand names the limits that a call counts against.
 type Demand struct {
 	namespace, principal string
-	tool                 string // source and id, when it is limited
+	tool                 string // source and id of a tool with a limit, else empty
 	toolMax              int
 }
 
-// A scope is what a limit applies to, with the fields of a Demand that name it.
+// A scope identifies the target of a limit. Only the fields that the limit applies to are set.
 type scope struct{ namespace, principal, tool string }
 
 // A namespaceQueue holds the waiting calls of a namespace.
 type namespaceQueue struct {
 	namespace  string
 	waiting    int
-	principals map[string]int // waiting calls of each
+	principals map[string]int // number of waiting calls of each principal
 	queues     map[scope]*queue
 	order      list.List // of *queue
 	at         *list.Element
@@ -60,18 +61,18 @@ type queue struct {
 
 type waiter struct {
 	Demand
-	ready   chan struct{} // closed when it has a slot
+	ready   chan struct{} // closed when the waiter has a slot
 	granted bool
 	at      *list.Element
 	in      *queue
 }
 
-// newSlots returns slots for so many running and so many waiting calls.
+// newSlots returns Slots for total running calls and queue waiting calls.
 func newSlots(total, queue int) *Slots {
 	return &Slots{total: total, queue: queue, namespaceQueue: queue, principalQueue: queue}
 }
 
-// LimitsTools reports whether the limits of a call depend on its tool.
+// LimitsTools reports whether a tool has a limit, so that [Slots.Demand] needs the descriptor.
 func (s *Slots) LimitsTools() bool { return len(s.tools) > 0 }
 
 // Demand returns the limits that a principal's call of a tool counts against.
@@ -79,7 +80,7 @@ func (s *Slots) Demand(p *tool.Principal, d *tool.Descriptor) Demand {
 	w := Demand{namespace: p.Namespace, principal: p.Subject}
 	for _, t := range s.tools {
 		if tool.Glob(t.Tools, d.ID) {
-			w.tool, w.toolMax = d.Source+"\x00"+d.ID, t.Calls // workers of two namespaces have tools with the same id
+			w.tool, w.toolMax = d.Source+"\x00"+d.ID, t.Calls // Workers of different namespaces may have tools with the same id.
 			break
 		}
 	}
@@ -93,13 +94,13 @@ func (s *Slots) Count() (running, waiting int) {
 	return s.taken, s.waiting
 }
 
-// Full returns why n more calls may not wait. It returns nil when they may, or do not have to.
+// Full returns why n more calls may not wait. It returns nil when they may wait or need not wait.
 func (s *Slots) Full(d Demand, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.elsewhere) > 0 {
 		if err := s.tooMany(s.elsewhere, &d, 1, 1); err != nil {
-			return err // it is not known yet whether this call has to wait, too
+			return err // A free slot does not help: this call may have to wait for something else, too.
 		}
 	}
 	if n -= s.freeLocked(&d); n <= 0 {
@@ -130,12 +131,12 @@ func (s *Slots) tooManyOf(all, ofNamespace, ofPrincipal, n int) error {
 	return nil
 }
 
-// QueueFull returns the refusal of a call that would have to wait where too many wait.
+// QueueFull returns the refusal of a call when too many calls wait already.
 func QueueFull(message string) error {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: message, RetryAfter: time.Second}
 }
 
-// WaitElsewhere counts a call that waits for something else than a slot, until done is called: [Slots.Full] counts it too.
+// WaitElsewhere counts a call that waits for something other than a slot, until done is called. [Slots.Full] includes it.
 func (s *Slots) WaitElsewhere(d Demand) (done func()) {
 	s.countIn(&s.elsewhere, d, 1)
 	return func() { s.countIn(&s.elsewhere, d, -1) }
@@ -147,7 +148,7 @@ func (s *Slots) countIn(counts *map[scope]int, d Demand, n int) {
 	countAll(counts, &d, n)
 }
 
-// countAll counts n more calls in total, of their namespace and of their principal.
+// countAll adds n calls to the total and to the counts of their namespace and principal.
 func countAll(counts *map[scope]int, d *Demand, n int) {
 	for _, k := range [...]scope{{}, {namespace: d.namespace}, {namespace: d.namespace, principal: d.principal}} {
 		count(counts, k, n)
@@ -163,8 +164,8 @@ func count(counts *map[scope]int, k scope, n int) {
 	}
 }
 
-// LendersFull returns why a call that lends its slot may not start: as many calls have lent theirs as may wait. Calls that another call
-// made may be eight times as many, or the calls above them would wait for them in vain.
+// LendersFull returns why a call that lends its slot may not start. At most as many calls may lend their slots as may wait. For nested
+// calls the limit is eight times as high. Otherwise the calls above them would wait forever for calls that cannot start.
 func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,12 +174,12 @@ func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	}
 	share := 1
 	if nested {
-		share = 8 // the greatest depth of subagents: each level has room when the levels above it are full
+		share = 8 // the greatest depth of subagents, so each level has capacity even when all levels above it are full
 	}
 	return s.tooMany(s.lent, &Demand{namespace: p.Namespace, principal: p.Subject}, share, 1)
 }
 
-// tryTake takes a slot when one is free. No call waits for the same limits then, because it would have got the slot.
+// tryTake takes a slot if one is free. In that case no call waits for the same limits, because it would have got the slot.
 func (s *Slots) tryTake(d *Demand) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +197,7 @@ func (s *Slots) take(d *Demand) {
 	s.takeLocked(d, 1)
 }
 
-// wait returns a channel that is closed when the caller has a slot, and a function that leaves the queue or gives the slot back.
+// wait returns a channel that is closed when the caller has a slot. giveUp leaves the queue, or returns the slot if it was already granted.
 func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +212,7 @@ func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	return ready, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if w.granted { // another call may have the slot
+		if w.granted { // Return the slot, so that another call can use it.
 			s.releaseLocked(d)
 			return
 		}
@@ -219,7 +220,7 @@ func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	}
 }
 
-// release gives a slot to the next call.
+// release passes the slot to the next call.
 func (s *Slots) release(d *Demand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +233,7 @@ func (s *Slots) releaseLocked(d *Demand) {
 	}
 }
 
-// grantLocked gives one slot to the next call that no limit blocks, and reports whether there is one.
+// grantLocked grants one slot to the next call that no limit blocks, and reports whether it found one.
 func (s *Slots) grantLocked() bool {
 	for e := s.order.Front(); e != nil; e = e.Next() {
 		q := e.Value.(*namespaceQueue)
@@ -322,9 +323,9 @@ func (s *Slots) dequeueLocked(w *waiter) {
 	}
 }
 
-// turnLocked moves all queues of the principal that gets a slot behind the queues of the others.
+// turnLocked moves all queues of the principal that gets a slot to the back.
 func (q *namespaceQueue) turnLocked(next *waiter) {
-	if len(q.queues) == len(q.principals) { // one queue each
+	if len(q.queues) == len(q.principals) { // each principal has one queue
 		q.order.MoveToBack(next.in.at)
 		return
 	}
@@ -349,18 +350,18 @@ const (
 	slotReturned
 )
 
-// A Slot is the slot of one call. The zero value has none. The call's tool may lend it while the call returns it: exactly one of both
-// gives it back.
+// A Slot is the slot of one call. The zero value holds none. The tool of the call may lend the slot while the call returns it concurrently;
+// exactly one of them frees it.
 type Slot struct {
 	slots  *Slots
 	demand Demand
 	state  atomic.Int32
 }
 
-// Held reports whether the call has got a slot.
+// Held reports whether the call has received a slot.
 func (s *Slot) Held() bool { return s.state.Load() != slotNone }
 
-// TryTake takes a slot when one is free. Else [Slot.Wait] waits for one.
+// TryTake takes a slot if one is free. Otherwise [Slot.Wait] waits for one.
 func (s *Slot) TryTake(from *Slots, d Demand) bool {
 	s.slots, s.demand = from, d
 	if !from.tryTake(&s.demand) {
@@ -370,20 +371,21 @@ func (s *Slot) TryTake(from *Slots, d Demand) bool {
 	return true
 }
 
-// Take takes a slot for a call that runs already, even when none is free.
+// Take takes a slot for a call that already runs, even when none is free.
 func (s *Slot) Take(from *Slots, d Demand) {
 	s.slots, s.demand = from, d
 	from.take(&s.demand)
 	s.Granted()
 }
 
-// Wait returns a channel that is closed when there is a slot. The caller calls either [Slot.Granted] after that, or giveUp at any time.
+// Wait returns a channel that is closed when the call has a slot. The caller then calls [Slot.Granted]. Instead it may call giveUp at any
+// time.
 func (s *Slot) Wait() (turn <-chan struct{}, giveUp func()) { return s.slots.wait(&s.demand) }
 
-// Granted notes that the call has the slot that it waited for.
+// Granted records that the call has the slot that it waited for.
 func (s *Slot) Granted() { s.state.Store(slotHeld) }
 
-// Return gives the slot back, unless it is lent.
+// Return frees the slot, unless it is lent.
 func (s *Slot) Return() {
 	if !s.Held() {
 		return
@@ -396,7 +398,8 @@ func (s *Slot) Return() {
 	}
 }
 
-// Lend gives the slot to another call until reclaim is called, which waits for a slot behind others. It fails when its ctx is done.
+// Lend frees the slot for other calls until reclaim is called. reclaim waits for a slot behind other waiting calls, and fails when its ctx
+// is done.
 func (s *Slot) Lend() (reclaim func(ctx context.Context) error) {
 	if !s.state.CompareAndSwap(slotHeld, slotLent) {
 		return func(context.Context) error { return nil }

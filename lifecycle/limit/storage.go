@@ -11,20 +11,20 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Storage estimates how many bytes the journal and the spool hold of each namespace, when that is limited: the last measurement, and
-// what was written since. It does not read the journal on the path of a call.
+// Storage estimates how many bytes each namespace has in the journal and the spool, if that is limited. The estimate is the last
+// measurement plus the bytes written since. A call never waits for the journal here.
 type Storage struct {
-	max int64 // of each namespace; 0: no limit
+	max int64 // limit of each namespace; 0 means no limit
 
 	mu    sync.Mutex
 	bytes map[string]int64
-	since map[string]int64 // the last measurement began
+	since map[string]int64 // bytes written since the last measurement began
 }
 
-// recordWeight is about the size of a call without content.
+// recordWeight is the approximate size of a call without content, in bytes.
 const recordWeight = 1 << 10
 
-// Add counts bytes that the spool stores.
+// Add counts n bytes that the spool stores.
 func (s *Storage) Add(namespace string, n int64) {
 	if s.max == 0 || n == 0 {
 		return
@@ -48,7 +48,7 @@ func (s *Storage) AddChange(c *store.Change) {
 		n = recordWeight + len(c.Call.Requested) + len(c.Call.Effective)
 	}
 	for i := range c.Events {
-		if c.Events[i].Output == nil { // output was counted when it was printed
+		if c.Events[i].Output == nil { // Output was counted when the tool wrote it.
 			n += c.Events[i].Weight()
 		}
 	}
@@ -65,16 +65,16 @@ func (s *Storage) Full(namespace string) bool {
 	return s.bytes[namespace] >= s.max
 }
 
-// Max is how many bytes each namespace may have; 0: no limit.
+// Max returns the limit of each namespace in bytes. Zero means no limit.
 func (s *Storage) Max() int64 { return s.max }
 
-// Refusal refuses new calls of a namespace that has reached the limit.
+// Refusal returns the error for new calls of a namespace that has reached the limit.
 func (s *Storage) Refusal() error {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "STORAGE_QUOTA", RetryAfter: time.Minute,
 		Message: fmt.Sprintf("the calls of this namespace have %d bytes, as many as they may; there is room again when old ones were trimmed or purged", s.max)}
 }
 
-// Usage returns about how many bytes each namespace has; nil when that is not limited.
+// Usage returns the estimated bytes of each namespace, or nil without a limit.
 func (s *Storage) Usage() map[string]int64 {
 	if s.max == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (s *Storage) Usage() map[string]int64 {
 	return maps.Clone(s.bytes)
 }
 
-// Measure counts anew what each namespace has in the journal and the spool, when that is limited. It reads every record.
+// Measure measures the bytes of each namespace in the journal and the spool, if there is a limit. It reads every record.
 func (s *Storage) Measure(ctx context.Context, j Journal, spool store.Spool) error {
 	if s.max == 0 {
 		return nil
@@ -116,14 +116,14 @@ func (s *Storage) Measure(ctx context.Context, j Journal, spool store.Spool) err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for namespace, n := range s.since { // the measurement may contain some of it: too much rather than too little, until the next one
+	for namespace, n := range s.since { // The measurement may already include some of these bytes. Until the next measurement the estimate is rather too high than too low.
 		found[namespace] += n
 	}
 	s.bytes = found
 	return nil
 }
 
-// weight is about the size of a call in the journal.
+// weight returns the approximate size of a call in the journal, in bytes.
 func weight(c *call.Call) int64 {
 	n := recordWeight + len(c.Requested) + len(c.Effective) + len(c.Checkpoint)
 	for i := range c.Rounds {

@@ -2,20 +2,20 @@ package limit
 
 import "sync"
 
-// A Thread names a queue of calls that run one after the other, because they are not safe to run concurrently. The calls that another call
-// makes have a queue of their own under that call, or they would wait for the call that waits for them.
+// A Thread identifies a queue of calls that run one after the other, because they are not safe to run concurrently. Calls that another call
+// makes have a separate queue under that call. Otherwise they would wait for the call that waits for them.
 type Thread struct{ Namespace, Thread, Parent string }
 
-// Threads are the queues of threads in which a call runs or waits. Calls that are safe to run concurrently use none.
+// Threads holds the queues with running or waiting calls. Calls that are safe to run concurrently use no queue.
 type Threads struct {
-	length int // calls that may wait in each
+	length int // number of calls that may wait in each queue
 
 	mu     sync.Mutex
 	queues map[Thread]*Slots
 }
 
-// Enter returns a channel that is closed at the call's turn, and a function that leaves the queue, before the turn or after. Turns come
-// in the order of entering. ok is false when too many calls wait.
+// Enter adds a call to a queue. It returns a channel that is closed at the call's turn, and a function that leaves the queue before or
+// after the turn. Turns are in the order of Enter. ok is false when too many calls wait.
 func (t *Threads) Enter(k Thread) (turn <-chan struct{}, leave func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

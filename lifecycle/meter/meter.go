@@ -1,4 +1,4 @@
-// Package meter counts the calls of each tool: how they ended, how long they took, what they asked and what they left behind.
+// Package meter counts the calls of each tool: outcomes, durations, questions and processes that could not be killed.
 package meter
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Other is in counts the name of tools that are not registered, and for those beyond a thousand: what callers send must
-// not make new series.
+// Other is the name under which calls of unregistered tools are counted, and calls of further tools after the first thousand. Callers
+// choose names, and must not be able to create new series.
 const Other = "other"
 
 const meteredTools = 1000
 
-// outcomes are how calls are counted: as a success, or by their error's code.
+// outcomes lists the labels of counted calls: SUCCEEDED, FAILED or the code of the error.
 func outcomes() [13 + 2]tool.Code {
 	return [...]tool.Code{
 		"SUCCEEDED", tool.InvalidArguments, tool.ExecutionFailed, tool.Denied, tool.NotFound, tool.Internal, tool.Timeout, tool.Cancelled,
@@ -28,30 +28,30 @@ func outcomes() [13 + 2]tool.Code {
 
 // A Meter counts the calls of one tool.
 type Meter struct {
-	ended     [13 + 2]atomic.Int64 // by outcomes
-	attempt   *metric.Histogram    // the last attempt, from intent to result
-	call      *metric.Histogram    // from accepted to ended, of calls that asked nobody
+	ended     [13 + 2]atomic.Int64 // indexed like outcomes
+	attempt   *metric.Histogram    // duration of the last attempt, from intent to result
+	call      *metric.Histogram    // duration from accepted to ended, only of calls without a question
 	unkilled  atomic.Int64
 	suspended atomic.Int64
 }
 
 func newMeter() *Meter { return &Meter{attempt: metric.NewTimes(), call: metric.NewTimes()} }
 
-// Meters has the meter of each tool that was called. Looking one up takes no lock.
+// Meters holds a Meter for each tool that was called. A lookup of a known tool takes no lock.
 type Meters struct {
 	mu    sync.Mutex
-	known atomic.Pointer[map[string]*Meter] // replaced, never changed
+	known atomic.Pointer[map[string]*Meter] // the map is immutable; a new map replaces it
 	other *Meter
 }
 
-// New returns meters that have counted nothing.
+// New returns empty Meters.
 func New() *Meters {
 	m := &Meters{other: newMeter()}
 	m.known.Store(&map[string]*Meter{})
 	return m
 }
 
-// Of returns the meter of a tool; nil is one that is not registered.
+// Of returns the meter of a tool. Pass nil for a tool that is not registered.
 func (m *Meters) Of(d *tool.Descriptor) *Meter {
 	if d == nil {
 		return m.other
@@ -59,7 +59,7 @@ func (m *Meters) Of(d *tool.Descriptor) *Meter {
 	if found := (*m.known.Load())[d.ID]; found != nil {
 		return found
 	}
-	if strings.HasPrefix(d.ID, tool.FrontendPrefix) { // callers would make series
+	if strings.HasPrefix(d.ID, tool.FrontendPrefix) { // Callers choose these names and would create series.
 		return m.other
 	}
 	m.mu.Lock()
@@ -77,7 +77,7 @@ func (m *Meters) Of(d *tool.Descriptor) *Meter {
 	return next[d.ID]
 }
 
-// End counts a call that ended.
+// End counts an ended call.
 func (m *Meter) End(c *call.Call) {
 	m.ended[outcomeOf(c)].Add(1)
 	if n := len(c.Attempts); n > 0 {
@@ -108,18 +108,18 @@ func outcomeOf(c *call.Call) int {
 	return len(all) - 1
 }
 
-// Stats is what was counted of one tool since the start.
+// Stats holds the counts of one tool since the daemon started.
 type Stats struct {
-	Ended          map[tool.Code]int64 // by SUCCEEDED, FAILED or the error's code; only those that came up
+	Ended          map[tool.Code]int64 // by SUCCEEDED, FAILED or error code; contains no zeros
 	Suspended      int64               // questions that were asked
-	KillUnverified int64               // calls that left processes whose end nobody saw
+	KillUnverified int64               // calls whose processes may still run
 	Attempt, Call  metric.Snapshot     // in nanoseconds
 }
 
 // Suspended counts a question.
 func (m *Meter) Suspended() { m.suspended.Add(1) }
 
-// Stats returns what was counted, by the ids of tools and [Other].
+// Stats returns the counts by tool id, and under [Other].
 func (m *Meters) Stats() map[string]Stats {
 	stats := map[string]Stats{Other: m.other.stats()}
 	for id, of := range *m.known.Load() {

@@ -1,8 +1,9 @@
-// Package outcome says how a call's pipeline run ends: one constructor for each row of the table of outcomes in docs/reference/states.md.
+// Package outcome defines how the pipeline run of a call ends. It has one constructor for each row of the table of outcomes in
+// docs/reference/states.md.
 //
-// A [Conclusion] is one of its variants. [Terminal] ends the call; the others leave it to a person, to work outside of the daemon, or to
-// recovery. A [Stop] is why a call was stopped from outside. The package decides status, error code, reason, how far the tool got, and what
-// the model reads. It stores and logs nothing: the engine does that with what it returns.
+// A [Conclusion] is one of its variants. [Terminal] ends the call. With the others the call continues later: after a decision, through work
+// outside the daemon, or after recovery. A [Stop] is the reason why a client or the daemon stopped a call. The package decides the status,
+// the error code, the reason, how far the tool got, and the text for the model. It stores and logs nothing: the engine does.
 package outcome
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Conclusion is how a pipeline run ends: one of the types below. A step that returns nil lets the call continue.
+// A Conclusion is how a pipeline run ends: one of the types below. A step that returns nil continues the pipeline run.
 type Conclusion interface{ conclusion() }
 
 // A Terminal conclusion ends the call.
@@ -24,35 +25,36 @@ type Terminal struct {
 	Status   call.Status
 	Executed call.Executed
 	Result   *tool.Result
-	After    bool   // After hooks see it
-	Block    string // why a gate blocks the call's run; "": none does
+	After    bool   // After hooks are called
+	Block    string // why a gate blocks the call's run; empty when no gate does
 	Writes
-	Hooked []tool.Command // of After hooks
+	Hooked []tool.Command // commands of After hooks
 }
 
 // A Question suspends the call.
 type Question struct {
 	Ticket   *tool.Ticket
 	Origin   string
-	Policy   string // version of the policy that asks
+	Policy   string // version of the policy that asks the question
 	Executed call.Executed
 	Writes
 }
 
-// Continued leaves the call running: its work continues outside of the daemon.
+// Continued leaves the call running: its work continues outside the daemon.
 type Continued struct {
 	Operation *call.Operation
-	Note      string // of the tool
+	Note      string // note of the tool
 	Writes
 }
 
-// Unaccepted leaves no trace of the call: the journal did not take its first step. Or the daemon lost the journal, and recovery decides.
+// Unaccepted means that the journal did not accept the first step of the call, so nothing of it is stored. It also covers a daemon that
+// lost its journal; recovery then decides.
 type Unaccepted struct{ Err error }
 
-// Lost leaves the attempt open: the tool did not see how it ended. The call is taken up when its thread is free.
+// Lost leaves the attempt open, because the tool did not observe how it ended. The engine recovers the call when its thread is free.
 type Lost struct{}
 
-// Postponed leaves the call as it was: a gate intercepted it, and calls before it run first.
+// Postponed leaves the call unchanged: a gate intercepted it, but earlier calls must run first.
 type Postponed struct{}
 
 func (*Terminal) conclusion()  {}
@@ -62,16 +64,16 @@ func (Unaccepted) conclusion() {}
 func (Lost) conclusion()       {}
 func (Postponed) conclusion()  {}
 
-// Writes is what a result of the tool stores beside itself.
+// Writes holds the documents and actions that are stored with a result of the tool.
 type Writes struct {
 	Commands []tool.Command
 	Actions  []tool.Action
 }
 
-// WritesOf returns what a result stores.
+// WritesOf returns the documents and actions of a result.
 func WritesOf(r *tool.Result) Writes { return Writes{r.Documents, r.Actions} }
 
-// failure returns the result that carries an error.
+// failure returns a result with the error e.
 func failure(e *tool.Error) *tool.Result {
 	return &tool.Result{Status: tool.StatusError, Error: e}
 }
@@ -81,8 +83,8 @@ func failed(executed call.Executed, e tool.Error) *Terminal {
 	return &Terminal{Status: call.Failed, Executed: executed, After: true, Result: failure(&e)}
 }
 
-// refused returns the outcome of a call that the daemon did not run. The caller did not send what it takes, or may send it again: After hooks
-// do not see it.
+// refused returns the outcome of a call that the daemon did not run. The caller may correct the call or send it again, so After hooks are
+// not called.
 func refused(e tool.Error) *Terminal {
 	e.Aborted = true
 	return &Terminal{Status: call.Failed, Executed: call.NotStarted, Result: failure(&e)}
@@ -94,14 +96,16 @@ func notRun(e tool.Error) *Terminal {
 	return failed(call.NotStarted, e)
 }
 
-// Below are the outcomes in the order of the table in docs/reference/states.md.
+// The outcomes below are in the order of the table in docs/reference/states.md.
 
-// Succeeded is the outcome of a tool that returned SUCCESS. It is a value: the engine has room for it in what it holds for a call anyway.
+// Succeeded is the outcome of a tool that returned SUCCESS. It is a value, because the engine already has memory for it in the state of the
+// call.
 func Succeeded(r *tool.Result) Terminal {
 	return Terminal{Status: call.Succeeded, Executed: call.Finished, After: true, Result: r, Writes: WritesOf(r)}
 }
 
-// ReturnedError is the outcome of a tool that returned an ERROR result. shown makes of the text for developers what the caller reads.
+// ReturnedError is the outcome of a tool that returned an ERROR result. shown converts the developer message into the text that the caller
+// may read.
 func ReturnedError(r *tool.Result, shown func(string) string) *Terminal {
 	e := tool.Error{Code: tool.ExecutionFailed, Message: cmp.Or(r.Message, "The tool failed without saying why")}
 	if r.Error != nil {
@@ -119,7 +123,7 @@ func ReturnedError(r *tool.Result, shown func(string) string) *Terminal {
 	return &Terminal{Status: call.Failed, Executed: call.Finished, After: true, Result: &result, Writes: WritesOf(r)}
 }
 
-// ownCode reports whether an ERROR result keeps its code: limits and upstream failures are met by tools alone.
+// ownCode reports whether an ERROR result keeps its code. Only tools meet these limits and upstream failures.
 func ownCode(c tool.Code) bool { return c == tool.ResourceExhausted || c == tool.Upstream }
 
 // WrongData is the outcome of a tool whose result does not meet its schema.
@@ -137,14 +141,14 @@ func NoResult() *Terminal {
 	return failed(call.Finished, tool.Error{Code: tool.Internal, Aborted: true, Message: "The tool ended without a result"})
 }
 
-// ReturnedErr is the outcome of a tool that returned an error: what it wanted to store is dropped.
+// ReturnedErr is the outcome of a tool that returned an error. Its documents and actions are dropped.
 func ReturnedErr(err error, shown func(string) string) *Terminal {
 	e := *tool.AsError(err)
 	e.Aborted, e.DeveloperMessage = true, shown(e.DeveloperMessage)
 	out := failed(call.Finished, e)
 	switch {
 	case errors.Is(err, tool.ErrNotRun):
-		out.Executed = call.NotStarted // of this attempt; the engine knows the earlier ones
+		out.Executed = call.NotStarted // in this attempt; the engine knows about earlier attempts
 	case e.Code == tool.Cancelled || errors.Is(err, context.Canceled):
 		out.Result.Error.Code, out.Status = tool.Cancelled, call.Cancelled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -155,12 +159,12 @@ func ReturnedErr(err error, shown func(string) string) *Terminal {
 	return out
 }
 
-// Panicked is the outcome of a call when our code, a tool or a hook panicked. The log has the rest under the id.
+// Panicked is the outcome of a call when toold, a tool or a hook panicked. The log has the details under the id.
 func Panicked(id string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{Code: tool.Internal, Aborted: true, Message: "The tool failed internally (" + id + ")."})
 }
 
-// Unaskable is the outcome of a call whose tool asked what nobody could answer.
+// Unaskable is the outcome of a call whose tool asked a question that no person can answer.
 func Unaskable(why string) *Terminal {
 	return failed(call.Finished, tool.Error{
 		Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: why,
@@ -184,7 +188,7 @@ func SetResult(r *tool.Result) *Terminal {
 	return out
 }
 
-// Answered is the outcome of a call whose decision is its result.
+// Answered is the outcome of a call whose decision contains its result.
 func Answered(executed call.Executed, r *tool.Result) *Terminal {
 	return &Terminal{Status: call.Succeeded, Executed: executed, After: true, Result: r}
 }
@@ -214,7 +218,7 @@ func CircuitOpen(id string, failures int, wait time.Duration) *Terminal {
 	})
 }
 
-// ThreadFull is the outcome of a call that would have to wait in a thread where too many wait.
+// ThreadFull is the outcome of a call when too many calls already wait in its thread.
 func ThreadFull() *Terminal {
 	return notRun(tool.Error{
 		Code: tool.ResourceExhausted, Reason: "QUEUE_FULL", Retryable: true,
@@ -222,7 +226,7 @@ func ThreadFull() *Terminal {
 	})
 }
 
-// TooManyQuestions is the outcome of a call that has a question where too many are open.
+// TooManyQuestions is the outcome of a call that asks a question when too many questions are open.
 func TooManyQuestions(full string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{
 		Code: tool.ResourceExhausted, Reason: "TOO_MANY_QUESTIONS", Aborted: true, Retryable: true,
@@ -230,14 +234,14 @@ func TooManyQuestions(full string, executed call.Executed) *Terminal {
 	})
 }
 
-// TooManyRounds is the outcome of a call that has asked as much as its record may hold.
+// TooManyRounds is the outcome of a call that has asked as many questions as its record may hold.
 func TooManyRounds(why string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{
 		Code: tool.ResourceExhausted, Reason: "TOO_MANY_ROUNDS", Aborted: true, Message: "Not asked: the call has asked " + why,
 	})
 }
 
-// Unattended is the outcome of a call that has a question in an UNATTENDED run.
+// Unattended is the outcome of a call that asks a question in an UNATTENDED run.
 func Unattended(message string, executed call.Executed) *Terminal {
 	text := "Refused: it has a question, and nobody is there to answer"
 	if message != "" {
@@ -246,7 +250,7 @@ func Unattended(message string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{Code: tool.Denied, Reason: "UNATTENDED", Aborted: true, Message: text})
 }
 
-// NoApprover is the outcome of a call that nobody else can approve.
+// NoApprover is the outcome of a call that no other principal can approve.
 func NoApprover(who, missing string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{
 		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and " + missing,
@@ -261,7 +265,8 @@ func Blocked(reason string) *Terminal {
 	return out
 }
 
-// HookFailed is the outcome of a call that a failing hook refuses. The model reads the hook's name, the operator the rest.
+// HookFailed is the outcome of a call that is refused because a hook failed. The model reads the name of the hook; the operator also reads
+// why.
 func HookFailed(name, why string) *Terminal {
 	return notRun(tool.Error{
 		Code: tool.Denied, Reason: "HOOK_FAILED", DeveloperMessage: why,
@@ -269,7 +274,7 @@ func HookFailed(name, why string) *Terminal {
 	})
 }
 
-// Declined is the outcome of a call whose question was declined.
+// Declined is the outcome of a call whose question a person declined.
 func Declined(reason string) *Terminal {
 	message := "Declined"
 	if reason != "" {
@@ -301,7 +306,7 @@ func OperationTimeout() *Terminal {
 	})
 }
 
-// Invalid is the outcome of a call with wrong arguments; hook names the hook that made them so.
+// Invalid is the outcome of a call with invalid arguments. hook names the hook that made them invalid, if any.
 func Invalid(err error, hook string) *Terminal {
 	e := *tool.AsError(err)
 	if hook != "" {
@@ -311,7 +316,7 @@ func Invalid(err error, hook string) *Terminal {
 	return refused(e)
 }
 
-// NoTool is the outcome of a call of a tool that does not exist for its caller. why is for the operator.
+// NoTool is the outcome of a call of a tool that does not exist for its caller. Only the operator reads why.
 func NoTool(id, why string) *Terminal {
 	return refused(tool.Error{
 		Code: tool.NotFound, DeveloperMessage: why, Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", id),
@@ -323,14 +328,14 @@ func Interrupted(why string) *Terminal {
 	return refused(tool.Error{Code: tool.Interrupted, Reason: call.ReasonBatch, Message: why})
 }
 
-// NotStored is the outcome of a call that did not run because the journal did not take its intent.
+// NotStored is the outcome of a call that did not run because the journal did not store its intent.
 func NotStored(why string) *Terminal {
 	return refused(tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, DeveloperMessage: why,
 	})
 }
 
-// Restarted is the outcome of a call that a start found and nobody waits for.
+// Restarted is the outcome of a call that the daemon finds at its start and that no client waits for.
 func Restarted(executed call.Executed) *Terminal {
 	out := refused(tool.Error{Code: tool.Interrupted, Reason: "RESTART", Message: "Not run", Retryable: true})
 	if out.Executed = executed; executed != call.NotStarted {
@@ -339,21 +344,21 @@ func Restarted(executed call.Executed) *Terminal {
 	return out
 }
 
-// CutOff is the outcome of a call whose tool ran up to a question that the journal did not take: the call did run.
+// CutOff is the outcome of a call whose tool asked a question that the journal did not store. The tool did run.
 func CutOff(why string) *Terminal {
 	return failed(call.Started, tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: why,
 	})
 }
 
-// InDoubt is the outcome of a call of which nobody knows whether it ran.
+// InDoubt is the outcome of a call when it is unknown whether its tool ran.
 func InDoubt() *Terminal {
 	out := refused(tool.Error{Code: tool.InDoubt, Message: "It is not known whether this ran"})
 	out.Executed = call.ExecutedUnknown
 	return out
 }
 
-// ResultNotStored is the outcome of a call whose own outcome the journal refused for its content.
+// ResultNotStored is the outcome of a call when the journal refused the content of its real outcome.
 func ResultNotStored(of *Terminal) *Terminal {
 	out := refused(tool.Error{Code: tool.Internal, Reason: "RESULT_NOT_STORED", Message: "The tool ended, but its result could not be stored"})
 	if out.Executed = of.Executed; of.Status == call.Cancelled {
@@ -362,7 +367,7 @@ func ResultNotStored(of *Terminal) *Terminal {
 	return out
 }
 
-// NotIsolated is the outcome of a call whose tool requires a fact of isolation that does not hold.
+// NotIsolated is the outcome of a call whose tool requires a property of the isolation that is missing.
 func NotIsolated(fact string) *Terminal {
 	return notRun(tool.Error{
 		Code: tool.Sandbox, Reason: fact,
@@ -370,14 +375,14 @@ func NotIsolated(fact string) *Terminal {
 	})
 }
 
-// NoSecret is the outcome of a call whose tool cannot have a secret that it requires.
+// NoSecret is the outcome of a call whose tool requires a secret that is not available to it.
 func NoSecret(name string) *Terminal {
 	return notRun(tool.Error{
 		Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: fmt.Sprintf("Not run: secret %s is not available to this tool", name),
 	})
 }
 
-// A Stop is why a call was stopped from outside. [context.Cause] returns it to the tool.
+// A Stop is the reason why a call was stopped by a client, the daemon or a limit. The tool reads it with [context.Cause].
 type Stop struct {
 	Status call.Status
 	Err    tool.Error
@@ -385,7 +390,7 @@ type Stop struct {
 
 func (c *Stop) Error() string { return c.Err.Message }
 
-// Unwrap lets tools see the kind.
+// Unwrap lets tools inspect the [tool.Error].
 func (c *Stop) Unwrap() error { return &c.Err }
 
 func cancelled(reason string) *Stop {
@@ -396,7 +401,7 @@ func cancelled(reason string) *Stop {
 	return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
 }
 
-// Wished is the cause of a stored request to end a call.
+// Wished returns the Stop of a stored cancel request.
 func Wished(r *call.CancelRequest) *Stop {
 	if r.Cause == call.CauseSuperseded {
 		return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: call.CauseSuperseded, Message: "Superseded by a new turn"}}
@@ -405,24 +410,24 @@ func Wished(r *call.CancelRequest) *Stop {
 }
 
 var (
-	// CallerGone ends a call when its last watcher left.
+	// CallerGone ends a call after its last watcher has disconnected.
 	CallerGone = &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: nobody was watching any more"}}
-	// Drained ends what runs when the drain period is over; what has not started was not run.
+	// Drained ends a call that still runs when the drain period is over. [StoppedBy] refuses a call that has not started.
 	Drained = &Stop{call.Cancelled, tool.Error{Code: tool.Interrupted, Reason: "DRAIN", Message: "Stopped before it finished"}}
 )
 
-// AttemptTimeout stops an attempt that used up its time.
+// AttemptTimeout stops an attempt that exceeded its timeout of d.
 func AttemptTimeout(d time.Duration) *Stop {
 	return &Stop{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: "Timed out after " + d.String()}}
 }
 
-// AttemptTimedOut reports whether a cause is the end of an attempt's time.
+// AttemptTimedOut reports whether cause is an [AttemptTimeout].
 func AttemptTimedOut(cause error) bool {
 	stop, ok := errors.AsType[*Stop](cause)
 	return ok && stop.Err.Code == tool.Timeout
 }
 
-// OverLimit stops a call that met a limit while it ran.
+// OverLimit stops a running call that exceeded a limit.
 func OverLimit(reason, message string) *Stop {
 	return &Stop{call.Failed, tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: message, Aborted: true}}
 }
@@ -443,5 +448,5 @@ func StoppedBy(cause error, executed call.Executed) *Terminal {
 	return &Terminal{Status: stop.Status, Executed: executed, After: true, Result: failure(&e)}
 }
 
-// unseenEnd ends the message of a stopped call whose end nobody observed.
+// unseenEnd is appended to the message of a stopped call when the daemon did not observe its end.
 const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"

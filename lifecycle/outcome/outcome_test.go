@@ -12,17 +12,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// row is what the table of outcomes says of one of them.
+// row is one row of the table of outcomes.
 type row struct {
 	name     string
 	got      *outcome.Terminal
 	status   call.Status
-	code     tool.Code // "": the call succeeded
+	code     tool.Code // "" when the call succeeded
 	reason   string
 	executed call.Executed
 	after    bool
-	flags    string // aborted, retryable, terminate: their first letters
-	text     string // that the model reads; * stands for anything at its end
+	flags    string // first letters of: aborted, retryable, terminate
+	text     string // text for the model; a final * matches any text
 }
 
 func TestOutcomes(t *testing.T) {
@@ -115,7 +115,7 @@ func flags(e *tool.Error) (s string) {
 	return s
 }
 
-// TestTextForDevelopers shows that what the caller may not read is replaced, and the tool's own result stays as it was.
+// TestTextForDevelopers checks that text that the caller may not read is replaced, and that the tool's own result is unchanged.
 func TestTextForDevelopers(t *testing.T) {
 	own := &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Upstream, DeveloperMessage: "secret"}}
 	out := outcome.ReturnedError(own, func(string) string { return "id" })

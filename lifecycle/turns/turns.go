@@ -1,18 +1,18 @@
-// Package turns has what goroutines of one engine wait with: a slot that one holds at a time, a signal that is given once, and
-// goroutines that are used again. Each exists because the standard form was measured to cost more in the path of a call.
+// Package turns has synchronization primitives for the goroutines of one engine: a lock with a queue, a signal that fires once, and
+// reusable goroutines. Each exists because the standard form was measured to cost more on the path of a call.
 package turns
 
 import "sync"
 
-// A Slot is taken by one goroutine at a time, in the order in which they came. A channel of one, which does the same, was a piece
-// of memory for each call and three times as slow. The zero Slot is free.
+// A Slot is held by one goroutine at a time. Waiting goroutines get it in the order of their arrival. A channel with capacity 1 would do
+// the same, but it needs an allocation for each call and was three times as slow. The zero Slot is free.
 type Slot struct {
 	mu      sync.Mutex
 	taken   bool
-	waiting []chan struct{} // closed when it is their turn
+	waiting []chan struct{} // one channel for each waiting goroutine, closed at its turn
 }
 
-// Take waits until the slot is free, and takes it.
+// Take waits until the slot is free and takes it.
 func (s *Slot) Take() {
 	s.mu.Lock()
 	if !s.taken {
@@ -26,7 +26,7 @@ func (s *Slot) Take() {
 	<-turn
 }
 
-// Try takes the slot if it is free.
+// Try takes the slot if it is free and reports whether it did.
 func (s *Slot) Try() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,14 +47,14 @@ func (s *Slot) Give() {
 	s.waiting = s.waiting[1:]
 }
 
-// A Signal is given once. Only a goroutine that comes before needs a channel to wait for it.
+// A Signal fires once. It allocates a channel only for a goroutine that waits before the signal fires.
 type Signal struct {
 	mu     sync.Mutex
 	given  bool
-	waited chan struct{} // nil: nobody waits
+	waited chan struct{} // nil while no goroutine waits
 }
 
-// Give gives the signal.
+// Give fires the signal.
 func (s *Signal) Give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,14 +65,14 @@ func (s *Signal) Give() {
 	}
 }
 
-// IsGiven reports whether the signal was given.
+// IsGiven reports whether the signal has fired.
 func (s *Signal) IsGiven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.given
 }
 
-// Wait returns when the signal was given.
+// Wait returns after the signal has fired.
 func (s *Signal) Wait() {
 	s.mu.Lock()
 	if s.given {

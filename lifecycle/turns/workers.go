@@ -2,18 +2,18 @@ package turns
 
 import "sync"
 
-// idleWorkers is how many goroutines are kept whose stacks have grown. Growing one anew for each call was measured at a
-// tenth of the time of a read-only call.
+// idleWorkers is the number of idle goroutines that are kept, because their stacks have already grown. Growing a new stack for each call
+// was measured at a tenth of the time of a read-only call.
 const idleWorkers = 128
 
-// Workers runs functions in goroutines that are used again.
+// Workers runs functions in reusable goroutines.
 type Workers struct {
 	mu     sync.Mutex
 	idle   []chan func()
 	closed bool
 }
 
-// Run calls fn in a goroutine, without waiting.
+// Run calls fn in a goroutine and returns without waiting for it.
 func (w *Workers) Run(fn func()) {
 	w.mu.Lock()
 	if n := len(w.idle); n > 0 {
@@ -48,7 +48,7 @@ func (w *Workers) work(fn func()) {
 	}
 }
 
-// Close ends the goroutines that wait; those that work end afterwards.
+// Close ends the idle goroutines. A busy goroutine ends after its function returns.
 func (w *Workers) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
