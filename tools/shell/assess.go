@@ -8,21 +8,21 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The bounds of what assess may answer.
+// Limits of what assess returns.
 var (
 	worstEffects = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true}
-	// Whether a call is SYNC or BEHIND is decided by the descriptor, not by this: the intent to run a command is always
-	// in the journal before it starts.
+	// The descriptor decides whether a call is SYNC or BEHIND; these effects do not. The journal always records the intent to run a command
+	// before the command starts.
 	mildestEffects = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 )
 
-// assess says what a command would do as far as its text shows. It is advice for gates: only isolation holds a command
-// to anything. What is not known to only read changes something; what cannot be read destroys.
+// assess returns the effects of a command, as far as its text shows them. Gates use the result as advice; only isolation limits what a
+// command can do. A command that is not known to only read counts as a change. A command that cannot be analysed counts as destructive.
 //
-// A command that only reads, but may read what lies outside the working directory, needs a person's consent all the same.
+// A command that only reads still needs consent when it may read outside the working directory.
 func (s *shell) assess(args arguments) tool.Effects {
 	worst := analyse(args.Command, s.cfg.Dir).worst
-	if args.takesInput() { // what will be typed cannot be read, and need not be what the command reads like
+	if args.takesInput() { // The typed input is unknown at this point, and may do more than the text of the command shows.
 		worst = worst.and(destroys(typedLater))
 	}
 	if worst.safety != tool.SafetyReadOnly {
@@ -45,8 +45,8 @@ const (
 	partsShown  = 20
 )
 
-// describe shows the command itself and what it was taken apart into. What the model says about it is marked as the
-// model's words: an approver decides on the command.
+// describe shows the command itself and the parts that [Split] finds in it. It marks the description that the model gave as the model's
+// words: an approver decides on the command.
 func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.Description, error) {
 	text := strings.TrimSpace(args.Command)
 	title, rest, _ := strings.Cut(text, "\n")
@@ -73,7 +73,7 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 	return d, nil
 }
 
-// notes says what a command does in all, and what each of its parts does when there are several.
+// notes describes the effect of the whole command, and of each part when there are several.
 func (a *analysis) notes() []string {
 	notes := []string{capital(verdictOf(a.worst)) + "."}
 	if a.worst.safety == tool.SafetyReadOnly && a.worst.outside {
@@ -104,7 +104,7 @@ func verdictOf(e effect) string {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// clip shortens a text at a character.
+// clip shortens a text at a character boundary.
 func clip(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + " …"

@@ -14,12 +14,11 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// assess returns the effects of a command, as the engine sees them.
 func assess(x tool.Tool, command string) tool.Effects {
 	return x.(tool.Assessor).Assess(typed.Args(object{"command": command}))
 }
 
-// The letters of the table.
+// The letters that the test table uses for effects.
 var effects = map[string]tool.Effects{
 	"R": {Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true},
 	"r": {Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Confirm, ConcurrencySafe: true},
@@ -47,7 +46,7 @@ func table(t testing.TB) (rows []row) {
 	return rows
 }
 
-// T47 among them: variables that programs listen to make a command of readers one that changes something.
+// The rows include T47: a variable that programs read turns a command that only reads into one that changes something.
 func TestCommands(t *testing.T) {
 	rows := table(t)
 	if len(rows) < 200 {
@@ -71,7 +70,6 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// The answers keep within what the descriptor announces.
 func TestAssessmentIsWithinTheDescriptor(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}})
 	d := x.Descriptor()
@@ -80,7 +78,7 @@ func TestAssessmentIsWithinTheDescriptor(t *testing.T) {
 			t.Errorf("%s is milder than the descriptor allows", letter)
 		}
 	}
-	// The class of the journal is decided by the descriptor: what bash starts is in the journal first.
+	// The descriptor decides the journal class: a call of bash is recorded before its command starts.
 	if d.Effects.Normal().Mutability != tool.Mutating {
 		t.Errorf("bash is %s by its descriptor", d.Effects.Mutability)
 	}
@@ -89,13 +87,13 @@ func TestAssessmentIsWithinTheDescriptor(t *testing.T) {
 func TestSplit(t *testing.T) {
 	tests := []struct {
 		command string
-		want    []string // text, with the other spellings behind |
+		want    []string // The texts of the parts. The other spellings of a part follow its text, separated by |.
 		ok      bool
 	}{
 		{"git  status   -s", []string{"git status -s"}, true},
 		{`git commit -m "a b"`, []string{"git commit -m 'a b'"}, true},
 		{"git 'status'", []string{"git status"}, true},
-		{"'git status' x", []string{"'git status' x | x"}, true}, // one word is not two
+		{"'git status' x", []string{"'git status' x | x"}, true}, // A quoted word with a space is one word.
 		{"git status; rm -rf x", []string{"git status", "rm -rf x | rm x"}, true},
 		{"git status && git status", []string{"git status"}, true},
 		{"git log > out.txt", []string{"git log", "> out.txt"}, true},
@@ -145,7 +143,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A command that is too much to read is read by nobody: it counts as the worst, and takes no time.
+// A command that exceeds the limits of the parser gets the worst effects, and its assessment takes little time.
 func TestHostileText(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}})
 	units := []string{
@@ -169,7 +167,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// Each simple command that is added makes a command no better.
+// An added simple command never makes the effects of a command milder.
 func TestPartsAddUp(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	order := "RrMND"
@@ -180,7 +178,7 @@ func TestPartsAddUp(t *testing.T) {
 			continue
 		}
 		if a.letter == "D" && strings.Index(order, b.letter) < 4 {
-			continue // what does not parse may take the other one in
+			continue // An unterminated construct in one text may include the other text.
 		}
 		command := a.command + "; " + b.command
 		worse := order[max(strings.Index(order, a.letter), strings.Index(order, b.letter))]
@@ -208,7 +206,7 @@ func BenchmarkAssess(b *testing.B) {
 	}
 }
 
-// What is read of escapes and braces is what bash makes of them.
+// The analysis reads escapes and braces as bash does.
 func TestT122WordsAreReadAsBashDoes(t *testing.T) {
 	words := []string{
 		`$'rm'`, `$'\x72\155\u0020\U00000041\'\"\\\?\n\t'`, `$'a'b"c"'d'`, `{rm,-rf,x}`, `{r,x}m`, `a{b,c}d{e,f}`, `{a,{b,c},d}`, `{{a,b},c}`, `"{a,b}"`, `{a,"b c"}`, `x{,y}`, `{$'a b',c}`, `\{a,b\}`,

@@ -10,10 +10,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// inBackground reports whether a command may outlive its call.
 func (a *arguments) inBackground() bool { return a.Background || a.BackgroundAfter > 0 }
 
-// runJob runs a command that may outlive its call: it ends with the command, or leaves it in the background.
+// runJob runs a command that may outlive its call. It returns when the command ends, or when the command moves to the background.
 func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*tool.Result, error) {
 	if s.jobs == nil {
 		return nil, &tool.Error{Code: tool.InvalidArguments, Reason: "NO_BACKGROUND", Message: "Nothing can run in the background here."}
@@ -24,7 +23,7 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 		limit = min(limit, time.Duration(args.Timeout)*time.Second)
 	}
 	spec := s.spec(call, args)
-	if args.typed() { // by bash_input, which gates see, and by nobody else
+	if args.typed() { // Only bash_input may type, because gates see its calls.
 		spec.Stdin = newKeys()
 	}
 	n, err := s.jobs.start(call, args.Command, spec, limit, func(stream string, chunk []byte) error {
@@ -49,9 +48,9 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 			leave = !args.Background
 		}
 		switch {
-		case ctx.Err() != nil: // nothing is left behind a call that was cancelled before
+		case ctx.Err() != nil: // A call that is cancelled before its command moved to the background leaves no process.
 			n.cancel(context.Cause(ctx))
-			<-n.ended // a run ends in bounded time
+			<-n.ended // Exec.Run returns within a bounded time.
 			s.jobs.forget(n)
 			return s.ended(ctx, out, n.exit, n.err, limit)
 		case leave:
@@ -61,7 +60,7 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 	}
 }
 
-// ended is how a call ends whose command has.
+// ended returns the result of a call whose command has ended.
 func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err error, limit time.Duration) (*tool.Result, error) {
 	switch {
 	case exit == nil && ctx.Err() != nil:
@@ -73,12 +72,11 @@ func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err 
 	case ctx.Err() == nil && (errors.Is(err, errTimedOut) || errors.Is(err, errLifetime)):
 		return out.timedOut(exit, limit), nil
 	default:
-		// The call is over; what is known of its processes goes into its record.
+		// The call is over. The result carries what is known about its processes, for the record of the call.
 		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
 	}
 }
 
-// leftRunning is the result of a call whose command continues in the background.
 func (o *output) leftRunning(n *job) *tool.Result {
 	return o.fit(&sandbox.Exit{Code: -1}, false, func(d Data, text string) *tool.Result {
 		d.Shell, d.Running = n.id, true
@@ -89,7 +87,7 @@ func (o *output) leftRunning(n *job) *tool.Result {
 	})
 }
 
-// state says in a few words where a shell stands.
+// state returns the status of a shell, a short text about it and its exit code.
 func (n *job) state() (status, text string, code int) {
 	switch {
 	case !n.over():

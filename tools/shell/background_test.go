@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// family is bash with the tools for its background.
+// family holds bash and its background tools.
 type family struct {
 	t     *testing.T
 	tools map[string]tool.Tool
@@ -47,7 +47,7 @@ func background(t *testing.T, b shell.Background) *family {
 	return f
 }
 
-// from is a call of alice in a thread, unless changed.
+// from returns a call by alice in a thread. The function change may modify it.
 func (f *family) from(args object, change func(*tool.Call)) *tool.Call {
 	call := newCall(&tooltest.Recorder{}, args)
 	call.Namespace, call.Caller, call.Run = "ns", tool.Principal{Subject: "alice"}, tool.Run{ID: "run-1", Thread: "thread-1"}
@@ -83,7 +83,7 @@ func shellData(t *testing.T, r *tool.Result) (d shell.ShellData) {
 	return d
 }
 
-// A command in the background is read piece by piece, typed into and ended with all that it started.
+// A command in the background can be read piece by piece, receives typed input, and is killed with all processes that it started.
 func TestBackground(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": `echo begun; while read x; do echo "got $x"; done; sleep 1000 & echo $! > pid; wait`, "background": true, "input": true})
@@ -127,7 +127,7 @@ func pidIn(t *testing.T, path string) (pid int) {
 	}
 }
 
-// A command that takes longer than the caller waits goes on in the background; a shorter one ends as always.
+// A command that takes longer than background_after moves to the background. A shorter one ends as usual.
 func TestBackgroundAfter(t *testing.T) {
 	f := background(t, shell.Background{})
 	call := f.from(object{"command": "echo before; read x; echo after $x", "input": true, "background_after": 2}, nil)
@@ -162,7 +162,7 @@ func jsonList(t *testing.T, r *tool.Result) (list []shell.ShellData) {
 	return list
 }
 
-// Nobody sees or reaches a shell of another caller, person, thread or namespace.
+// Other callers, persons, threads and namespaces cannot see or reach a shell.
 func TestBackgroundBelongsToItsThread(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": "echo secret; cat", "background": true, "input": true})
@@ -189,11 +189,11 @@ func TestBackgroundBelongsToItsThread(t *testing.T) {
 	}
 }
 
-// What a filter waits for is found behind a page that has none of it, also when it lies across the end of that page.
+// A filter finds a match after a page without any match, and a match that crosses the end of that page.
 func TestBackgroundFilterGoesOn(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": "yes 'some line that is not it' | head -2000; echo the end of it; sleep 1000", "background": true})
-	// From the beginning: what was written before it went to the background counts as read.
+	// Reads from the beginning: output from before the move to the background counts as read.
 	d := shellData(t, f.do("bash_output", object{"shell_id": id, "since": 0, "wait": 60, "filter": "^the end of it$"}))
 	if d.Output != "the end of it\n" || d.Status != "running" {
 		t.Errorf("found %q of a shell that is %s", d.Output, d.Status)
@@ -210,7 +210,7 @@ func TestBackgroundFilterGoesOn(t *testing.T) {
 	}
 }
 
-// A filter that would take minutes for one page is refused.
+// A filter that would take minutes for one page is rejected.
 func TestT15FilterEnds(t *testing.T) {
 	f := background(t, shell.Background{})
 	v := f.tools["bash_output"].(tool.Validator)
@@ -219,7 +219,7 @@ func TestT15FilterEnds(t *testing.T) {
 	}
 }
 
-// P11: shells, what is kept of what they write, and what is typed into them are bounded.
+// P11: the number of shells, the output kept of each, and the input typed into each are bounded.
 func TestBackgroundIsBounded(t *testing.T) {
 	f := background(t, shell.Background{Each: 2, All: 3, Log: 1 << 10})
 	flood := f.start(object{"command": "seq 100000; echo done; cat >/dev/null; sleep 1000", "background": true})
@@ -255,7 +255,8 @@ func TestBackgroundIsBounded(t *testing.T) {
 	}
 }
 
-// A shell ends with its time, with its run, with the daemon, and with a cancel before it was left: whole.
+// A shell and all its processes end in each of these cases: its lifetime is over, its run ends, the daemon stops, or its call is cancelled
+// before the shell moved to the background.
 func TestBackgroundEnds(t *testing.T) {
 	f := background(t, shell.Background{})
 	script := `(setsid bash -c 'trap "" TERM HUP; echo $$ > pid; sleep 1000' >/dev/null 2>&1 </dev/null &); until [ -s pid ]; do sleep 0.01; done; echo ready; sleep 1000`
@@ -316,7 +317,7 @@ func TestBackgroundEnds(t *testing.T) {
 	}
 }
 
-// starOut takes the word secret out, also across chunks.
+// starOut replaces the word "secret", also when it is split across chunks.
 type starOut struct{ held string }
 
 func (s *starOut) Next(b []byte) []byte {
@@ -328,7 +329,7 @@ func (s *starOut) Next(b []byte) []byte {
 
 func (s *starOut) End() []byte { return []byte(s.held) }
 
-// What a shell writes is cleaned before it is kept, so that no page can show half a secret.
+// The output of a shell is cleaned before it is stored, so no page can show half of a secret.
 func TestBackgroundIsCleaned(t *testing.T) {
 	f := background(t, shell.Background{Clean: func() shell.Cleaner { return &starOut{} }})
 	id := f.start(object{"command": "printf 'a sec'; sleep 0.05; printf 'ret b'", "background": true})
@@ -340,7 +341,7 @@ func TestBackgroundIsCleaned(t *testing.T) {
 	}
 }
 
-// What is typed is a command: as strict as bash, and never milder than a change.
+// Typed text is assessed as a command: as strictly as by bash, and never milder than a change.
 func TestBackgroundToolsAreAssessed(t *testing.T) {
 	f := background(t, shell.Background{})
 	for _, tt := range []struct {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// find is what find does when it does more than print.
+// find returns the effect of a find command that does more than print.
 func (a *analysis) find(args []word) effect {
 	e := changes("find does more than print")
 	for i := 0; i < len(args); i++ {
@@ -29,7 +29,7 @@ func (a *analysis) find(args []word) effect {
 	return e
 }
 
-// xargs is what the command does that xargs runs, with words that are known only then.
+// xargs returns the effect of the command that xargs runs. Its last words are known only at run time.
 func (a *analysis) xargs(args []word) effect {
 	w := wrapper{flags: "0rtpxo", valued: "IaEdLnPs", long: "--null --no-run-if-empty --verbose --interactive --exit --open-tty --arg-file= --delimiter= " +
 		"--max-args= --max-procs= --max-chars= --max-lines= --replace="}
@@ -54,7 +54,8 @@ func (a *analysis) xargs(args []word) effect {
 	return a.handed(rest, replaced)
 }
 
-// handed is what a command does that another one runs, with the names of files in place of a mark, or behind its words.
+// handed returns the effect of a command that another command runs. File names replace mark in its words; without a mark, they follow its
+// words.
 func (a *analysis) handed(words []word, mark string) effect {
 	words = slices.Clone(words)
 	found := false
@@ -106,7 +107,7 @@ func (a *analysis) tee(args []word) effect {
 	return e
 }
 
-// writer is what a command does that changes the files which it names. Of those that copy only the last is changed.
+// writer returns the effect of a command that changes the files it names. A command that copies changes only the last one.
 func (a *analysis) writer(name string, args []word) effect {
 	copies := name == "cp" || name == "ln" || name == "install" || name == "gzip"
 	for i, w := range args {
@@ -125,7 +126,7 @@ func (a *analysis) writer(name string, args []word) effect {
 	return changes(name + " changes files")
 }
 
-// download is what a command does that reaches other machines, and may write what it gets.
+// download returns the effect of a command that connects to other machines and may write the response to a file.
 func (a *analysis) download(name string, args []word) effect {
 	for i, w := range args {
 		_, value, _ := strings.Cut(w.path, "=")
@@ -169,7 +170,7 @@ func crontab(args []word) effect {
 	return destroys("crontab changes what runs later")
 }
 
-// verb returns the first word that is no option.
+// verb returns the first word that is not an option.
 func verb(args []word) string {
 	for _, w := range args {
 		if !strings.HasPrefix(w.value, "-") && !strings.HasPrefix(w.value, "+") {
@@ -179,12 +180,12 @@ func verb(args []word) string {
 	return ""
 }
 
-// packages is what the package managers of languages do: they run the project's own scripts, or fetch what they install.
+// packages returns the effect of a language's package manager: it runs the project's scripts, or downloads the packages that it installs.
 func packages(args []word) effect {
 	switch v := verb(args); v {
 	case "run", "exec", "x":
 		e := changes("it runs what the project says")
-		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // go run module@version
+		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // go run module@version downloads the module.
 			e = reachesOut("it may fetch what it runs")
 		} else if v != "run" {
 			e = reachesOut("it may fetch and install (" + v + ")")
@@ -205,7 +206,7 @@ func packages(args []word) effect {
 	return changes("it runs what the project says")
 }
 
-// system is what the package managers of the machine do.
+// system returns the effect of a package manager of the operating system.
 func system(args []word) effect {
 	switch v := verb(args); v {
 	case "list", "show", "search", "info", "policy", "depends", "leaves", "deps", "check-update", "update":
@@ -215,7 +216,7 @@ func system(args []word) effect {
 	}
 }
 
-// remote is what the commands of services do: what they name is elsewhere.
+// remote returns the effect of a client for a remote service: it changes resources on other machines.
 func remote(args []word) effect {
 	for _, w := range args {
 		for word := range strings.SplitSeq(w.value, "-") {

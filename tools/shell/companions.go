@@ -15,7 +15,6 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// companions returns the tools for shells in the background.
 func (s *shell) companions() []tool.Tool {
 	reads := mildestEffects
 	changes := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm}
@@ -23,7 +22,7 @@ func (s *shell) companions() []tool.Tool {
 	typing.OpenWorld = true
 	base := tool.Descriptor{Category: "shell", MaxArguments: maxArguments, OutputBudget: s.cfg.OutputBudget, RequiredIsolation: tool.IsolationNone}
 	output, input, kill := base, base, base
-	input.RequiredIsolation, input.RequiredNetwork = s.cfg.isolation().required, s.cfg.isolation().network // of what reads it
+	input.RequiredIsolation, input.RequiredNetwork = s.cfg.isolation().required, s.cfg.isolation().network // The shell that reads the input has this isolation and this network access.
 	output.ID, output.DisplayName, output.Effects, output.Parameters = "bash_output", "Read a background shell", reads, json.RawMessage(outputParameters)
 	output.Description = "Shows what a bash command in the background has written since the last time, and whether it still runs. Without shell_id it lists the shells of this conversation."
 	output.Timeouts.Attempt = (maxWait + 30) * time.Second
@@ -38,7 +37,7 @@ func (s *shell) companions() []tool.Tool {
 	}
 }
 
-// maxWait is the longest that bash_output waits, in seconds.
+// maxWait is the longest wait of bash_output, in seconds.
 const maxWait = 300
 
 const shellParameter = `"shell_id": {"type": "string", "description": "As the result of bash told it.", "minLength": 1, "maxLength": 64}`
@@ -91,18 +90,18 @@ type killArguments struct {
 	Shell string `json:"shell_id"`
 }
 
-// ShellData is the data of the tools for shells in the background.
+// ShellData is the result data of the tools for background shells.
 type ShellData struct {
 	Shell    string `json:"shell_id"`
 	Command  string `json:"command,omitempty"`
 	Status   string `json:"status"`    // running, exited, killed or failed
-	ExitCode int    `json:"exit_code"` // -1 while it runs and when a signal ended it
+	ExitCode int    `json:"exit_code"` // -1 while the command runs and after a signal ended it
 	Output   string `json:"output,omitempty"`
-	From     int64  `json:"from"`           // offset of Output
-	Next     int64  `json:"next"`           // where to continue
-	Gone     int64  `json:"gone,omitempty"` // bytes before From that are not kept any more
-	Total    int64  `json:"total"`          // bytes that it wrote so far
-	More     bool   `json:"more,omitempty"` // there is more already
+	From     int64  `json:"from"`           // byte offset of Output in the whole output
+	Next     int64  `json:"next"`           // offset to continue from
+	Gone     int64  `json:"gone,omitempty"` // number of bytes before From that are no longer stored
+	Total    int64  `json:"total"`          // number of bytes written so far
+	More     bool   `json:"more,omitempty"` // whether more output is available now
 }
 
 func validateOutput(args outputArguments) error {
@@ -122,7 +121,7 @@ func validateOutput(args outputArguments) error {
 	return nil
 }
 
-// filterSteps bounds the instructions of a filter: a match takes up to so many steps for each byte.
+// filterSteps bounds the instructions of a compiled filter. A match executes up to this many instructions for each byte.
 const filterSteps = 2000
 
 func describeOutput(_ context.Context, _ *tool.Call, args outputArguments) (tool.Description, error) {
@@ -160,7 +159,7 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 			shown = matching(text, filter)
 		}
 		if shown == "" && args.Wait > 0 && (d.More || !over) {
-			if d.More { // what is waited for may be there already
+			if d.More { // A later page may already contain the match.
 				since, more = &d.Next, closed
 			}
 			select {
@@ -181,8 +180,8 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 	}
 }
 
-// page returns what a shell wrote from an offset on, or from where it was last read. With lines it ends behind one when there
-// is more.
+// page returns a piece of the output of a shell, at most most bytes long. It starts at since, or where the last read ended when since is
+// nil. With lines set, the piece ends at a line end when more output follows.
 func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -197,7 +196,7 @@ func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
-// told is the result that describes a shell.
+// told returns the result that describes a shell.
 func (n *job) told(d ShellData) *tool.Result {
 	var state string
 	d.Status, state, d.ExitCode = n.state()
@@ -219,7 +218,7 @@ func (n *job) told(d ShellData) *tool.Result {
 	return r
 }
 
-// matching returns the lines that match.
+// matching returns the lines of text that match filter.
 func matching(text string, filter *regexp.Regexp) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -247,8 +246,8 @@ func (s *shell) list(call *tool.Call) *tool.Result {
 	return tool.SuccessMessage(list, "%s", strings.TrimRight(b.String(), "\n"))
 }
 
-// assessInput is as strict as bash: what is typed into a shell is a command. What only reads is no milder than a change,
-// because what reads the text is not known, nor what it read before.
+// assessInput is as strict as the assessment of bash: text that is typed into a shell is a command. Text that only reads still counts as a
+// change, because the program that receives it, and its earlier input, are unknown.
 func (s *shell) assessInput(args inputArguments) tool.Effects {
 	e := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}
 	if worst := analyse(args.Text, s.cfg.Dir).worst; worst.safety != tool.SafetyReadOnly {

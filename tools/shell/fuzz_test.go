@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// FuzzAssess holds the assessment of any text to what must be true of all: it comes back, is the same twice, and an rm
-// behind the text is seen unless the text does not parse, which counts as the same.
+// FuzzAssess checks what must hold for every text. The assessment returns, and gives the same result twice. It sees an rm that is appended
+// to the text; a text that does not parse counts as destructive too.
 func FuzzAssess(f *testing.F) {
 	for _, r := range table(f) {
 		f.Add(r.command)
@@ -48,14 +48,14 @@ func FuzzAssess(f *testing.F) {
 	})
 }
 
-// takesSuffix reports whether bash would read "; rm -rf x" behind a text as a command: not as a part of a remark or of a
-// here-document, and not with its semicolon escaped.
+// takesSuffix reports whether bash would run "; rm -rf x" when it is appended to text. It does not when the suffix becomes part of a
+// comment or here-document, or when its semicolon is escaped.
 func takesSuffix(text string) bool {
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	return !strings.HasSuffix(text, `\`) && !strings.Contains(last, "#") && !strings.Contains(text, "<<")
 }
 
-// What is assessed as reading changes nothing when it runs.
+// A command that is assessed as read-only changes nothing when it runs.
 func TestReadersChangeNothing(t *testing.T) {
 	for _, r := range table(t) {
 		if r.letter != "R" {
@@ -88,7 +88,7 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// list returns the files below a directory with what is in them.
+// list returns the files below a directory and their contents.
 func list(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

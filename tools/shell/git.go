@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// gitReaders are the subcommands that read, with the options by which they do more. An abbreviation counts as the option.
+// gitReaders holds the subcommands that only read, with the options that make them do more. An abbreviation counts as the option.
 var gitReaders = map[string]struct {
-	refused string // prefixes of options
-	// only, when it is not empty, has all options and operands that are accepted.
+	refused string // prefixes of options that are rejected
+	// When only is not empty, no other options and operands are accepted.
 	only string
 }{
 	"status": {}, "log": gitDiffs, "diff": gitDiffs, "show": gitDiffs, "whatchanged": gitDiffs, "diff-tree": gitDiffs, "diff-index": gitDiffs,
@@ -25,7 +25,7 @@ var gitReaders = map[string]struct {
 
 var gitDiffs = struct{ refused, only string }{refused: "--output --ext-diff --textconv -O --show-signature"}
 
-// gitSubcommand returns the subcommand with its arguments; clear says that nothing before it changes what git does.
+// gitSubcommand returns the subcommand and its arguments. clear reports that no option before the subcommand changes what git does.
 func gitSubcommand(args []word) (name string, rest []word, clear bool) {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
@@ -63,20 +63,20 @@ func checkGit(args []word) string {
 		case w.literal && w.value == "--":
 			return ""
 		case w.open || gitRefuses(reader.refused, w.value) || gitSignature.MatchString(w.value):
-			return doesMore // what shows a signature runs gpg
+			return doesMore // git runs gpg to show a signature.
 		}
 	}
 	return ""
 }
 
-// gitSignature finds what makes git check a signature: %G? and its kin, also with a sign before the letter, and the field of a
-// list of references, by which it can sort, too.
+// gitSignature matches arguments that make git check a signature. These are formats such as %G?, also with a sign before the letter. They
+// are also the signature field of for-each-ref and similar commands, which --sort accepts too.
 var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature|^--sort=-?\*?signature`)
 
-// gitAsks reports whether a subcommand that can also write is only asked, as in git config --get user.name.
+// gitAsks reports whether a subcommand that can also write is used in a form that only reads, such as git config --get user.name.
 func gitAsks(name string, args []word) bool {
 	if name == "stash" {
-		return len(args) == 1 && args[0].is("list") // alone it takes the changes away
+		return len(args) == 1 && args[0].is("list") // git stash without an argument removes the changes from the working tree.
 	}
 	if len(args) < 2 || slices.ContainsFunc(args[1:], func(w word) bool { return !w.literal || strings.HasPrefix(w.value, "-") }) {
 		return false
@@ -92,7 +92,7 @@ func gitAsks(name string, args []word) bool {
 	return false
 }
 
-// gitRefuses reports whether an option is one of those refused: -X wherever the letter is in a cluster.
+// gitRefuses reports whether option is one of the rejected ones. A short option also counts inside a cluster of short options.
 func gitRefuses(refused, option string) bool {
 	option, _, _ = strings.Cut(option, "=")
 	for r := range strings.FieldsSeq(refused) {
@@ -106,10 +106,10 @@ func gitRefuses(refused, option string) bool {
 	return false
 }
 
-// gitEffect is what git does when it does more than read.
+// gitEffect returns the effect of a git command that does more than read.
 func gitEffect(args []word) effect {
 	e := reads()
-	for i := 0; i < len(args); i++ { // what stands before the subcommand
+	for i := 0; i < len(args); i++ { // options before the subcommand
 		w := args[i]
 		switch {
 		case w.open:
@@ -129,19 +129,19 @@ func gitEffect(args []word) effect {
 	return e.and(changes("git changes the repository"))
 }
 
-// harmlessConfig reports whether a setting only sets the author and the appearance.
+// harmlessConfig reports whether a setting is one of a few known harmless ones, for example of the author or of colors.
 func harmlessConfig(w word) bool {
 	key, _, _ := strings.Cut(strings.ToLower(w.value), "=")
 	return w.literal && slices.ContainsFunc([]string{"user.", "color.", "advice.", "core.quotepath", "core.autocrlf", "init.defaultbranch", "commit.gpgsign", "safe.directory"},
 		func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// gitLosses are the subcommands that take away what nobody gives back: always, or with one of these words, letters of
-// short options, or beginnings of long ones.
+// gitLosses holds the subcommands that destroy data which cannot be recovered, or that run other commands. A subcommand does so always, or
+// with one of these words, letters of short options, or prefixes of long options.
 var gitLosses = map[string]struct {
 	always               bool
 	words, letters, long string
-	opaque               bool // because they run something else
+	opaque               bool // the subcommand runs another program
 }{
 	"rm": {always: true}, "filter-branch": {always: true}, "filter-repo": {always: true}, "update-ref": {always: true}, "prune": {always: true},
 	"gc": {always: true}, "replace": {always: true}, "difftool": {always: true, opaque: true}, "mergetool": {always: true, opaque: true},
@@ -178,8 +178,8 @@ func gitVerb(verb string, args []word) effect {
 	return changes("git " + clip(verb, nameLength) + " changes the repository")
 }
 
-// hasOption reports whether one of the words, a short option with one of the letters, or a word that begins with one of
-// the long ones is among the arguments.
+// hasOption reports whether args contain one of words, a short option with one of letters, or a word that begins with one of the prefixes
+// in long.
 func hasOption(args []word, words, letters, long string) bool {
 	return slices.ContainsFunc(args, func(w word) bool {
 		v := w.value
@@ -189,7 +189,7 @@ func hasOption(args []word, words, letters, long string) bool {
 	})
 }
 
-// gitConfig distinguishes settings of author and appearance from those that name programs.
+// gitConfig distinguishes harmless settings from settings that may name programs to run.
 func gitConfig(args []word) effect {
 	for _, w := range args {
 		if !strings.HasPrefix(w.value, "-") && harmlessConfig(w) {
@@ -199,7 +199,7 @@ func gitConfig(args []word) effect {
 	return unreadable("git config can make later commands run any program")
 }
 
-// gitPush distinguishes a push that adds from one that deletes.
+// gitPush distinguishes a push that only adds from one that overwrites or deletes.
 func gitPush(args []word) effect {
 	for _, w := range args {
 		short := len(w.value) > 1 && w.value[0] == '-' && w.value[1] != '-'

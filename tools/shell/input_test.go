@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// On a terminal a command sees one, people can type, and all that it writes is one stream.
+// With a terminal, the command sees a terminal, people can type, and all output is one stream.
 func TestTerminal(t *testing.T) {
 	x := bash(t, shell.Config{})
 	keys, typist := io.Pipe()
@@ -25,7 +25,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := res.Message
-	if strings.Count(said, "hello\n") == 2 { // the terminal echoed it, before or between the lines of the command
+	if strings.Count(said, "hello\n") == 2 { // The terminal echoed the input, before or between the lines of the command.
 		said = strings.Replace(said, "hello\n", "", 1)
 	}
 	if want := "10 80\nxterm-256color\ngot hello\nend"; said != want {
@@ -39,7 +39,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Without a terminal a command that is to have input reads it from a pipe; one that is not to have any reads nothing.
+// Without a terminal, a command with input set reads from a pipe. A command with input unset reads an empty input.
 func TestInput(t *testing.T) {
 	x := bash(t, shell.Config{})
 	for _, tt := range []struct {
@@ -58,7 +58,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// What will be typed is in no text: such a call is never taken for one that reads, whatever its command.
+// The text of a command does not show what people will type. A call that accepts typing therefore never counts as read-only.
 func TestInputIsNotReadFromTheText(t *testing.T) {
 	x := bash(t, shell.Config{})
 	for _, tt := range []struct {

@@ -9,12 +9,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// isolation is what a policy means for the descriptor, and in words for models and people.
+// isolation is what a sandbox policy means for the descriptor, with texts for models and people.
 type isolation struct {
 	required tool.Isolation
 	network  string
-	model    string // for the description that models read
-	person   string // for the person who decides
+	model    string // text in the description that models read
+	person   string // text for the approver
 	operator string
 }
 
@@ -22,7 +22,7 @@ func (cfg *Config) isolation() isolation {
 	p := cfg.Policy
 	if p == nil {
 		return isolation{
-			tool.IsolationNone, "open", // it reaches what the daemon's user reaches
+			tool.IsolationNone, "open", // The command can reach everything that the daemon's user can reach.
 			"There is no isolation: the command has all rights of the user that runs toold.",
 			"Runs without isolation, with the rights of the user that runs toold.",
 			"none: commands run with the rights of the daemon's user",
@@ -52,7 +52,7 @@ func (cfg *Config) isolation() isolation {
 	return i
 }
 
-// reached says in words what the proxy of a policy leads to.
+// reached lists in words the hosts that the proxy of a policy permits.
 func reached(p *sandbox.Policy) string {
 	const most = 5
 	switch n := len(p.Hosts); {
@@ -64,10 +64,10 @@ func reached(p *sandbox.Policy) string {
 	return strings.Join(p.Hosts, ", ")
 }
 
-// notStarted is the error of a command that did not run.
+// notStarted returns the error for a command that did not run.
 func notStarted(err error) error {
 	if errors.Is(err, tool.ErrNotRun) {
-		return err // the error says why it did not start
+		return err // The error already states why the command did not start.
 	}
 	if errors.Is(err, sandbox.ErrKept) {
 		return fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{

@@ -14,22 +14,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Background says what commands may do that outlive their call.
+// Background configures the commands that may outlive their call.
 type Background struct {
-	// Exec runs them; nil: no command can run in the background.
+	// Exec runs the commands. Nil means that no command can run in the background.
 	Exec Exec
-	// Lifetime is the longest that one runs; 0 means 1 h.
+	// Lifetime is the longest time that a command runs. Zero means 1 hour.
 	Lifetime time.Duration
-	// Each is how many may run for one thread, All how many are kept in all, ended ones that nobody has asked about
-	// included; 0 means 8 and 64.
+	// Each is how many commands may run for one thread. All is how many commands are kept in total, including ended ones. Zero means 8 for
+	// Each and 64 for All.
 	Each, All int
-	// Log is how much of the newest output of each is kept, in bytes; 0 means 128 KiB.
+	// Log is how many bytes of the newest output of each command are kept. Zero means 128 KiB.
 	Log int
-	// Clean makes what takes secrets out of one stream of output, which no filter of a call sees; nil takes nothing out.
+	// Clean returns a Cleaner for one stream of output; the filters of a call do not see this output. Nil means that no secrets are
+	// removed.
 	Clean func() Cleaner
 }
 
-// A Cleaner takes secrets out of a text that comes in chunks. What it keeps back comes with the next chunk, or at the end.
+// A Cleaner removes secrets from a text that arrives in chunks. Next may hold back the end of a chunk; it returns that part with the next
+// chunk, or End returns it.
 type Cleaner interface {
 	Next(chunk []byte) []byte
 	End() []byte
@@ -41,7 +43,7 @@ func (b *Background) fill() {
 	b.Log = cmp.Or(b.Log, 128<<10)
 }
 
-// Why a background shell was ended.
+// Reasons for the end of a background shell.
 var (
 	errKilled   = errors.New("it was killed by bash_kill")
 	errRunEnded = errors.New("its run ended")
@@ -49,17 +51,17 @@ var (
 	errLifetime = errors.New("its time was over")
 )
 
-// Jobs are the commands that run in the background. Each belongs to the thread that began it: for another caller, person or
-// thread there is none.
+// Jobs manages the commands that run in the background. Each job belongs to the thread that started it. Other callers, persons and threads
+// cannot find it.
 type Jobs struct {
 	cfg Background
 
 	mu     sync.Mutex
 	closed bool
-	jobs   []*job // in the order of their start
+	jobs   []*job // in start order
 }
 
-// owner is the caller and the thread of a job; without a thread, the run.
+// owner identifies the caller and the thread of a job. Without a thread, the run takes its place.
 type owner struct{ namespace, caller, onBehalfOf, thread, run string }
 
 func ownerOf(c *tool.Call) owner {
@@ -74,29 +76,29 @@ func ownerOf(c *tool.Call) owner {
 type job struct {
 	id      string
 	owner   owner
-	run     string // that ends it
-	call    string // that began it
+	run     string // the run whose end kills the job
+	call    string // the call that started the job
 	command string
 	began   time.Time
 	cancel  context.CancelCauseFunc
 	control *sandbox.Control
-	keys    *keys // nil: it takes no input
+	keys    *keys // nil when the job takes no input
 	started chan struct{}
 	ended   chan struct{}
 
 	mu       sync.Mutex
 	log      log
 	clean    map[string]Cleaner
-	attached func(stream string, chunk []byte) error // of the call that began it, while that lasts
-	read     int64                                   // to where bash_output has shown it
-	more     chan struct{}                           // closed with the next output
-	exit     *sandbox.Exit                           // read after ended
+	attached func(stream string, chunk []byte) error // receives output while the starting call is active; nil afterwards
+	read     int64                                   // offset up to which bash_output has returned the output
+	more     chan struct{}                           // closed when new output arrives
+	exit     *sandbox.Exit                           // valid once ended is closed
 	err      error
 }
 
-// start runs a command for a call. What it writes goes to attached until detach.
+// start runs a command for a call. It passes the output to attached until detach is called.
 func (j *Jobs) start(call *tool.Call, command string, spec sandbox.Spec, limit time.Duration, attached func(string, []byte) error) (*job, error) {
-	ctx, cancel := context.WithCancelCause(context.Background()) // it outlives the call; Close and its time end it
+	ctx, cancel := context.WithCancelCause(context.Background()) // The context outlives the call. Close and the lifetime of the job cancel it.
 	n := &job{
 		id: "sh-" + strings.ToLower(rand.Text()[:10]), owner: ownerOf(call), run: call.Run.ID, call: call.ID, command: command, began: time.Now(),
 		cancel: cancel, control: spec.Control, started: make(chan struct{}), ended: make(chan struct{}),
@@ -120,7 +122,7 @@ func (j *Jobs) start(call *tool.Call, command string, spec sandbox.Spec, limit t
 	return n, nil
 }
 
-// admit adds a job, in the place of the oldest ended one when all places are taken.
+// admit adds a job. When All jobs are kept, it first removes the oldest ended one.
 func (j *Jobs) admit(n *job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -154,7 +156,7 @@ func (j *Jobs) forget(n *job) {
 	j.jobs = slices.DeleteFunc(j.jobs, func(o *job) bool { return o == n })
 }
 
-// find returns the job with this id that belongs to the caller.
+// find returns the job with this id if it belongs to the owner of call.
 func (j *Jobs) find(call *tool.Call, id string) (*job, error) {
 	for _, n := range j.of(call) {
 		if n.id == id {
@@ -164,7 +166,7 @@ func (j *Jobs) find(call *tool.Call, id string) (*job, error) {
 	return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_SUCH_SHELL", Message: "There is no shell " + quoted(id) + " in the background of this conversation."}
 }
 
-// of returns the jobs that belong to the caller, the oldest first.
+// of returns the jobs that belong to the owner of call, oldest first.
 func (j *Jobs) of(call *tool.Call) []*job {
 	o := ownerOf(call)
 	return j.where(func(n *job) bool { return n.owner == o })
@@ -181,14 +183,14 @@ func (j *Jobs) where(holds func(*job) bool) (found []*job) {
 	return found
 }
 
-// EndRun begins to end the shells that calls of a run began; they are dead a few seconds later.
+// EndRun starts to end the shells that calls of a run started. It does not wait; their processes are dead a few seconds later.
 func (j *Jobs) EndRun(namespace, run string) {
 	for _, n := range j.where(func(n *job) bool { return n.owner.namespace == namespace && n.run == run }) {
 		n.cancel(errRunEnded)
 	}
 }
 
-// PurgeCalls ends the shells that these calls began and keeps nothing of what they wrote.
+// PurgeCalls ends the shells that these calls started and deletes their output.
 func (j *Jobs) PurgeCalls(namespace string, ids []string) {
 	for _, n := range j.where(func(n *job) bool { return n.owner.namespace == namespace && slices.Contains(ids, n.call) }) {
 		n.cancel(errKilled)
@@ -196,10 +198,10 @@ func (j *Jobs) PurgeCalls(namespace string, ids []string) {
 	}
 }
 
-// Running counts the shells that run.
+// Running returns the number of shells that still run.
 func (j *Jobs) Running() int { return len(j.where(func(n *job) bool { return !n.over() })) }
 
-// Close ends all of them, refuses new ones, and returns when they are dead or ctx is done.
+// Close ends all shells, rejects new ones, and returns when their processes are dead or ctx is done.
 func (j *Jobs) Close(ctx context.Context) {
 	j.mu.Lock()
 	j.closed = true
@@ -226,7 +228,7 @@ func (n *job) over() bool {
 	}
 }
 
-// output keeps a chunk, and shows it to the call that began the job while that lasts.
+// output stores a cleaned chunk. It also passes the chunk to the call that started the job while the two are attached.
 func (n *job) output(clean func() Cleaner, stream string, chunk []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -253,7 +255,7 @@ func (n *job) keepLocked(b []byte) {
 	n.more = make(chan struct{})
 }
 
-// detach ends the showing to the call that began the job, and marks what was shown as read.
+// detach stops passing output to the call that started the job, and marks the output so far as read.
 func (n *job) detach() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

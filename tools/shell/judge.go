@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// nameLength is how much of a command's name is shown in a reason.
+// nameLength is the length to which a reason shortens the name of a command.
 const nameLength = 64
 
-// judge says what a simple command without wrappers does. Texts that it gives to a shell are added as parts.
+// judge returns the effect of a simple command without wrappers. Texts that the command passes to a shell are added as parts.
 func (a *analysis) judge(words []word) effect {
 	if !words[0].literal {
 		return unreadable("what runs is known only when it runs")
@@ -55,10 +55,10 @@ func (a *analysis) judge(words []word) effect {
 	return e
 }
 
-// namers are builtins that take names of variables, and evaluate what stands between the brackets of one.
+// namers are builtins that take names of variables. Bash evaluates the index in brackets that follows such a name.
 var namers = []string{"read", "printf", "test", "[", "unset", "mapfile", "readarray", "getopts", "wait"}
 
-// special is what those commands do that are looked at more closely than by their names.
+// special returns the effect of commands whose arguments are analysed, not only their names.
 func (a *analysis) special(name string, args []word) (effect, bool) {
 	switch name {
 	case "git":
@@ -87,10 +87,10 @@ func (a *analysis) special(name string, args []word) (effect, bool) {
 	return effect{}, false
 }
 
-// builtins are those that [analysis.builtin] knows. No other program can run them.
+// builtins are the shell builtins that [analysis.builtin] handles. No other program can run them.
 var builtins = strings.Fields("eval trap source . alias unalias enable hash bind complete shopt set")
 
-// builtin is what the commands do that change how bash reads the rest, or run a text.
+// builtin returns the effect of builtins that run a text or change how bash reads the rest of the text.
 func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	switch name {
 	case "eval":
@@ -117,7 +117,7 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 		return unreadable("shopt changes what words mean"), true
 	case "set":
 		if len(args) == 0 {
-			return effect{safety: reads().safety, outside: true}, true // it shows all variables
+			return effect{safety: reads().safety, outside: true}, true // set without arguments prints all variables.
 		}
 		if !slices.ContainsFunc(args, func(w word) bool {
 			return !w.is("-e", "-u", "-x", "-eu", "-ue", "-ex", "-eux", "-euo", "-eo", "-o", "+e", "+u", "+x", "pipefail", "errexit", "nounset", "xtrace", "-euxo", "-uo", "-exo")
@@ -129,10 +129,10 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	return effect{}, false
 }
 
-// harmlessOptions are those of shopt that change which files a pattern names.
+// harmlessOptions are the arguments of shopt that do not change the meaning of words, except of file patterns.
 var harmlessOptions = []string{"-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "nocaseglob", "inherit_errexit", "lastpipe"}
 
-// texts adds what a shell would run of these words, on top of e.
+// texts analyses words as a text that a shell runs, and combines the effect with e.
 func (a *analysis) texts(words []word, e effect) effect {
 	values := make([]string, len(words))
 	for i, w := range words {
@@ -147,13 +147,14 @@ func (a *analysis) texts(words []word, e effect) effect {
 
 var shells = []string{"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash"}
 
-// interpreters, with the options that are followed by code.
+// interpreters maps each interpreter to the letters of the options that take code.
 var interpreters = map[string]string{
 	"python": "c", "python2": "c", "python3": "c", "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "php": "rBREF",
 	"lua": "e", "tclsh": "", "osascript": "e", "pwsh": "c", "Rscript": "e", "awk": "", "gawk": "", "mawk": "", "nawk": "",
 }
 
-// runners run what follows in a way that is not looked into.
+// runners are programs that run their arguments in a way that is not analysed in detail. The value is the reason to count the command as
+// unreadable; empty means no such reason.
 var runners = map[string]string{
 	"sudo": "runs with other rights", "su": "runs with other rights", "doas": "runs with other rights", "pkexec": "runs with other rights",
 	"runuser": "runs with other rights", "chroot": "runs elsewhere", "unshare": "runs elsewhere", "nsenter": "runs elsewhere",
@@ -163,7 +164,7 @@ var runners = map[string]string{
 	"start-stop-daemon": "", "coreutils": "", "ssh-agent": "", "run-parts": "", "prlimit": "", "setarch": "", "capsh": "", "bwrap": "", "firejail": "",
 }
 
-// runner is what commands do that run code or commands which they are given.
+// runner returns the effect of commands that run code or another command from their arguments.
 func (a *analysis) runner(name string, args []word) (effect, bool) {
 	if slices.Contains(shells, name) {
 		return a.shell(name, args), true
@@ -197,7 +198,7 @@ func (a *analysis) runner(name string, args []word) (effect, bool) {
 	return e, true
 }
 
-// shell is what a shell does with its arguments: a text that is looked into, a script, or what it reads.
+// shell returns the effect of a shell. It runs a text argument, which is analysed, or a script file, or its standard input.
 func (a *analysis) shell(name string, args []word) effect {
 	reading := changes(name + " runs a text")
 	if !slices.Contains([]string{"bash", "rbash", "sh", "dash", "ash", "ksh", "mksh"}, name) {
@@ -214,9 +215,9 @@ func (a *analysis) shell(name string, args []word) effect {
 		case w.value == "--":
 			continue
 		case !option && hasText:
-			return a.texts(args[i:i+1], reading) // the rest are its arguments
+			return a.texts(args[i:i+1], reading) // Later arguments are parameters of the text.
 		case !option && reads:
-			return a.input(name, reading) // likewise
+			return a.input(name, reading) // Later arguments are parameters of the text on standard input.
 		case !option:
 			return a.file(name, w.value)
 		case strings.HasPrefix(w.value, "--"), strings.Trim(letters, "celuxsoO") != "":
@@ -234,10 +235,10 @@ func (a *analysis) shell(name string, args []word) effect {
 	return a.input(name, reading)
 }
 
-// shellOptions are those that do not change how a text is read, but for extended patterns: these are not read anyway.
+// shellOptions are the options that do not change how a text is read. extglob does, but the parser here rejects extended patterns anyway.
 var shellOptions = strings.Fields("pipefail errexit nounset xtrace nullglob globstar dotglob failglob nocaseglob inherit_errexit lastpipe extglob")
 
-// input is what a shell does that runs what it reads.
+// input returns the effect of a shell that runs its standard input.
 func (a *analysis) input(name string, reading effect) effect {
 	if a.stdin == nil {
 		return unreadable(name + " runs what it reads")
@@ -246,7 +247,7 @@ func (a *analysis) input(name string, reading effect) effect {
 	return reading
 }
 
-// file is what running a file does. One that is a stream is no file of the workspace.
+// file returns the effect of running a file. A stream such as /dev/stdin counts as unreadable input, not as a file of the workspace.
 func (a *analysis) file(name, file string) effect {
 	base := path.Base(file)
 	if base == "stdin" || isNumber(base) || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
@@ -255,7 +256,7 @@ func (a *analysis) file(name, file string) effect {
 	return changes("it runs the file " + file)
 }
 
-// interpreter is what other languages do: a script is a program like any other, code in the command is not looked into.
+// interpreter returns the effect of an interpreter. A script file counts as an ordinary program. Code inside the command is not analysed.
 func (a *analysis) interpreter(name, code string, args []word) effect {
 	for i, w := range args {
 		switch {
@@ -284,7 +285,7 @@ func (a *analysis) interpreter(name, code string, args []word) effect {
 	return unreadable(name + " runs what it reads")
 }
 
-// module is what python -m does.
+// module returns the effect of python -m.
 func module(args []word) effect {
 	switch {
 	case args[0].is("pip", "pipx", "uv", "poetry"):

@@ -2,7 +2,7 @@ package shell
 
 import "strings"
 
-// destructive commands take away what nobody gives back, stop what runs, or change the machine.
+// destructive commands delete data that cannot be recovered, stop processes, or change the machine. The value is the reason.
 var destructive = map[string]string{
 	"rm": "deletes", "rmdir": "deletes", "unlink": "deletes", "shred": "deletes", "srm": "deletes", "wipe": "deletes", "truncate": "cuts files off",
 	"dd": "writes raw data", "mkfs": "makes a file system", "mke2fs": "makes a file system", "mkswap": "makes a swap area",
@@ -24,7 +24,7 @@ var destructive = map[string]string{
 	"ldconfig": "changes the machine", "git-filter-repo": "rewrites history", "bfg": "rewrites history",
 }
 
-// networking commands reach other machines.
+// networking commands connect to other machines.
 var networking = set("curl wget http https xh aria2c axel ssh scp sftp ftp lftp tftp nc ncat netcat socat telnet rlogin rsh dig drill nslookup host ping ping6 " +
 	"traceroute tracepath mtr whois nmap masscan arp-scan svn hg bzr fossil npx bunx uvx pnpx mail mailx sendmail mutt swaks openssl s3cmd rclone " +
 	"restic borg ssh-copy-id ssh-keyscan wscat websocat grpcurl mosh autossh tcpdump ngrok cloudflared psql mysql mariadb redis-cli mongosh mongo " +
@@ -34,12 +34,13 @@ var networking = set("curl wget http https xh aria2c axel ssh scp sftp ftp lftp 
 var writers = set("cp mv ln install touch mkdir mkfifo mknod chmod chown chgrp setfacl patch tar unzip gunzip gzip bzip2 xz zstd zip split csplit " +
 	"rename mktemp cpio ed ex vi vim nano sponge")
 
-// versioned commands do nothing but print when --version is all that they get. These do more: yarn, pnpm, rustc, cargo and
-// go start or fetch the version that a file of the project names, terraform asks a server.
+// versioned commands only print when --version is their sole argument. Some commands are not in the list because they do more. yarn, pnpm,
+// rustc, cargo and go start or download the version that a file of the project names. terraform contacts a server.
 var versioned = set("bash sh git make cmake ninja gcc g++ cc clang clang++ ld node npm npx bun deno python python2 python3 pip pip3 uv " +
 	"java javac ruby gem perl php lua docker kubectl helm curl wget jq sqlite3 psql mysql redis-cli openssl ssh tar gzip zip")
 
-// asksVersion reports whether a command only asks for a version. The word without dashes is a file or a host to most.
+// asksVersion reports whether a command only prints its version. The word "version" without dashes does not count: for most commands it is
+// a file or a host.
 func asksVersion(name string, args []word) bool {
 	if len(args) != 1 {
 		return false

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A log keeps the newest output of a background shell, by absolute offset.
+// A log keeps the newest output of a background shell, addressed by absolute byte offset.
 type log struct {
 	most  int
 	bytes []byte
@@ -16,12 +16,13 @@ type log struct {
 func (l *log) write(b []byte) {
 	l.total += int64(len(b))
 	l.bytes = append(l.bytes, b...)
-	if len(l.bytes) > 2*l.most { // now and then, not with each chunk
+	if len(l.bytes) > 2*l.most { // Trims only now and then, not for each chunk.
 		l.bytes = append(l.bytes[:0], l.bytes[len(l.bytes)-l.most:]...)
 	}
 }
 
-// since returns at most most bytes from an offset on, where they begin, and how many before them are gone.
+// since returns at most most bytes that start at offset. from is the offset where they really start. gone is the number of bytes between
+// offset and from that are no longer stored.
 func (l *log) since(offset int64, most int) (b []byte, from, gone int64) {
 	first := l.total - int64(len(l.bytes))
 	from = min(max(offset, first), l.total)
@@ -32,16 +33,16 @@ func (l *log) since(offset int64, most int) (b []byte, from, gone int64) {
 	return slices.Clone(b), from, max(0, from-offset)
 }
 
-// maxKeys is how much a background shell may leave unread.
+// maxKeys is the limit in bytes for typed input that a background shell has not read yet.
 const maxKeys = 64 << 10
 
-// keys is what was typed into a background shell and not read yet.
+// keys buffers input that was typed into a background shell and not read yet.
 type keys struct {
 	mu    sync.Mutex
-	more  sync.Cond // of mu
+	more  sync.Cond // uses mu
 	buf   []byte
-	ended bool // nothing will follow
-	gone  bool // nobody reads any more
+	ended bool // no more input follows
+	gone  bool // no process reads any more
 }
 
 func newKeys() *keys {
@@ -50,7 +51,7 @@ func newKeys() *keys {
 	return k
 }
 
-// Read implements [io.Reader]; it waits for a key.
+// Read implements [io.Reader]. It blocks until input arrives.
 func (k *keys) Read(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,7 +69,7 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// put takes all of the text or nothing, and reports whether it did.
+// put buffers the whole text or nothing, and reports whether it buffered the text.
 func (k *keys) put(text string, end bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,18 +10,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Data is the data of a result of bash.
+// Data is the result data of bash.
 type Data struct {
 	ExitCode int    `json:"exit_code"` // -1 when a signal ended the command
 	Signal   string `json:"signal,omitempty"`
-	Stdout   string `json:"stdout"` // head and tail when it is long; what is not UTF-8 became U+FFFD; all of a terminal
+	Stdout   string `json:"stdout"` // Head and tail of a long stream. U+FFFD replaces bytes that are not UTF-8. With a terminal, this field holds all output.
 	Stderr   string `json:"stderr"`
 	TimedOut bool   `json:"timed_out"`
-	// Truncated says that Stdout or Stderr left something out. The call's streams have all of it.
+	// Truncated reports that Stdout or Stderr is incomplete. The call's streams have all output.
 	Truncated   bool  `json:"truncated"`
-	StdoutBytes int64 `json:"stdout_bytes"` // of the whole stream
+	StdoutBytes int64 `json:"stdout_bytes"` // size of the whole stream
 	StderrBytes int64 `json:"stderr_bytes"`
-	// Shell is that of a command which runs on in the background; ExitCode is -1 then.
+	// Shell is the id of the shell when the command continues in the background; ExitCode is then -1.
 	Shell   string `json:"shell_id,omitempty"`
 	Running bool   `json:"running,omitempty"`
 }
@@ -29,12 +29,12 @@ type Data struct {
 const (
 	stdout = "stdout"
 	stderr = "stderr"
-	pty    = "pty" // of a terminal, in place of the two
+	pty    = "pty" // the only stream of a command with a terminal
 )
 
-// An output gathers both streams for the result. Each stream has one writer; the result is made after both.
+// An output collects both streams for the result. Each stream has one writer. The result may only be built after both writers are done.
 //
-// The names of the streams are those of the artifacts in which the engine keeps all of them.
+// The stream names are also the names of the artifacts in which the engine stores the whole streams.
 type output struct {
 	budget         int
 	stdout, stderr keeper
@@ -55,7 +55,7 @@ func (o *output) stream(name string) *keeper {
 	return &o.stdout
 }
 
-// finished is the result of a command that ended by itself.
+// finished returns the result of a command that was not ended by a timeout or a cancel.
 func (o *output) finished(exit *sandbox.Exit) *tool.Result {
 	if why := exit.OutOfMemory(); why != "" {
 		return o.fit(exit, false, func(d Data, text string) *tool.Result {
@@ -69,8 +69,8 @@ func (o *output) finished(exit *sandbox.Exit) *tool.Result {
 	})
 }
 
-// timedOut is the result of a command that its own clock ended. It is an error that keeps the output, which often says
-// what took so long.
+// timedOut returns the result of a command that its timeout ended. The result is an error with the output, which often shows what took so
+// long.
 func (o *output) timedOut(exit *sandbox.Exit, limit time.Duration) *tool.Result {
 	return o.fit(exit, true, func(d Data, text string) *tool.Result {
 		r := tool.FailCode("COMMAND_TIMEOUT", "The command was killed because it did not end within %v.%s", limit, soFar(text))
@@ -86,7 +86,7 @@ func soFar(text string) string {
 	return " What it had written:\n" + text
 }
 
-// ending appends to the output what else the model should know of the end.
+// ending appends to the output how the command ended, for the model.
 func ending(text string, exit *sandbox.Exit) string {
 	lines := []string{text}
 	if text == "" {
@@ -107,8 +107,8 @@ func ending(text string, exit *sandbox.Exit) string {
 	return strings.Join(lines, "\n")
 }
 
-// fit makes the result with as much of the streams as the budget has room for. What a byte of output costs depends on
-// what it is (six in JSON for a control character, and once more in the text), so that it is tried, not computed.
+// fit builds a result that fits the budget, with as much of both streams as possible. The encoded size of a byte varies: a control
+// character takes six bytes in JSON and appears once more in the text. So fit tries sizes instead of computing one.
 func (o *output) fit(exit *sandbox.Exit, timedOut bool, build func(Data, string) *tool.Result) *tool.Result {
 	for most := o.budget / 2; ; most = most * 3 / 4 {
 		d := Data{
@@ -121,7 +121,7 @@ func (o *output) fit(exit *sandbox.Exit, timedOut bool, build func(Data, string)
 		d.Truncated = len(cut) > 0
 		first := d.Stdout
 		if o.stdout.name == pty {
-			first = strings.ReplaceAll(first, "\r\n", "\n") // the terminal made them so
+			first = strings.ReplaceAll(first, "\r\n", "\n") // The terminal added the carriage returns.
 		}
 		r := build(d, both(first, d.Stderr))
 		size := len(r.Data) + len(r.Message)
@@ -140,7 +140,7 @@ func (o *output) fit(exit *sandbox.Exit, timedOut bool, build func(Data, string)
 	}
 }
 
-// both shows the streams one after the other, without the line end that the last line has anyway.
+// both joins the two streams in one text, without their final line ends.
 func both(out, err string) string {
 	out, err = strings.TrimRight(out, "\n"), strings.TrimRight(err, "\n")
 	switch {
@@ -153,7 +153,7 @@ func both(out, err string) string {
 	}
 }
 
-// A keeper keeps the first and the last bytes of a stream, most/2 of each at least.
+// A keeper keeps the first and the last bytes of a stream, at least most/2 of each.
 type keeper struct {
 	call, name string
 	most       int
@@ -166,13 +166,13 @@ func (k *keeper) write(b []byte) {
 	n := min(len(b), k.most-len(k.head))
 	k.head = append(k.head, b[:n]...)
 	k.tail = append(k.tail, b[n:]...)
-	if len(k.tail) > 4*k.most { // now and then, not with each chunk
+	if len(k.tail) > 4*k.most { // Trims only now and then, not for each chunk.
 		k.tail = append(k.tail[:0], k.tail[len(k.tail)-k.most:]...)
 	}
 }
 
-// text returns the stream, or about its first and last most/2 bytes with a line between them that says how much is
-// missing. Then the stream's artifact is added to cut.
+// text returns the whole stream when it fits most bytes. Otherwise it returns about the first and the last most/2 bytes, with a line
+// between them that tells how much is missing, and adds the artifact of the stream to cut.
 func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 	if k.total <= int64(most) {
 		return valid(k.head), cut
@@ -184,7 +184,7 @@ func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 		append(cut, tool.Artifact{Name: k.name, MIMEType: "text/plain", Size: k.total})
 }
 
-// wholeEnd returns b without a character that was cut off at its end.
+// wholeEnd returns b without an incomplete character at its end.
 func wholeEnd(b []byte) []byte {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(b[i]) && !utf8.FullRune(b[i:]) {
@@ -194,7 +194,7 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart returns b without the rest of a character at its start.
+// wholeStart returns b without the rest of an incomplete character at its start.
 func wholeStart(b []byte) []byte {
 	for i := range min(len(b), utf8.UTFMax) {
 		if utf8.RuneStart(b[i]) {
@@ -204,5 +204,5 @@ func wholeStart(b []byte) []byte {
 	return b
 }
 
-// valid returns the bytes as text.
+// valid returns b as text, with U+FFFD for bytes that are not UTF-8.
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// script is an Exec that writes what it is told.
+// script is an Exec that writes the chunks of the test.
 type script struct {
 	chunks []chunk
 	exit   sandbox.Exit
@@ -38,19 +38,19 @@ func (s script) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 		if err := spec.Output(c.stream, buffer); err != nil {
 			return &s.exit, err
 		}
-		clear(buffer) // it is the tool's during the call only
+		clear(buffer) // The tool may use the buffer only during the call.
 	}
 	return &s.exit, s.err
 }
 
 var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the whole is artifact://[^/]+/(\w+) …\]\n`)
 
-// Whatever is written, the result keeps within its budget, and shows all or the true head and tail of each stream.
+// For any output, the result stays within its budget. It shows each stream in full, or its true head and tail.
 func TestResultKeepsHeadAndTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := script{}
 		text := map[string]string{}
-		// Plain text, characters of several bytes, and bytes that JSON makes six of.
+		// Plain text, characters of several bytes, and bytes that take six bytes in JSON.
 		alphabets := []string{"abc\n", "ä€😀", "\x00\x1b\"\\", "\xff\xc3"}
 		for range rapid.IntRange(0, 12).Draw(t, "chunks") {
 			stream := rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")
@@ -122,14 +122,14 @@ func checkStream(t *rapid.T, res *tool.Result, name, all, shown string, size int
 	}
 	head, tail := shown[:gap[0]], shown[gap[1]:]
 	if !utf8.ValidString(all) {
-		return // lengths differ where U+FFFD stands for a byte
+		return // U+FFFD for a single byte changes the length.
 	}
 	if !strings.HasPrefix(all, head) || !strings.HasSuffix(all, tail) || len(head)+left+len(tail) != len(all) {
 		t.Fatalf("%s: %d bytes: head %q, %d left out, tail %q", name, len(all), head, left, tail)
 	}
 }
 
-// A megabyte shows as about as much as the budget has room for, not as the least that is safe.
+// The result of a megabyte of output uses most of the budget.
 func TestLongOutputUsesTheBudget(t *testing.T) {
 	const budget = 48 << 10
 	res, d := run(t, bash(t, shell.Config{}), object{"command": "seq 1 200000"})
@@ -150,7 +150,7 @@ func TestATimeoutKeepsWithinTheBudget(t *testing.T) {
 	}
 }
 
-// timeout waits for the command's clock as a sandbox does.
+// timeout waits until the timeout of the command expires, as a sandbox does.
 type timeout struct{ script }
 
 func (s timeout) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -159,7 +159,7 @@ func (s timeout) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 	return exit, errors.Join(err, context.Cause(ctx))
 }
 
-// What nobody saw die is told, to the model in a word and to the record by its id.
+// Processes that were not seen to die are reported: the model gets their number, and the record gets their ids.
 func TestWhatMayLiveOnIsTold(t *testing.T) {
 	s := script{exit: sandbox.Exit{Killed: []int{7, 8}, Unverified: []sandbox.Process{{PID: 9}}}}
 	res, err := bash(t, shell.Config{Exec: s}).Execute(t.Context(), newCall(nil, object{"command": "x"}))

@@ -9,12 +9,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What one look at a command may take. It is counted, not timed, so that the same text always has the same answer; the most
-// that is allowed takes some 20 ms. What can nest is counted whether it does or not: the parser's stack grows with it, and
-// a goroutine whose stack is full ends the daemon.
+// Limits for the analysis of one command. They count work, not time, so the same text always gives the same answer. The largest accepted
+// command takes about 20 ms.
+//
+// Characters that can open a nested construct count even when they do not nest. The stack of the parser grows with the nesting, and a stack
+// overflow would end the daemon.
 const (
-	maxText    = 128 << 10 // bytes, with all inner texts
-	maxNodes   = 50_000    // of syntax, and words that are looked at again
+	maxText    = 128 << 10 // bytes, including all inner texts
+	maxNodes   = 50_000    // syntax nodes, and words that are analysed again
 	maxNesting = 1_500
 	maxInner   = 4 // texts inside texts, as in bash -c "bash -c ..."
 )
@@ -24,10 +26,10 @@ var (
 	errTooComplex = errors.New("it is too complex to be read")
 )
 
-// A budget is what is left for one look, with all inner texts.
+// A budget is the remaining work for one command, including all inner texts.
 type budget struct{ text, nodes int }
 
-// spend takes words that are looked at off the budget.
+// spend subtracts the cost of words and reports whether the budget suffices.
 func (b *budget) spend(words []word) bool {
 	for _, w := range words {
 		if b.nodes -= 1 + len(w.source)/64; b.nodes < 0 {
@@ -37,16 +39,16 @@ func (b *budget) spend(words []word) bool {
 	return true
 }
 
-// parse reads a text as bash does. What bash and the parser might read in two ways is refused, rather than guessed.
+// parse parses a text as bash does. It rejects text that bash and the parser may read differently, instead of guessing.
 func (b *budget) parse(text string) (file *syntax.File, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the parser reads foreign bytes
+		if r := recover(); r != nil { // The parser reads untrusted bytes and may panic.
 			file, err = nil, fmt.Errorf("it cannot be parsed: %v", r)
 		}
 	}()
 	switch {
 	case strings.ContainsFunc(text, isControl) || !utf8.ValidString(text):
-		return nil, errControl // bash and the parser do not agree on the carriage return
+		return nil, errControl // bash and the parser treat the carriage return differently.
 	case len(text) > b.text || nesting(text) > maxNesting:
 		return nil, errTooComplex
 	}
@@ -65,9 +67,9 @@ func (b *budget) parse(text string) (file *syntax.File, err error) {
 
 func isControl(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
 
-// nesting counts what may nest in a text, whether it does or not: the parser alone knows what is quoted.
+// nesting counts the characters that may open a nested construct, quoted or not: only the parser knows what is quoted.
 func nesting(text string) (n int) {
-	// Operators nest in arithmetic, and nowhere else.
+	// Operators can nest only in arithmetic.
 	arithmetic := strings.Contains(text, "((") || strings.Contains(text, "[") || strings.Contains(text, "${") || strings.Contains(text, "let")
 	for i := range len(text) {
 		switch c := text[i]; c {

@@ -4,12 +4,12 @@ import (
 	"strings"
 )
 
-// A wrapper runs the command that follows its options.
+// A wrapper is a command that runs the command after its options.
 type wrapper struct {
 	flags    string // short options without a value
-	valued   string // short options with one, attached or in the next word
-	long     string // long options, with the = of those that need a value
-	operands int    // before the command
+	valued   string // short options with a value, which is attached or is the next word
+	long     string // long options; an = marks those that need a value
+	operands int    // number of operands before the command
 }
 
 var wrappers = map[string]wrapper{
@@ -27,7 +27,7 @@ var wrappers = map[string]wrapper{
 	"toybox":  {},
 }
 
-// peel takes wrappers off a command. It returns no words when what they run is not to be seen, with the effect of that.
+// peel removes wrappers from a command. When it cannot determine what a wrapper runs, it returns no words and an effect that says so.
 func (a *analysis) peel(words []word) (rest []word, e effect) {
 	e = reads()
 	for {
@@ -53,13 +53,13 @@ func (a *analysis) peel(words []word) (rest []word, e effect) {
 			return nil, unreadable("what " + name + " runs is not to be seen")
 		}
 		if len(next) == 0 {
-			return words, e // env alone shows the environment
+			return words, e // env without a command prints the environment.
 		}
 		words = next
 	}
 }
 
-// skip returns the words after the options and operands; clear says that all of them were understood.
+// skip returns the words after the options and operands. clear reports that all options and operands were understood.
 func (w wrapper) skip(words []word) (rest []word, clear bool) {
 	for len(words) > 0 {
 		o := words[0]
@@ -90,7 +90,7 @@ func (w wrapper) skip(words []word) (rest []word, clear bool) {
 	return words, true
 }
 
-// option reads one option word: whether it takes the next word as its value, and whether it is known.
+// option parses one option word. It reports whether the next word is the value of the option, and whether the option is known.
 func (w wrapper) option(o string) (takesNext, ok bool) {
 	if strings.HasPrefix(o, "--") {
 		name, _, valued := strings.Cut(o, "=")
@@ -115,7 +115,7 @@ func (w wrapper) option(o string) (takesNext, ok bool) {
 	return false, true
 }
 
-// env takes the options and assignments of env off, and adds to e what they do. clear says that all were understood.
+// env removes the options and assignments of the command env, and adds their effect to e. clear reports that all of them were understood.
 func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 	for len(words) > 0 && isFlag(words[0]) {
 		o := words[0]
@@ -132,7 +132,7 @@ func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 			continue
 		}
 		option, value := envOption(o.value)
-		if option == o.value { // its value is the next word
+		if option == o.value { // The next word is the value of the option.
 			if len(words) == 0 || !words[0].literal {
 				return nil, false
 			}
@@ -158,7 +158,7 @@ func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 	return a.environment(words), true
 }
 
-// envOption cuts an option of env from the value that is attached to it.
+// envOption splits an option of env from an attached value.
 func envOption(text string) (option, value string) {
 	for _, known := range []string{"-u", "-C", "-S", "--unset", "--chdir", "--split-string"} {
 		if value, ok := strings.CutPrefix(text, known); ok && strings.HasPrefix(known, "--") == strings.HasPrefix(value, "=") {
@@ -168,7 +168,7 @@ func envOption(text string) (option, value string) {
 	return text, ""
 }
 
-// environment takes the assignments of env off and adds those that count.
+// environment removes the assignments of env, and adds a part for each that may affect programs.
 func (a *analysis) environment(words []word) []word {
 	for len(words) > 0 {
 		name, value, ok := strings.Cut(words[0].path, "=")

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A reader is a command that only reads, as long as it is not given the options by which it does more.
+// A reader is a command that only reads, unless it gets certain options.
 //
-// Abbreviations of a long option count as the option, and so does a cluster of short ones that has its letter. A reader
-// with such options must have them all in plain view: a variable could hold one.
+// An abbreviation of a long option counts as the option, and so does a cluster of short options with its letter. The arguments of a reader
+// with such options must be fully known, because a variable could hold one of the options.
 type reader struct {
-	short string // letters of options that write, run or read a script
+	short string // letters of short options that write, run something or read a script
 	long  string
-	plain bool // nothing may be hidden in a variable
-	// check refuses what the options above cannot say; it returns why, or "".
+	plain bool // No argument may come from a variable.
+	// check rejects what the option lists cannot express. It returns the reason, or "" when the command only reads.
 	check func(args []word) string
-	// texts says how many operands are texts and no files: 0, 1 or all of them.
+	// texts is how many leading operands are texts, not files: 0, 1 or allTexts.
 	texts int
-	lists string // letters of options by which a file names what is read
-	// private readers show what does not lie in files: processes, the environment.
+	lists string // letters of short options whose value is a file that lists the files to read
+	// private readers show data from outside the file system: processes, the environment.
 	private bool
 }
 
@@ -57,7 +57,7 @@ func readingList() map[string]reader {
 	return list
 }
 
-// refuses returns why a command may do more than read; "" when it only reads.
+// refuses returns the reason why a command may do more than read, or "" when it only reads.
 func (r reader) refuses(args []word) string {
 	careful := r.plain || r.short != "" || r.long != ""
 	ended := false
@@ -67,7 +67,7 @@ func (r reader) refuses(args []word) string {
 		case careful && w.open:
 			return "an option may come from " + w.source
 		case w.literal && w.value == "--":
-			ended = !r.plain // its own check reads on
+			ended = !r.plain // The check of a plain reader handles the operands after --.
 		case strings.HasPrefix(w.value, "--"):
 			if r.names(w.value) {
 				return w.value + " does more than read"
@@ -82,7 +82,7 @@ func (r reader) refuses(args []word) string {
 	return ""
 }
 
-// names reports whether a long option is, or abbreviates, one that is refused.
+// names reports whether option is, or abbreviates, one of the rejected long options.
 func (r reader) names(option string) bool {
 	option, _, _ = strings.Cut(option, "=")
 	for refused := range strings.FieldsSeq(r.long) {
@@ -102,11 +102,11 @@ func (r reader) outside(args []word, dir string) bool {
 			return true
 		}
 		if option && texts == 1 && (!w.literal || strings.ContainsAny(w.value, "ef")) {
-			texts = 0 // the pattern, or where it stands, comes with an option
+			texts = 0 // An option gives the pattern or the file with the patterns, so no operand is a pattern.
 		}
 		switch {
 		case texts == allTexts:
-			// What a variable holds may be a secret of the environment.
+			// A variable may hold a secret from the environment.
 			if !w.literal && strings.Contains(w.path, "$") || strings.HasPrefix(w.path, "~") {
 				return true
 			}
@@ -122,10 +122,11 @@ func (r reader) outside(args []word, dir string) bool {
 	return false
 }
 
-// listOptions begin the long options by which a file names what is read: those of wc, sort and du, of find, and of checksums.
+// listOptions are prefixes of the long options whose value is a file that lists the files to read. wc, sort, du, find and the checksum
+// commands have them.
 var listOptions = strings.Fields("--files0 -files0-from --ch")
 
-// namesFiles reports whether a word is an option by which a file names what is read.
+// namesFiles reports whether a word is an option whose value is a file that lists the files to read.
 func (r reader) namesFiles(w word) bool {
 	short := isFlag(w) && !strings.HasPrefix(w.value, "--") && strings.ContainsAny(w.value, r.lists)
 	return short || slices.ContainsFunc(listOptions, func(o string) bool { return strings.HasPrefix(w.value, o) })
@@ -140,7 +141,7 @@ func noOperands(args []word) string {
 	return ""
 }
 
-// oneOperand is for commands that write to a second one.
+// oneOperand checks commands that write to their second operand.
 func oneOperand(args []word) string {
 	operands := 0
 	for _, w := range args {
@@ -157,7 +158,7 @@ func oneOperand(args []word) string {
 	return ""
 }
 
-// checkPrintf refuses what sets a variable: -v, and the conversion n in the format.
+// checkPrintf rejects the two ways to set a variable: the option -v, and the conversion n in the format.
 func checkPrintf(args []word) string {
 	if len(args) > 0 && args[0].is("--") {
 		args = args[1:]
@@ -172,7 +173,7 @@ func checkPrintf(args []word) string {
 
 var settingFormat = regexp.MustCompile(`%[^a-zA-Z%]*[hlLjzt]*n`)
 
-// checkRead lets read set variables of the text's own.
+// checkRead permits read to set variables with lower-case names, and no option but -r.
 func checkRead(args []word) string {
 	for _, w := range args {
 		own := w.literal && !strings.ContainsFunc(w.value, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') })
@@ -183,7 +184,7 @@ func checkRead(args []word) string {
 	return ""
 }
 
-// checkJq refuses programs that show the environment or load others.
+// checkJq rejects programs that show the environment or load other programs.
 func checkJq(args []word) string {
 	if slices.ContainsFunc(args, func(w word) bool { return jqLoads.MatchString(w.value) }) {
 		return doesMore
@@ -197,7 +198,7 @@ var testUnary = strings.Fields("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w 
 
 var testBinary = strings.Fields("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
-// checkTest lets those forms of test pass in which every operator is in plain view: -v evaluates the name that it is given.
+// checkTest accepts only forms of test whose operators are all literal. It rejects -v, because bash evaluates the name that follows it.
 func checkTest(args []word) string {
 	if n := len(args); n > 0 && args[n-1].is("]") {
 		args = args[:n-1]
@@ -219,7 +220,7 @@ func checkTest(args []word) string {
 	return doesMore
 }
 
-// checkDate refuses what sets the clock.
+// checkDate rejects options that set the clock.
 func checkDate(args []word) string {
 	valued := false
 	for _, w := range args {
@@ -230,7 +231,7 @@ func checkDate(args []word) string {
 			return doesMore
 		case w.is("-d", "--date", "-r", "--reference"):
 			valued = true
-		case strings.HasPrefix(w.value, "--s"), strings.HasPrefix(w.value, "--f"): // sets the clock, or shows a file in errors
+		case strings.HasPrefix(w.value, "--s"), strings.HasPrefix(w.value, "--f"): // The first sets the clock. The second shows the contents of a file in error messages.
 			return doesMore
 		case strings.HasPrefix(w.value, "--"), strings.HasPrefix(w.value, "-I"), strings.HasPrefix(w.value, "+"), w.is("-u", "-R"):
 		default:
@@ -247,7 +248,7 @@ func checkHostname(args []word) string {
 	return ""
 }
 
-// findActions are what find does beside printing.
+// findActions are the actions of find that do more than print.
 var findActions = strings.Fields("-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls")
 
 func checkFind(args []word) string {

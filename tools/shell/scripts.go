@@ -2,7 +2,8 @@ package shell
 
 import "strings"
 
-// checkSed refuses sed when it changes files, reads its script from one, or runs a script that is not plainly printing.
+// checkSed accepts sed only with a script in its arguments that prints, deletes from the output or replaces. It rejects sed when it changes
+// files or reads its script from a file.
 func checkSed(args []word) string {
 	scripts := 0
 	for i := 0; i < len(args); i++ {
@@ -12,7 +13,7 @@ func checkSed(args []word) string {
 		}
 		switch {
 		case w.is("--"):
-			return doesMore // what follows could be a script or a file
+			return doesMore // A word after -- could be a script or a file.
 		case w.is("--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"):
 		case strings.HasPrefix(w.value, "--expression="):
 			if !isPlainSed(strings.TrimPrefix(w.value, "--expression=")) || !w.literal {
@@ -39,7 +40,7 @@ func checkSed(args []word) string {
 	return ""
 }
 
-// hasExpression reports whether a script comes behind what would else be the script.
+// hasExpression reports whether a later option gives the script, so that the first operand is not the script.
 func hasExpression(args []word) bool {
 	for _, w := range args {
 		if strings.HasPrefix(w.value, "-") && strings.ContainsAny(w.value, "ef") {
@@ -49,7 +50,7 @@ func hasExpression(args []word) bool {
 	return false
 }
 
-// isPlainSed reports whether a script consists of commands that print, delete from what is printed, and replace.
+// isPlainSed reports whether a script consists only of commands that print, delete from the output, or replace.
 func isPlainSed(script string) bool {
 	s := sedScript(script)
 	for {
@@ -73,12 +74,12 @@ func isPlainSed(script string) bool {
 	}
 }
 
-// A sedScript is what is left to read of one.
+// A sedScript is the unread rest of a sed script.
 type sedScript string
 
 func (s *sedScript) spaces() { *s = sedScript(strings.TrimLeft(string(*s), " ;\n!")) }
 
-// address takes an address that may be there.
+// address consumes an optional address.
 func (s *sedScript) address() bool {
 	text := string(*s)
 	switch {
@@ -96,14 +97,14 @@ func (s *sedScript) address() bool {
 	return true
 }
 
-// delimited takes a pattern between two delimiters.
+// delimited consumes a pattern between two delimiters.
 func (s *sedScript) delimited(d byte) bool {
 	text := string(*s)
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
 			i++
-		case '\n', '[': // where a class ends, and whether the delimiter in it counts, is read in two ways
+		case '\n', '[': // Implementations of sed disagree on where a bracket expression ends, and on whether a delimiter inside it counts.
 			if text[i] == '\n' || !classIsClear(text[i:], d) {
 				return false
 			}
@@ -115,7 +116,7 @@ func (s *sedScript) delimited(d byte) bool {
 	return false
 }
 
-// classIsClear reports whether the class that begins here has neither the delimiter nor a bracket in it.
+// classIsClear reports whether the bracket expression at the start of text contains neither the delimiter nor a bracket.
 func classIsClear(text string, d byte) bool {
 	end := strings.IndexByte(text[1:], ']')
 	return end > 0 && strings.IndexByte(text[1:end+1], d) < 0 && !strings.ContainsAny(text[1:end+1], `[\`) && text[1] != '^' ||
@@ -141,7 +142,7 @@ func (s *sedScript) command() bool {
 	return false
 }
 
-// replacement takes s/a/b/ with the flags that write and run nothing.
+// replacement consumes s/a/b/ with flags that write and run nothing.
 func (s *sedScript) replacement() bool {
 	text := string(*s)
 	if len(text) < 4 || strings.IndexByte("/|,#:@%!_", text[1]) < 0 {
@@ -152,7 +153,7 @@ func (s *sedScript) replacement() bool {
 	if !s.delimited(d) {
 		return false
 	}
-	*s = sedScript(string(d) + string(*s)) // the second half has its opening delimiter in the first's closing one
+	*s = sedScript(string(d) + string(*s)) // The closing delimiter of the first half opens the second half.
 	if !s.delimited(d) {
 		return false
 	}
@@ -161,8 +162,8 @@ func (s *sedScript) replacement() bool {
 	return rest == "" || strings.IndexByte(" ;\n", rest[0]) >= 0
 }
 
-// checkAwk refuses programs that could write, run or connect: those with a pipe, a greater-than sign, an at sign or one of
-// a few words anywhere in them.
+// checkAwk rejects programs that could write, run commands or connect. It rejects each program that contains a pipe, a greater-than sign,
+// an at sign or one of a few words.
 func checkAwk(args []word) string {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
@@ -193,7 +194,7 @@ func checkAwk(args []word) string {
 	return doesMore
 }
 
-// awkRuns reports whether a program of awk may run commands, as far as its text shows.
+// awkRuns reports whether an awk program may run commands, as far as its text shows.
 func awkRuns(args []word) bool {
 	for _, w := range args {
 		text := strings.ReplaceAll(w.value, "||", "")
@@ -204,7 +205,7 @@ func awkRuns(args []word) bool {
 	return false
 }
 
-// checkAwkOperands refuses what awk might still take for an option or an assignment.
+// checkAwkOperands rejects operands that awk could take for an option or an assignment.
 func checkAwkOperands(args []word) string {
 	for _, w := range args {
 		if w.open || strings.HasPrefix(w.value, "-") && w.value != "-" {

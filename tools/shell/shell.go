@@ -1,14 +1,14 @@
-// Package shell has the tool bash, which runs a command line.
+// Package shell provides the tool bash, which runs a command line.
 //
-// The command runs in a session of its own, in the working directory and with the environment that the operator
-// configured; the model chooses neither. What it writes is streamed while it runs. An exit code is an answer, not an
-// error: the model reads it and continues. When the command ends, whatever it started ends too.
+// The command runs in a new session, with the working directory and the environment that the operator configured. The model chooses
+// neither. The output is streamed while the command runs. An exit code other than 0 is not an error of the call: the model reads it and
+// continues. When the command ends, all processes that it started are ended too.
 //
-// What a command is about to do is read from its text ([Split]), for rules and people. That is advice: a text cannot be
-// held to what it looks like.
+// [Split] finds in the text of a command what it will do, for rules and people. This is advice only, because a text does not limit what a
+// command does.
 //
-// A command is isolated as the operator's policy says, and does not run when it cannot be. Without a policy it can do what the
-// daemon's user can. The descriptor and every description say what holds.
+// The operator's policy isolates commands. A command does not run when it cannot be isolated as required. Without a policy it can do
+// everything that the daemon's user can do. The descriptor and every description state the isolation.
 package shell
 
 import (
@@ -28,32 +28,32 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// An Exec runs a process to its end and leaves nothing of it behind; [sandbox.Runner] is one. The Exit is nil exactly
-// when no process was started. Output is called from one goroutine for each stream, and never after Run returned.
+// An Exec runs a process to its end and leaves no process behind; [sandbox.Runner] is one. The Exit is nil exactly when no process was
+// started. Each stream calls Output from one goroutine, and never after Run has returned.
 type Exec interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// Config says where and how commands run. All of it is the operator's.
+// Config configures where and how commands run. The operator sets all of it.
 type Config struct {
 	Exec Exec   // required
-	Dir  string // the working directory, absolute; required
-	// Shell is an absolute path; empty means /bin/bash. It must take --noprofile --norc -c -- command.
+	Dir  string // the working directory, an absolute path; required
+	// Shell is an absolute path. Empty means /bin/bash. The program must accept --noprofile --norc -c -- command.
 	Shell string
-	// Env is the whole environment, as name=value; nil means [DefaultEnv]. Nothing is inherited from the daemon.
+	// Env is the whole environment, as name=value. Nil means [DefaultEnv]. Commands inherit nothing from the daemon.
 	Env []string
-	// Policy isolates commands; nil: they have all rights of the user that runs the daemon.
+	// Policy isolates commands. Nil means that they have all rights of the user that runs the daemon.
 	Policy *sandbox.Policy
-	// OutputBudget bounds data and text of a result, in bytes; 0 means 48 KiB. All output goes to the streams stdout
-	// and stderr of the call, whatever its size.
+	// OutputBudget is the limit in bytes for the data and the text of a result. Zero means 48 KiB. The streams stdout and stderr of the
+	// call always carry all output.
 	OutputBudget int
-	// Background says what may outlive its call.
+	// Background configures the commands that may outlive their call.
 	Background Background
-	// Jobs are those of the tools for another directory, which these tools share with their bounds; nil: they have their own.
+	// Jobs lets these tools share the jobs, and their limits, with the tools for another directory. Nil means that they have separate jobs.
 	Jobs *Jobs
 }
 
-// The clocks of a command, in seconds. The call's own deadline lies behind the longest.
+// Timeouts of a command, in seconds. The deadline of the call is later than the longest timeout.
 const (
 	DefaultTimeout = 120
 	MaxTimeout     = 600
@@ -62,12 +62,12 @@ const (
 const (
 	defaultShell  = "/bin/bash"
 	defaultBudget = 48 << 10
-	smallBudget   = 1 << 10 // below it there is no room for what a result says beside the output
+	smallBudget   = 1 << 10 // With a smaller budget, a result has no space for anything but the output.
 	maxArguments  = 64 << 10
 )
 
-// DefaultEnv returns the environment of commands: enough for ordinary programs, nothing of the daemon's, and no program that
-// waits for a key. HOME is not in it: see [sandbox.Spec.Home].
+// DefaultEnv returns the default environment of commands. It suffices for ordinary programs, contains nothing from the daemon, and names no
+// program that waits for a key. HOME is not in it: see [sandbox.Spec.Home].
 func DefaultEnv() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -75,8 +75,8 @@ func DefaultEnv() []string {
 		"TERM=dumb",
 		"PAGER=cat",
 		"GIT_TERMINAL_PROMPT=0",
-		// git runs what a repository's configuration names. A directory of the workspace must not pass for a repository,
-		// nor a command that reads start what core.pager or core.fsmonitor says.
+		// git runs programs that the configuration of a repository names. A directory of the workspace must not pass as a repository. A
+		// command that only reads must not start the programs in core.pager or core.fsmonitor.
 		"GIT_PAGER=cat",
 		"GIT_CONFIG_COUNT=2",
 		"GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit",
@@ -90,9 +90,9 @@ type arguments struct {
 	Description string `json:"description,omitempty"`
 	// PTY gives the command a terminal.
 	PTY *terminal `json:"pty,omitempty"`
-	// Input says whether people may type while it runs; nil: with a terminal they may.
+	// Input says whether people may type while the command runs. Nil means yes with a terminal and no without one.
 	Input *bool `json:"input,omitempty"`
-	// Background returns at once, BackgroundAfter after so many seconds; the command continues.
+	// Background returns at once and BackgroundAfter after this many seconds. The command continues.
 	Background      bool `json:"background,omitempty"`
 	BackgroundAfter int  `json:"background_after,omitempty"`
 }
@@ -102,7 +102,7 @@ type terminal struct {
 	Columns int `json:"columns,omitempty"`
 }
 
-// typed reports whether standard input is what is typed while the command runs.
+// typed reports whether standard input is text that is typed while the command runs.
 func (a *arguments) typed() bool {
 	if a.Input != nil {
 		return *a.Input
@@ -110,8 +110,8 @@ func (a *arguments) typed() bool {
 	return a.PTY != nil
 }
 
-// takesInput reports whether something can be typed that nobody sees when a call is assessed. Into the background only
-// bash_input types, which is a call of its own.
+// takesInput reports whether text can be typed that the assessment of the call does not see. It is false in the background: there only
+// bash_input types, and its calls are assessed separately.
 func (a *arguments) takesInput() bool { return a.typed() && !a.inBackground() }
 
 const parameters = `{
@@ -143,8 +143,8 @@ const description = "Runs a bash command in the workspace and returns its output
 const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
 	"Do not start programs that wait for input, unless somebody is there to type."
 
-// New returns the tool bash and, when commands can run in the background, bash_output, bash_input and bash_kill with the
-// jobs that they share; the caller closes these.
+// New returns the tool bash. When commands can run in the background, it also returns bash_output, bash_input and bash_kill, and the Jobs
+// that the tools share. The caller must close the Jobs.
 func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 	if cfg.Exec == nil {
 		return nil, nil, errors.New("shell: an Exec is required")
@@ -193,10 +193,10 @@ func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 
 type shell struct {
 	cfg  Config
-	jobs *Jobs // nil: nothing runs in the background
+	jobs *Jobs // nil when nothing runs in the background
 }
 
-// errTimedOut is the cause by which a command's own clock ends it.
+// errTimedOut is the context cause when the timeout of a command expires.
 var errTimedOut = errors.New("command timed out")
 
 func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool.Result, error) {
@@ -218,7 +218,7 @@ func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool
 	if args.takesInput() {
 		in, err := call.Input(controls(spec.Control))
 		switch {
-		case errors.Is(err, tool.ErrNoReporter): // nobody could type: the input is empty
+		case errors.Is(err, tool.ErrNoReporter): // No client can type, so the input is empty.
 		case err != nil:
 			return nil, err
 		default:
@@ -230,11 +230,11 @@ func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool
 	return s.ended(ctx, out, exit, err, limit)
 }
 
-// spec is the process of a command, without its input and output.
+// spec returns the process of a command, without its input and output.
 func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 	spec := sandbox.Spec{
 		Path: s.cfg.Shell,
-		// Without -- a command that begins with a dash would be read as an option.
+		// Without --, bash would read a command that begins with a dash as an option.
 		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
 		Dir:  s.cfg.Dir,
 		Env:  s.cfg.Env,
@@ -248,7 +248,7 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		spec.Terminal = &sandbox.Size{Rows: cmp.Or(p.Rows, 24), Columns: cmp.Or(p.Columns, 80)}
 		spec.Env = slices.Clone(spec.Env)
 		for i, pair := range spec.Env {
-			if pair == "TERM=dumb" { // of DefaultEnv, where there is no terminal
+			if pair == "TERM=dumb" { // DefaultEnv sets it for commands without a terminal.
 				spec.Env[i] = "TERM=xterm-256color"
 			}
 		}
@@ -256,8 +256,8 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 	return spec
 }
 
-// home names the home directory of a command: that of the thread that the call belongs to. Without a thread or a run it is
-// fresh.
+// home returns the name of the home directory of a command: that of the call's thread, or of its run when there is no thread. Without both,
+// the directory is fresh.
 func home(call *tool.Call) string {
 	o := ownerOf(call)
 	if o.thread == "" && o.run == "" {
@@ -266,7 +266,7 @@ func home(call *tool.Call) string {
 	return fmt.Sprintf("bash %q", o)
 }
 
-// controls are what the keyboard can do with a process.
+// controls returns what typed input and signals can do with a process.
 func controls(c *sandbox.Control) tool.Controls {
 	return tool.Controls{
 		Resize: func(rows, columns int) error { return c.Resize(sandbox.Size{Rows: rows, Columns: columns}) },
@@ -287,7 +287,7 @@ func signals() map[string]syscall.Signal {
 	}
 }
 
-// processReport says what had to be killed, and what could not be seen to die.
+// processReport lists the processes that had to be killed, and those that were not seen to die.
 func processReport(exit *sandbox.Exit) *tool.ProcessReport {
 	r := &tool.ProcessReport{Killed: slices.Clone(exit.Killed), ConfirmedAt: exit.ConfirmedAt}
 	for _, p := range exit.Unverified {
@@ -311,8 +311,8 @@ func validate(args arguments) error {
 		Violations: []tool.Violation{{Field: "command", Description: problem}}}
 }
 
-// TakesInput reports whether a call of bash with these arguments can be typed into by others than bash_input: then its text
-// does not say all that it may do.
+// TakesInput reports whether a call of bash with these arguments accepts typing other than by bash_input. The text of such a call does not
+// show all that it may do.
 func TakesInput(args tool.Arguments) bool {
 	input, said := args.Value()["input"].(bool)
 	_, terminal := args.Value()["pty"].(map[string]any)

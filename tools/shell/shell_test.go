@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type object = map[string]any
 
-// bash returns the tool over a real sandbox, in an empty directory.
+// bash returns the tool with a real sandbox, in an empty directory.
 func bash(t *testing.T, cfg shell.Config) tool.Tool {
 	t.Helper()
 	if cfg.Exec == nil {
@@ -90,18 +90,18 @@ func TestEnds(t *testing.T) {
 		{"nosuchprogram 2>/dev/null", shell.Data{ExitCode: 127}, "(no output)\nExit code 127"},
 		{`printf 'a\xffb'`, shell.Data{Stdout: "a\uFFFDb"}, "a\uFFFDb"},
 		{`printf 'a\0b'`, shell.Data{Stdout: "a\x00b"}, "a\x00b"},
-		// T45: what begins with a dash is a command, not an option of bash.
+		// T45: a text that begins with a dash is a command, not an option of bash.
 		{"-c 'echo pwned'", shell.Data{ExitCode: 127, Stderr: "/bin/bash: line 1: -c: command not found\n"}, "stderr:\n/bin/bash: line 1: -c: command not found\nExit code 127"},
-		// T46: line ends, quotes and substitutions reach bash as they are.
+		// T46: line ends, quotes and substitutions reach bash unchanged.
 		{"printf '%s' 'a\n$(b)`c`'", shell.Data{Stdout: "a\n$(b)`c`"}, "a\n$(b)`c`"},
-		// T26: nobody types.
+		// T26: without typed input, the input is empty.
 		{"cat; read x; echo $?", shell.Data{Stdout: "1\n"}, "1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.command, func(t *testing.T) {
 			res, got := run(t, x, object{"command": tt.command})
 			got.StdoutBytes, got.StderrBytes = 0, 0
-			// An exit code is an answer, whatever it is.
+			// Any exit code is a successful result.
 			if !res.IsSuccess() || got != tt.want || res.ModelText() != tt.text {
 				t.Errorf("%s %+v %q, want %+v %q", res.Status, got, res.ModelText(), tt.want, tt.text)
 			}
@@ -119,7 +119,7 @@ func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
 	if want := "/\n" + dir + "\nhello\n"; got.Stdout != want {
 		t.Errorf("stdout = %q, want %q", got.Stdout, want)
 	}
-	// T17: there is no argument for a directory.
+	// T17: no argument sets the directory.
 	var schema struct{ Properties map[string]any }
 	if err := json.Unmarshal(x.Descriptor().Parameters, &schema); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
 	}
 }
 
-// T39: nothing of the daemon's environment is seen.
+// T39: the command sees nothing of the daemon's environment.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("TOOLD_TEST_SECRET", "canary")
 	t.Setenv("BASH_ENV", "/dev/stdin")
@@ -150,7 +150,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// T40: of the daemon's descriptors none is inherited, not even one that was opened without close-on-exec.
+// T40: the command inherits no file descriptor of the daemon, not even one that was opened without close-on-exec.
 func TestDescriptors(t *testing.T) {
 	leaky, err := syscall.Dup(int(os.Stderr.Fd()))
 	if err != nil {
@@ -169,7 +169,7 @@ func TestOutputIsStreamedWhileTheCommandRuns(t *testing.T) {
 	x := bash(t, shell.Config{Dir: dir})
 	done := make(chan *tool.Result, 1)
 	go func() {
-		// It ends when somebody who saw the first line says so.
+		// The command ends when the test, having seen the first line, creates the file go.
 		res, _ := x.Execute(t.Context(), newCall(r, object{"command": "echo out; echo err >&2; until [ -e go ]; do sleep 0.01; done; echo end"}))
 		done <- res
 	}()
@@ -182,7 +182,7 @@ func TestOutputIsStreamedWhileTheCommandRuns(t *testing.T) {
 	}
 }
 
-// await waits for what another process does, which no fake clock can hurry.
+// await waits for another process. A fake clock cannot speed this up.
 func await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !happened(); time.Sleep(5 * time.Millisecond) {
@@ -192,8 +192,7 @@ func await(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// daemonize leaves a process behind that forked twice, made a session of its own, ignores SIGTERM and wrote its id to
-// the file pid.
+// daemonize leaves a process behind that forked twice, has its own session, and ignores SIGTERM. It writes its id to the file pid.
 const daemonize = `(setsid bash -c 'trap "" TERM HUP; echo $BASHPID > pid.new; mv pid.new pid; while :; do sleep 1; done' >/dev/null 2>&1 </dev/null &) `
 
 func daemonPID(t *testing.T, dir string) int {
@@ -212,7 +211,7 @@ func alive(pid int) bool {
 	return err == nil && !bytes.Contains(b, []byte(") Z ")) && !bytes.Contains(b, []byte(") X "))
 }
 
-// T22
+// T22: a cancelled call leaves no process.
 func TestCancelLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	x := bash(t, shell.Config{Dir: dir})
@@ -237,7 +236,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	if got.err != error(cause) {
 		t.Errorf("error = %v, want the cause", got.err)
 	}
-	if took := time.Since(began); took > 2*time.Minute { // the command takes ten
+	if took := time.Since(began); took > 2*time.Minute { // The command takes ten minutes.
 		t.Errorf("took %v", took)
 	}
 	if got.res == nil || got.res.Process == nil {
@@ -248,7 +247,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	}
 }
 
-// T21
+// T21: a command that ends leaves no process.
 func TestAnEndLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	res, _ := run(t, bash(t, shell.Config{Dir: dir}), object{"command": daemonize + "; until [ -e pid ]; do sleep 0.01; done; echo done"})
@@ -285,7 +284,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The engine's deadline is not the command's: the call is over and nobody reads a result.
+// The engine's deadline differs from the command's timeout: the call is over, and no client reads a result.
 func TestDeadlineOfTheCall(t *testing.T) {
 	late := errors.New("out of time")
 	dir := t.TempDir()
@@ -335,14 +334,14 @@ func TestALongCommand(t *testing.T) {
 	if _, got := run(t, x, object{"command": "echo " + long}); got.StdoutBytes != int64(len(long)+1) {
 		t.Errorf("stdout has %d bytes, want %d", got.StdoutBytes, len(long)+1)
 	}
-	// T46: what the kernel does not take is an error, not a shorter command.
+	// T46: a command that the kernel rejects is an error, not a shorter command.
 	_, err := x.Execute(t.Context(), newCall(nil, object{"command": "echo " + strings.Repeat("a", 3<<20)}))
 	if err == nil || tool.AsError(err).Reason != "START_FAILED" {
 		t.Errorf("3 MiB: %v", err)
 	}
 }
 
-// T116: commands of one thread share a home outside the workspace, and no others.
+// T116: commands of one thread share a home directory outside the workspace. Other threads have other homes.
 func TestT116HomesOfThreads(t *testing.T) {
 	dir := t.TempDir()
 	x := bash(t, shell.Config{Dir: dir})

@@ -8,28 +8,27 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Part is one thing that a command does: a simple command, a redirect that writes, or an assignment that changes what
-// commands do.
+// A Part is one action of a command: a simple command, a redirect that writes, or an assignment that changes what commands do.
 type Part struct {
-	// Text is the simple command with its wrappers (env, time, nice, …), harmless assignments and redirects taken off, one
-	// space between words, and each word in its shortest quoting: "git push origin main". A redirect is "> file", an
-	// assignment "PATH=/x", a function "name()". A rule that allows matches this text.
+	// Text is the simple command without its wrappers (env, time, nice, …), harmless assignments and redirects. One space separates
+	// words, and each word has its shortest quoting: "git push origin main". A redirect is "> file", an assignment "PATH=/x", a function
+	// "name()". A rule that allows matches this text.
 	Text string
-	// Also has the other spellings of the same: with its wrappers, without the directory of its first word. A rule that
+	// Also holds other spellings of the same part, for example with its wrappers, or without the directory of its first word. A rule that
 	// denies or asks matches these too.
 	Also []string
-	// Safety is the worst that is known of it. A part whose effect is not known is SafetyMutating.
+	// Safety is the worst known effect of the part. A part with an unknown effect is SafetyMutating.
 	Safety tool.Safety
-	Reason string // why it is no worse and no better, in a few words; may be empty
+	Reason string // short reason for Safety; may be empty
 }
 
 // Spellings returns Text and all of Also.
 func (p Part) Spellings() []string { return append([]string{p.Text}, p.Also...) }
 
-// Split returns the parts of a command text, those in substitutions, functions and inner shells included, each text once.
+// Split returns the parts of a command text, each text once. It includes parts in substitutions, functions and inner shells.
 //
-// ok says that the parts are all there is. Without it some of the text was not understood, or is known only when it runs:
-// what allows single commands cannot allow it, and what denies them can only look at the parts that were found.
+// ok reports that the list of parts is complete. When ok is false, some of the text was not understood or is known only at run time. A rule
+// that allows single commands must then not allow the text. A rule that denies can only check the parts that were found.
 func Split(command string) (parts []Part, ok bool) {
 	a := analyse(command, "")
 	return a.parts, !a.worst.opaque
@@ -39,11 +38,11 @@ func Split(command string) (parts []Part, ok bool) {
 type effect struct {
 	safety tool.Safety
 	reason string
-	// outside: it reads, or may read, what does not lie below the working directory.
+	// The part reads, or may read, data from outside the working directory.
 	outside bool
-	// opaque: more may run than the parts show.
+	// More may run than the parts show.
 	opaque bool
-	// runs: it is not known here, and may run the command that its words name.
+	// The command is unknown here, and may run a command that its words name.
 	runs bool
 }
 
@@ -53,7 +52,7 @@ func reachesOut(reason string) effect    { return effect{safety: tool.SafetyNetw
 func destroys(reason string) effect      { return effect{safety: tool.SafetyDestructive, reason: reason} }
 func (e effect) worse(other effect) bool { return rank(e.safety) > rank(other.safety) }
 
-// evaluates is what a form does that runs the substitutions in what a variable holds.
+// evaluates returns the effect of a form that evaluates the value of a variable, including the substitutions in it.
 func evaluates() effect {
 	return effect{safety: tool.SafetyMutating, reason: "an expression evaluates what a variable holds", opaque: true}
 }
@@ -66,7 +65,7 @@ func rank(s tool.Safety) int {
 	return slices.Index([]tool.Safety{tool.SafetyReadOnly, tool.SafetyMutating, tool.SafetyNetwork, tool.SafetyDestructive}, s)
 }
 
-// An analysis is what a text does, put together from its parts.
+// An analysis holds the effects of a text and its parts.
 type analysis struct {
 	dir    string
 	bases  []string // directories that the text changes to
@@ -74,14 +73,14 @@ type analysis struct {
 	depth  int
 
 	parts []Part
-	index map[string]int // of parts, by text
+	index map[string]int // index into parts, by text
 	worst effect
-	// stdin is the text that the command at hand reads, from a here-document; nil when it is not known.
+	// stdin is the text that the current command reads from a here-document. Nil means unknown.
 	stdin *string
 }
 
-// analyse looks at a command that would run in dir; an empty dir is one that is not known. It always comes back, and the
-// same text gives the same answer.
+// analyse analyses a command that would run in dir. An empty dir means unknown. It always returns, and gives the same answer for the same
+// text.
 func analyse(command, dir string) *analysis {
 	a := &analysis{dir: dir, budget: budget{maxText, maxNodes}, index: map[string]int{}, worst: reads()}
 	a.text(command)
@@ -110,7 +109,7 @@ func (a *analysis) inner(command string) {
 	a.depth--
 }
 
-// note adds an effect, and the part that has it unless text is empty.
+// note adds an effect, and a part with this effect unless text is empty.
 func (a *analysis) note(text string, e effect, also ...string) {
 	a.worst = a.worst.and(e)
 	if text == "" {
@@ -141,16 +140,16 @@ func textOf(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// programDirs are where the names of the lists are what they say.
+// programDirs are the directories in which a program does what its name in the lists says.
 var programDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
-// program returns the name of a command word, and whether the machine's own program of that name runs.
+// program returns the program name of a command word. known is false when the word names a directory outside programDirs.
 func program(w word) (name string, known bool) {
 	dir, name := path.Split(w.value)
 	return name, dir == "" || slices.Contains(programDirs, strings.TrimSuffix(dir, "/"))
 }
 
-// command adds a simple command with its words.
+// command adds a simple command.
 func (a *analysis) command(words []word) {
 	if !a.budget.spend(words) {
 		a.note("", unreadable(errTooComplex.Error()))
@@ -172,7 +171,7 @@ func (a *analysis) command(words []word) {
 		}
 		also = append(also, short)
 		if _, bad := destructive[name]; bad && !known {
-			a.note(short, e) // it may well be the one of that name
+			a.note(short, e) // It may be the destructive program of that name.
 		}
 	}
 	if whole != text {
@@ -181,11 +180,11 @@ func (a *analysis) command(words []word) {
 	a.note(text, e, also...)
 }
 
-// maxOther bounds the spellings that are looked for beside those of wrappers and directories.
+// maxOther bounds the additional spellings, besides those of wrappers and directories.
 const maxOther = 8
 
-// otherSpellings returns what else may be meant by a command, for rules that take away: the same without the options
-// before its subcommand, and what a program that is not known here may run of its own words.
+// otherSpellings returns other possible meanings of a command, for rules that deny or ask. These are the command without the options before
+// its subcommand, and the commands that an unknown program may run from its words.
 func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effect) {
 	name, _ := program(words[0])
 	if _, reads := readers[name]; !reads || name == "git" {
@@ -195,14 +194,14 @@ func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effe
 	}
 	_, read := readers[name]
 	if !e.runs && (read || name == "git" || slices.Contains(shells, name) || slices.Contains(builtins, name)) {
-		return also, e // what texts these run is looked at elsewhere
+		return also, e // The texts that these commands run are analysed elsewhere.
 	}
 	for _, w := range words[1:] {
 		if w.literal {
 			also = append(also, textsIn(w.value)...)
 		}
 	}
-	if len(also) > maxTexts { // what is behind them may be anything
+	if len(also) > maxTexts { // Texts after the limit may be anything.
 		also, e.opaque = also[:maxTexts], true
 	}
 	if e.runs || carriers[name] {
@@ -213,13 +212,13 @@ func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effe
 	return also, e
 }
 
-// maxTexts bounds the other spellings that are texts inside of words.
+// maxTexts bounds the spellings that are texts inside words.
 const maxTexts = 32
 
-// carriers run a command on another machine, in a container, or of a package: the one that their operands name.
+// carriers run the command that their operands name on another machine, in a container or from a package.
 var carriers = set("ssh mosh autossh docker podman kubectl npx bunx uvx pnpx")
 
-// textsIn returns what may be a command with arguments in one word: the word, and what begins behind a sign, as in
+// textsIn returns the texts in one word that may be a command with arguments: the word itself, and the rest after certain signs, as in
 // --checkpoint-action=exec='rm x', +'!rm x' and 'execute(rm x)'.
 func textsIn(value string) (texts []string) {
 	if !strings.Contains(value, " ") {
@@ -240,8 +239,8 @@ func textsIn(value string) (texts []string) {
 
 func isFlag(w word) bool { return strings.HasPrefix(w.value, "-") }
 
-// operands looks at the words of a program that is not known here as commands, from the first two operands and from each
-// name that runs or destroys. opaque says that one of these cannot be read.
+// operands analyses the words of an unknown program as commands. It starts at each of the first two operands, and at each name of a shell,
+// an interpreter or a destructive command. opaque reports that one of these commands cannot be fully read.
 func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 	inner := &analysis{dir: a.dir, bases: a.bases, budget: a.budget, depth: a.depth + 1, index: map[string]int{}, worst: reads()}
 	if inner.depth > maxInner {
@@ -258,7 +257,7 @@ func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 		if plain++; plain <= 2 || bad || interprets || slices.Contains(shells, name) {
 			inner.command(words[i:])
 		}
-		if len(inner.parts) > maxOther { // what is behind them may be anything
+		if len(inner.parts) > maxOther { // Operands after the limit may be anything.
 			opaque = true
 			break
 		}
@@ -270,7 +269,7 @@ func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 	return spellings, opaque || inner.worst.opaque
 }
 
-// and returns what both effects do together.
+// and returns the combined effect of e and other.
 func (e effect) and(other effect) effect {
 	out := e
 	if other.worse(e) || e.reason == "" && e.safety == other.safety {

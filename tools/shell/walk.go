@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// walk adds the parts of a parsed text. It visits every node, wherever it stands: a command inside a substitution inside
-// a here-document is a command.
+// walk adds the parts of a parsed text. It visits every node at any depth: a command inside a substitution inside a here-document is a
+// command.
 func (a *analysis) walk(file *syntax.File, source string) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -36,8 +36,8 @@ func (a *analysis) walk(file *syntax.File, source string) {
 
 const unclear = "it uses a form that is not read here"
 
-// nodeEffect is what a node does by itself. Arithmetic is not harmless: bash evaluates the text of the variables in it,
-// with the substitutions that they hold.
+// nodeEffect returns the effect of a node without its children. Arithmetic is not harmless: bash evaluates the values of the variables in
+// it, including substitutions in these values.
 func nodeEffect(n syntax.Node) effect {
 	switch n := n.(type) {
 	case *syntax.ArithmExp:
@@ -58,7 +58,7 @@ func nodeEffect(n syntax.Node) effect {
 		return binaryTest(n)
 	case *syntax.CmdSubst:
 		if n.Backquotes || n.TempFile || n.ReplyVar {
-			e := changes(unclear) // the backslashes between backquotes are read in two ways
+			e := changes(unclear) // Parsers disagree on backslashes between backquotes.
 			e.opaque = true
 			return e
 		}
@@ -68,7 +68,7 @@ func nodeEffect(n syntax.Node) effect {
 	return reads()
 }
 
-// arithmetic is what evaluating expressions does: nothing when they are made of numbers.
+// arithmetic returns the effect of evaluating expressions. Expressions of only numbers have no effect.
 func arithmetic(exprs ...syntax.ArithmExpr) effect {
 	numbers := true
 	for _, e := range exprs {
@@ -131,7 +131,7 @@ func binaryTest(t *syntax.BinaryTest) effect {
 
 func (a *analysis) call(c *syntax.CallExpr, source string) {
 	if len(c.Args) == 0 {
-		return // its assignments are visited
+		return // walk visits its assignments.
 	}
 	words := make([]word, 0, len(c.Args))
 	for _, w := range c.Args {
@@ -140,10 +140,10 @@ func (a *analysis) call(c *syntax.CallExpr, source string) {
 	a.command(words)
 }
 
-// declare adds export, local and the like: they set variables, which are visited as assignments. Their options turn
-// values into names and expressions.
+// declare adds export, local and similar builtins. The variables that they set are visited as assignments. Some of their options turn
+// values into names or expressions.
 func (a *analysis) declare(d *syntax.DeclClause, source string) {
-	if len(d.Args) == 0 { // it shows variables
+	if len(d.Args) == 0 { // It prints variables.
 		a.note("", effect{safety: reads().safety, outside: true})
 	}
 	for _, arg := range d.Args {
@@ -170,7 +170,7 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	if s.Naked {
 		return
 	}
-	var value word // not known
+	var value word // The value is unknown.
 	if s.Value != nil {
 		value = readWord(s.Value, source)
 	} else if s.Array == nil {
@@ -182,7 +182,8 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	a.variable(s.Name.Value, value, slice(source, s.Pos(), s.End()))
 }
 
-// variable adds a part for a variable that programs listen to. Only names in lower case are the text's own.
+// variable adds a part for a variable that programs may read. A name of lower-case letters, digits and underscores needs no part: only the
+// text itself uses such variables.
 func (a *analysis) variable(name string, value word, text string) {
 	own := func(r rune) bool { return r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	if name == "IFS" || !strings.ContainsFunc(name, func(r rune) bool { return !own(r) }) {
@@ -192,11 +193,11 @@ func (a *analysis) variable(name string, value word, text string) {
 	e.opaque = !value.literal && namesCommand(name) || value.literal && strings.ContainsAny(value.value, "$`;|&(){}<>\n")
 	a.note(text, e)
 	if value.literal && strings.Contains(value.value, " ") {
-		a.note(text, e, value.value) // it may be a command
+		a.note(text, e, value.value) // The value may be a command.
 	}
 }
 
-// namesCommand reports whether programs run what a variable of this name says.
+// namesCommand reports whether programs run the value of a variable with this name.
 func namesCommand(name string) bool {
 	for _, end := range []string{"PAGER", "EDITOR", "VISUAL", "COMMAND", "ASKPASS", "ENV", "SHELL", "OPEN", "CLOSE", "PS4"} {
 		if strings.HasSuffix(name, end) {
@@ -210,7 +211,8 @@ func isLocale(name string) bool {
 	return name == "LANG" || name == "LANGUAGE" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
-// function adds a function, whose body is visited. From then on its name means something else.
+// function adds the definition of a function. walk visits its body. After the definition, the name no longer means the program of that
+// name.
 func (a *analysis) function(f *syntax.FuncDecl) {
 	if f.Name == nil {
 		a.note("", unreadable(unclear))
@@ -225,7 +227,7 @@ func (a *analysis) function(f *syntax.FuncDecl) {
 	a.note(f.Name.Value+"()", e)
 }
 
-// hereText returns what a command reads from its here-document or here-string; nil when its text does not say it.
+// hereText returns what a command reads from its here-document or here-string. It returns nil when the text does not show that.
 func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 	for _, r := range redirs {
 		if r.N != nil && isNumber(r.N.Value) && r.N.Value != "0" {
@@ -241,7 +243,7 @@ func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 		case syntax.WordHdoc:
 			body = target.value
 		case syntax.Hdoc:
-			if r.Hdoc == nil { // the text ends before it
+			if r.Hdoc == nil { // The text ends before the here-document.
 				return nil
 			}
 			if body = r.Hdoc.Lit(); body == "" || target.source == target.value && strings.ContainsAny(body, "$`\\") {
@@ -258,7 +260,7 @@ func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 	return text
 }
 
-// redirect adds redirects that write, or open connections.
+// redirect adds redirects that write or open connections.
 func (a *analysis) redirect(r *syntax.Redirect, source string) {
 	if r.N != nil && !isNumber(r.N.Value) {
 		a.note("", changes("a redirect sets a variable"))
@@ -293,7 +295,7 @@ func (a *analysis) redirect(r *syntax.Redirect, source string) {
 	}
 }
 
-// write is what writing to a file does.
+// write returns the effect of a write to a file.
 func (a *analysis) write(target word) effect {
 	switch {
 	case target.literal && isSink(target.value):
@@ -306,10 +308,11 @@ func (a *analysis) write(target word) effect {
 	return changes("it writes to " + target.path)
 }
 
-// maxBases bounds the directories that a text may go to by their absolute paths.
+// maxBases bounds the number of absolute paths that a text may change to.
 const maxBases = 16
 
-// findDirectories notes where a text goes to: what follows is relative to there, or to where it began.
+// findDirectories records the directories that a text changes to. Later relative paths start from one of these, or from the first
+// directory.
 func (a *analysis) findDirectories(file *syntax.File, source string) {
 	for n := range syntax.Preorder(file) {
 		c, ok := n.(*syntax.CallExpr)

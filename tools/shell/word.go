@@ -8,21 +8,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A word is what the text says of one word of a command.
+// A word is what the text shows about one word of a command.
 type word struct {
-	// value is what the command gets when the word is literal, else its literal beginning.
+	// value is the exact value when the word is literal, else its literal beginning.
 	value   string
 	literal bool
-	// open: it may become several words, or one that begins with anything, such as a dash.
+	// The word may become several words, or may begin with anything, such as a dash.
 	open bool
-	many bool // it may become several words, or none
-	// inside: what it names, if it names a file, lies below the working directory.
+	many bool // The word may become several words, or none.
+	// The file that the word may name lies below the working directory.
 	inside bool
-	path   string // all of the value that is known: $ replaces the rest, ~ the home directory
-	source string // as it was written
+	path   string // the known parts of the value; $ replaces an unknown part, ~ the home directory
+	source string // the word as written in the text
 }
 
-// is reports whether a word is exactly one of these.
+// is reports whether a word is literal and equals one of values.
 func (w word) is(values ...string) bool {
 	if !w.literal {
 		return false
@@ -38,7 +38,7 @@ func (w word) is(values ...string) bool {
 // isOption reports whether a word is, or may be, an option.
 func (w word) isOption() bool { return w.open || strings.HasPrefix(w.value, "-") && w.value != "-" }
 
-// text is the word as rules see it: a literal in its shortest quoting, anything else as it was written.
+// text returns the word as rules see it: a literal word in its shortest quoting, any other word as written.
 func (w word) text() string {
 	if !w.literal {
 		return w.source
@@ -46,7 +46,7 @@ func (w word) text() string {
 	return quote(w.value)
 }
 
-// quote returns a literal as a shell would need it written.
+// quote returns a literal, quoted as a shell needs it.
 func quote(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r > 0x7f || strings.ContainsRune("_@%+=:,./-^", r)
@@ -57,7 +57,7 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// literals makes literal words of values.
+// literals returns values as literal words.
 func literals(values ...string) []word {
 	words := make([]word, len(values))
 	for i, v := range values {
@@ -66,18 +66,18 @@ func literals(values ...string) []word {
 	return words
 }
 
-// A wordReader evaluates the parts of a word as far as the text alone says what they become.
+// A wordReader evaluates the parts of a word, as far as the text alone determines their values.
 type wordReader struct {
 	value    strings.Builder
-	path     strings.Builder // all of it, with $ for what is not known and ~ for the home directory
-	ended    bool            // something came whose value is not known: value has the beginning
-	split    bool            // into several words
-	expands  bool            // with splitting, so that a later word may begin with anything
+	path     strings.Builder // the whole value; $ replaces an unknown part, ~ the home directory
+	ended    bool            // A part of unknown value came; value holds only the text before it.
+	split    bool            // The word may become several words.
+	expands  bool            // The word may become several words, and a later one may begin with anything.
 	globbed  bool
-	expanded bool // by more than the names of files
+	expanded bool // The value contains an expansion other than a file pattern.
 }
 
-// readWord evaluates a word. source is the text that it was parsed from.
+// readWord evaluates a word. source is the text that the word was parsed from.
 func readWord(w *syntax.Word, source string) word {
 	r := &wordReader{}
 	for i, part := range w.Parts {
@@ -152,7 +152,7 @@ func isList(p *syntax.ParamExp) bool {
 	return p.Index != nil || p.Excl || p.Param == nil || p.Param.Value == "@" || p.Names != 0
 }
 
-// add appends text that is known; after something unknown it no longer belongs to the beginning.
+// add appends known text. After an unknown part, the text goes to path only.
 func (r *wordReader) add(s string) {
 	r.path.WriteString(s)
 	if !r.ended && !r.globbed {
@@ -160,7 +160,7 @@ func (r *wordReader) add(s string) {
 	}
 }
 
-// unknown ends the known beginning. split says that more words may follow.
+// unknown ends the known beginning. split reports that more words may follow.
 func (r *wordReader) unknown(split bool) {
 	r.path.WriteByte('$')
 	r.ended, r.expanded, r.split, r.expands = true, true, r.split || split, r.expands || split
@@ -185,10 +185,10 @@ func (r *wordReader) bare(s string, first bool) {
 			if i++; i < len(s) && s[i] != '\n' {
 				r.add(s[i : i+1])
 			}
-		case c == '*' || c == '?' || c == '[' && s != "[": // [ alone is a command
+		case c == '*' || c == '?' || c == '[' && s != "[": // [ alone is a command.
 			r.globbed = true
 			r.path.WriteByte(c)
-		case c == '{' && (i+1 == len(s) || s[i+1] != '}'): // {} is what find and xargs replace
+		case c == '{' && (i+1 == len(s) || s[i+1] != '}'): // find and xargs replace {}.
 			r.ended, r.expanded, r.split = true, true, true
 			r.path.WriteByte(c)
 		default:
@@ -197,8 +197,8 @@ func (r *wordReader) bare(s string, first bool) {
 	}
 }
 
-// unescapeANSI reads the text between $' and '. It reports false for escapes whose meaning depends on the locale, and for
-// those of control characters, which no parser here accepts.
+// unescapeANSI decodes the text between $' and '. It returns false for escapes whose meaning depends on the locale, and for escapes of
+// control characters, which the parser rejects.
 func unescapeANSI(s string) (text string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -228,7 +228,7 @@ func unescapeANSI(s string) (text string, ok bool) {
 	return b.String(), true
 }
 
-// ansiNumber reads the number of a character, as in x41, 101, u0041 or U00000041, and says how many bytes it takes.
+// ansiNumber parses the number of an escaped character, as in x41, 101, u0041 or U00000041. size is the length of the number in bytes.
 func ansiNumber(s string) (n uint64, size int) {
 	most, base, first := 3, 8, 0
 	switch s[0] {
@@ -254,7 +254,7 @@ func ansiNumber(s string) (n uint64, size int) {
 // maxBraces bounds the words that one word with braces may become.
 const maxBraces = 64
 
-// readWords evaluates a word that bash may make several of: those that its braces name.
+// readWords evaluates a word. Bash may expand a word with braces to several words.
 func readWords(w *syntax.Word, source string) []word {
 	one := readWord(w, source)
 	if one.literal || !plainBraces(w) {
@@ -270,7 +270,7 @@ func readWords(w *syntax.Word, source string) []word {
 			return []word{one}
 		}
 		got := readWord(each, "")
-		if !got.literal || got.value == "" { // bash drops an empty one, unless it was quoted
+		if !got.literal || got.value == "" { // Bash drops an empty word, unless it was quoted.
 			return []word{one}
 		}
 		words = append(words, literals(got.value)...)
@@ -278,7 +278,7 @@ func readWords(w *syntax.Word, source string) []word {
 	return words
 }
 
-// plainBraces reports whether the braces of a word are read alike everywhere: they are balanced lists without escapes.
+// plainBraces reports whether bash and this package expand the braces of a word alike: they are balanced lists without escapes.
 func plainBraces(w *syntax.Word) bool {
 	open, commas := 0, false
 	for _, part := range w.Parts {
@@ -306,7 +306,7 @@ func plainBraces(w *syntax.Word) bool {
 	return open == 0 && commas
 }
 
-// unescapeQuoted takes the backslashes away that mean something in double quotes.
+// unescapeQuoted removes the backslashes that have a meaning inside double quotes.
 func unescapeQuoted(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
