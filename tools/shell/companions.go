@@ -176,7 +176,7 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 		n.read = d.Next
 		n.mu.Unlock()
 		d.Output = shown
-		return n.told(d), nil
+		return n.result(d), nil
 	}
 }
 
@@ -196,8 +196,8 @@ func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
-// told returns the result that describes a shell.
-func (n *job) told(d ShellData) *tool.Result {
+// result returns the result that describes a shell.
+func (n *job) result(d ShellData) *tool.Result {
 	var state string
 	d.Status, state, d.ExitCode = n.state()
 	text := strings.TrimRight(strings.ReplaceAll(d.Output, "\r\n", "\n"), "\n")
@@ -287,7 +287,7 @@ func (s *shell) typeInput(_ context.Context, call *tool.Call, args inputArgument
 		}
 	}
 	d, _ := n.page(nil, 0, false)
-	return n.told(d), nil
+	return n.result(d), nil
 }
 
 func describeKill(_ context.Context, _ *tool.Call, args killArguments) (tool.Description, error) {
@@ -308,7 +308,7 @@ func (s *shell) kill(ctx context.Context, call *tool.Call, args killArguments) (
 	d, text := n.page(nil, s.cfg.OutputBudget/4, false)
 	d.Output = text
 	s.jobs.forget(n)
-	r := n.told(d)
+	r := n.result(d)
 	if n.exit != nil {
 		r.Process = processReport(n.exit)
 	}
