@@ -12,10 +12,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// show prints its arguments, each in brackets.
+// show is a script that prints its arguments, each in brackets.
 const show = "#!/bin/sh\nfor a in \"$@\"; do printf '[%s]' \"$a\"; done\n"
 
-// T45: a value is never taken for an option: it is refused, or stands behind --, or belongs to an option that was written out.
+// T45: a program never takes a value for an option. The value is rejected, or follows --, or belongs to an option that the manifest writes
+// out.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -49,7 +50,7 @@ run:
 	}
 }
 
-// T46: no shell reads an argument. What cannot be an element of an argument list is refused.
+// T46: no shell interprets an argument. A value that cannot be one element of an argument list is rejected.
 func TestNothingIsInterpreted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -71,7 +72,7 @@ func TestNothingIsInterpreted(t *testing.T) {
 	}
 }
 
-// T47: an argument sets no variable that means something to a program.
+// T47: an argument sets no variable that has a meaning for a program.
 func TestVariables(t *testing.T) {
 	t.Setenv("COMMAND_TEST_SECRET", "leaked")
 	t.Setenv("COMMAND_TEST_PASSED", "yes")
@@ -103,8 +104,8 @@ run:
 	}
 }
 
-// T96: a program, or a file of it, that is another one than was pinned is not started, also when its size and its times are the
-// same.
+// T96: a program that differs from its pin is not started, and neither is one with a changed file. This holds even when size and
+// modification time are the same.
 func TestPinnedPrograms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, manifest string }{
@@ -131,7 +132,7 @@ func TestPinnedPrograms(t *testing.T) {
 				if got := one.text("{}"); strings.TrimSpace(got) != "right" {
 					t.Fatalf("the pinned program: %s", got)
 				}
-				if tt.name == "after a while" { // nobody can set the time that says when an inode was changed
+				if tt.name == "after a while" { // The change time of an inode cannot be set, so the test waits until it is old enough.
 					time.Sleep(2100 * time.Millisecond)
 				}
 			}
@@ -150,7 +151,7 @@ func TestPinnedPrograms(t *testing.T) {
 	}
 }
 
-// Nothing that a program is made of is reached through the workspace, where callers could lead the way elsewhere.
+// No file of a program may be reached through the workspace, because callers could redirect the path there.
 func TestWayThroughTheWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -180,15 +181,15 @@ func TestWayThroughTheWorkspace(t *testing.T) {
 			}
 		}
 	}
-	// The workspace may be reached through a link itself.
+	// The workspace itself may be reached through a symbolic link.
 	s.cfg.Workspace = filepath.Join(s.dir, "workspace")
 	if got := s.problem("id: x\nrun: {program: " + work + "/file}\n"); !strings.Contains(got, "is in the workspace") {
 		t.Errorf("a workspace that is a link: %q", got)
 	}
 }
 
-// T116: what a program finds in its home was written by the same tool in the same thread. A program that gets a secret finds
-// nothing there.
+// T116: a program finds in its home directory only what the same tool wrote in the same thread. A program that gets a secret finds an empty
+// home.
 func TestT116HomeOfAProgram(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"default", "none"} {

@@ -12,11 +12,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A parameter is what a manifest's schema says of one argument, as far as templates need it.
+// A parameter holds what templates need to know about one argument from the schema in the manifest.
 type parameter struct {
 	types      []string
 	ofElements []string
-	preset     any // its default; nil: none
+	preset     any // default value; nil means none
 }
 
 type schema struct {
@@ -28,7 +28,7 @@ type schema struct {
 	Default    any                        `json:"default"`
 }
 
-// types are those that a value may have; none: any.
+// types returns the types that a value may have. An empty list means any type.
 func (s *schema) types() []string {
 	switch t := s.Type.(type) {
 	case string:
@@ -56,8 +56,8 @@ func decodeExact(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// parameters reads the schema of the arguments. It takes no other members than it names, unless the schema says so: what a
-// program is not given it must not be sent.
+// parameters reads the schema of the arguments. Unless the schema says otherwise, it permits no other members than it names: a caller must
+// not send arguments that the program does not get.
 func (m *Manifest) parameters(r *reader) map[string]parameter {
 	if len(m.Parameters) == 0 {
 		return nil
@@ -79,13 +79,13 @@ func (m *Manifest) parameters(r *reader) map[string]parameter {
 		if members["type"] == nil {
 			members["type"] = json.RawMessage(`"object"`)
 		}
-		m.Parameters, _ = json.Marshal(members) // they were text a moment ago
+		m.Parameters, _ = json.Marshal(members) // Cannot fail: the members were decoded from JSON.
 	}
 	known := map[string]parameter{}
 	for name, text := range s.Properties {
 		var p schema
 		if decodeExact(text, &p) != nil {
-			continue // a schema may also be true; it says no type
+			continue // A schema may also be true, and then it gives no type.
 		}
 		one := parameter{types: p.types(), preset: p.Default}
 		if p.Items != nil {
@@ -96,7 +96,7 @@ func (m *Manifest) parameters(r *reader) map[string]parameter {
 	return known
 }
 
-// check says what is wrong with a manifest that was read. It looks at no file.
+// check reports what is wrong with a parsed manifest. It reads no files.
 func (m *Manifest) check(r *reader) {
 	if m.ID == "" {
 		r.wrong("id", "is missing: want the name by which models call the tool")
@@ -149,7 +149,7 @@ func (m *Manifest) checkEffects(r *reader) {
 	}
 }
 
-// A shell reads what stands behind these options as a program.
+// interpreters run the text that follows these options as a program.
 var interpreters = []struct{ name, option *regexp.Regexp }{
 	{regexp.MustCompile(`^(ba|da|z|k|a|fi)?sh$|^busybox$`), regexp.MustCompile(`^-[a-zA-Z]*c$`)},
 	{regexp.MustCompile(`^python[0-9.]*$`), regexp.MustCompile(`^-[a-zA-Z]*c$`)},

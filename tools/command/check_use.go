@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// checkTemplates holds the placeholders against the schema: each names an argument that has a text, and each argument goes
-// somewhere.
+// checkTemplates checks the placeholders against the schema. Each placeholder must name an argument that has a text form, and each argument
+// must be used.
 func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 	used := map[string]bool{}
 	for i := range m.Run.Args {
@@ -28,7 +28,7 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Run.Environment)) {
-		t, _ := parseTemplate(m.Run.Environment[name], "run.environment."+name) // checkEnvironment says what is wrong
+		t, _ := parseTemplate(m.Run.Environment[name], "run.environment."+name) // checkEnvironment reports the error.
 		m.checkTemplate(r, &t, known, used, false)
 	}
 	title := r.template(m.Title, "title")
@@ -90,10 +90,10 @@ func among(known map[string]parameter) string {
 var variable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 const (
-	// ownPrefix begins the variables that the daemon sets.
+	// ownPrefix is the prefix of the variables that the daemon sets.
 	ownPrefix = "TOOLD_"
-	// filledPrefix begins the variables that arguments may fill. No program takes these for anything but what its manifest means,
-	// as it would PATH, LD_PRELOAD, GIT_SSH_COMMAND or BASH_ENV; a list of all such names is never whole.
+	// filledPrefix is the prefix of the variables that arguments may fill. Only the manifest gives these variables a meaning. Programs read
+	// variables such as PATH, LD_PRELOAD, GIT_SSH_COMMAND or BASH_ENV, and no list of such names is ever complete.
 	filledPrefix = "ARG_"
 )
 

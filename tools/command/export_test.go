@@ -1,6 +1,6 @@
 package command
 
-// ParseForTest makes the tool of a text, which need not be in a file.
+// ParseForTest returns a set with the tool of a manifest text, without reading a manifest file.
 func ParseForTest(cfg Config, name string, text []byte) (*Set, error) {
 	t, err := newTool(&cfg, name, text)
 	if err != nil {
@@ -9,7 +9,7 @@ func ParseForTest(cfg Config, name string, text []byte) (*Set, error) {
 	return &Set{tools: []*scripted{t}}, nil
 }
 
-// ParseLineForTest reads one line of output.
+// ParseLineForTest parses one line of output.
 func ParseLineForTest(text []byte) (last bool, err error) {
 	l, err := parseLine(text)
 	return err == nil && l.last(), err

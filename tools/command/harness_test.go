@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// runner is the one of all tests: a subreaper has no other.
+// runner is shared by all tests, because only one runner can use the subreaper of a process.
 var runner *sandbox.Runner
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(closing{m, state})
 }
 
-// closing are the tests with the end of what they share.
+// closing runs the tests and then closes what they share.
 type closing struct {
 	*testing.M
 	state string
@@ -51,7 +51,7 @@ func (c closing) Run() int {
 	return code
 }
 
-// small builds the small helper; without it each program would start all of this one first.
+// small builds the small helper program. Without it, each sandboxed program would first start this whole test binary.
 func small(dir string) string {
 	path := filepath.Join(dir, helper.Name)
 	build := exec.Command("go", "build", "-trimpath", "-o", path, "../../cmd/toold-sandbox")
@@ -62,7 +62,7 @@ func small(dir string) string {
 	return path
 }
 
-// A site is a directory of manifests beside a workspace.
+// A site is a directory of manifests and a workspace.
 type site struct {
 	t         *testing.T
 	dir       string
@@ -101,7 +101,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// write puts a file beside the manifests; what begins with #! can be executed.
+// write writes a file in the directory of manifests. A file that begins with #! becomes executable.
 func (s *site) write(name, text string) string {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
@@ -113,7 +113,7 @@ func (s *site) write(name, text string) string {
 	return path
 }
 
-// load makes the tool of a manifest, and of a script that it calls ./run.
+// load returns the tool of a manifest. It stores the script as ./run.
 func (s *site) load(manifest, script string) tool.Tool {
 	s.t.Helper()
 	if script != "" {
@@ -125,7 +125,7 @@ func (s *site) load(manifest, script string) tool.Tool {
 	return set.Tools()[0]
 }
 
-// problem is what is said of a manifest, without the directory.
+// problem returns the error of loading a manifest, without the directory.
 func (s *site) problem(manifest string) string {
 	s.t.Helper()
 	_, err := command.LoadFile(s.cfg, s.write("tool.yaml", manifest))
@@ -135,7 +135,7 @@ func (s *site) problem(manifest string) string {
 	return strings.ReplaceAll(err.Error(), s.dir+"/", "")
 }
 
-// A client makes calls of one tool as the engine does.
+// A client calls one tool as the engine does.
 type client struct {
 	t        *testing.T
 	tool     tool.Tool
@@ -155,7 +155,7 @@ func arguments(t *testing.T, text string) tool.Arguments {
 	return args
 }
 
-// run makes an attempt: what the engine validates is validated.
+// run makes an attempt. It validates the arguments as the engine does.
 func (c *client) run(text string) (*tool.Result, error) {
 	c.t.Helper()
 	return c.within(c.t.Context(), text)
@@ -174,7 +174,7 @@ func (c *client) within(ctx context.Context, text string) (*tool.Result, error) 
 	return c.tool.Execute(ctx, &one)
 }
 
-// text is what a model reads of an attempt.
+// text returns the text that the model reads after an attempt.
 func (c *client) text(arguments string) string {
 	c.t.Helper()
 	r, err := c.run(arguments)
@@ -193,7 +193,7 @@ func violations(err error) string {
 	return text
 }
 
-// A vault has secrets, and knows who asked.
+// A vault holds secrets and records each request for one.
 type vault struct {
 	mu     sync.Mutex
 	values map[string]string

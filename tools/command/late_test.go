@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// late starts what is harmless alone, as a sandbox does whose daemon may have lost its store.
+// late is an Exec for a daemon that may have lost its store. Like a sandbox, it starts only harmless programs.
 type late struct{}
 
 func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -20,7 +20,7 @@ func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, fmt.Errorf("%s: %w", spec.Path, sandbox.ErrKept)
 }
 
-// T126: a program that was too late to start did not run, and the call may be sent again. One that only reads may start.
+// T126: a program that may no longer start does not run, and the client may send the call again. A program that only reads may start.
 func TestT126LateProgramIsNotStarted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A line is what a program says in one line of JSON: an object with exactly one of these members. Beside result there may be
-// message, content, display_preference and metadata; beside each there is the id of the call, of a persistent program.
+// A line is one line of JSON from a program: an object with exactly one of these members. A result may have message, content,
+// display_preference and metadata beside it. A persistent program adds the id of the call to every line.
 type line struct {
 	ID       string
 	Progress *tool.Progress
@@ -41,7 +41,7 @@ type line struct {
 	Metadata   map[string]string
 }
 
-// question is [tool.Ticket].
+// question is the JSON form of [tool.Ticket].
 type question struct {
 	Action         string          `json:"action"`
 	Message        string          `json:"message"`
@@ -49,7 +49,7 @@ type question struct {
 	ResponseSchema json.RawMessage `json:"response_schema"`
 	ResumeMode     tool.ResumeMode `json:"resume_mode"`
 	Approvers      *tool.Approvers `json:"approvers"`
-	ExpiresIn      string          `json:"expires_in"` // such as 24h or 7d
+	ExpiresIn      string          `json:"expires_in"` // a duration such as 24h or 7d
 	DefaultResult  json.RawMessage `json:"default_result"`
 }
 
@@ -60,13 +60,13 @@ type failure struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// kinds are the members of which a line has one.
+// kinds are the members of which each line has exactly one.
 var kinds = []string{"progress", "activity", "activity_delta", "output", "checkpoint", "suspend", "error", "result"}
 
-// last reports whether nothing more comes of the call.
+// last reports whether the line is the last one of its call.
 func (l *line) last() bool { return l.Suspend != nil || l.Error != nil || l.Result != nil }
 
-// parseLine reads a line. It is strict, so that a member which is misspelled is not passed over.
+// parseLine parses a line. It rejects unknown members, so that a misspelled member is not ignored.
 func parseLine(text []byte) (*line, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is not UTF-8")
@@ -94,7 +94,7 @@ func parseLine(text []byte) (*line, error) {
 	return l, l.check(kind)
 }
 
-// set reads one member.
+// set parses one member.
 func (l *line) set(name string, value json.RawMessage) error {
 	to, known := map[string]any{
 		"id": &l.ID, "progress": &l.Progress, "activity": &l.Activity, "activity_delta": &l.Delta, "output": &l.Output, "suspend": &l.Suspend, "error": &l.Error,
@@ -190,7 +190,7 @@ func checkContent(c *tool.Content) error {
 	return nil
 }
 
-// ticket is what a question asks the engine for.
+// ticket returns the ticket that the question creates in the engine.
 func (q *question) ticket() (*tool.Ticket, error) {
 	t := &tool.Ticket{
 		Action: q.Action, Message: q.Message, Parameters: q.Parameters, ResponseSchema: q.ResponseSchema, ResumeMode: q.ResumeMode, Approvers: q.Approvers,
@@ -212,7 +212,7 @@ func (q *question) ticket() (*tool.Ticket, error) {
 	return t, nil
 }
 
-// objectOf returns the members of an object, none of which stands twice.
+// objectOf returns the members of a JSON object. It rejects duplicate members.
 func objectOf(text []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
@@ -243,7 +243,7 @@ func objectOf(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// strictly decodes a value that has no members but those of to, exactly as they are written.
+// strictly decodes a JSON value. It rejects members that to does not have with exactly the same spelling.
 func strictly(value json.RawMessage, to any) error {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.DisallowUnknownFields()

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Manifest is a tool as its file says it. The tags are the names in the file.
+// A Manifest is the content of a manifest file. The tags are the names in the file.
 type Manifest struct {
 	ID           string            `yaml:"id"`
 	DisplayName  string            `yaml:"display_name"`
@@ -28,21 +28,21 @@ type Manifest struct {
 	Metadata     map[string]string `yaml:"metadata"`
 	Aliases      []string          `yaml:"aliases"`
 	Version      string            `yaml:"version"`
-	Kind         string            `yaml:"kind"`  // of what it does, for people
-	Title        string            `yaml:"title"` // with placeholders: a call in one line, for people
+	Kind         string            `yaml:"kind"`  // kind of action, for people
+	Title        string            `yaml:"title"` // describes a call in one line, for people; may have placeholders
 	Run          program           `yaml:"run"`
 }
 
-// effects are [tool.Effects].
+// effects is the YAML form of [tool.Effects].
 type effects struct {
 	Mutability      string `yaml:"mutability"`
 	Safety          string `yaml:"safety"`
 	Tier            string `yaml:"tier"`
 	ConcurrencySafe bool   `yaml:"concurrency_safe"`
-	OpenWorld       *bool  `yaml:"open_world"` // nil: as the network of the profile
+	OpenWorld       *bool  `yaml:"open_world"` // nil means true exactly when the profile permits network access
 }
 
-// verdict says what calls with some arguments do. The first of which all arguments fit holds.
+// verdict gives the effects of calls with certain arguments. The first verdict whose arguments all match applies.
 type verdict struct {
 	When    map[string]json.RawMessage `yaml:"when"`
 	Effects effects                    `yaml:"effects"`
@@ -53,18 +53,18 @@ type timeouts struct {
 	Attempt time.Duration `yaml:"attempt"`
 }
 
-// program says what is started, and how.
+// program describes which program is started, and how.
 type program struct {
-	Program     string            `yaml:"program"` // absolute, or ./ beside the manifest
-	Digest      string            `yaml:"digest"`  // sha256:…, or load: as it is when the manifest is read
+	Program     string            `yaml:"program"` // absolute path, or ./ for a file beside the manifest
+	Digest      string            `yaml:"digest"`  // sha256:…, or load for the digest at the time when the manifest is read
 	Files       []file            `yaml:"files"`
 	Args        []element         `yaml:"args"`
-	Directory   string            `yaml:"directory"` // in the workspace; "": the workspace
+	Directory   string            `yaml:"directory"` // relative to the workspace; empty means the workspace itself
 	Stdin       string            `yaml:"stdin"`
 	Output      string            `yaml:"output"`
-	ExitCodes   []int             `yaml:"exit_codes"` // that are no failure; none: 0
+	ExitCodes   []int             `yaml:"exit_codes"` // exit codes that mean success; an empty list means 0
 	Environment map[string]string `yaml:"environment"`
-	Pass        []string          `yaml:"pass"` // of the daemon's environment
+	Pass        []string          `yaml:"pass"` // names of variables of the daemon's environment
 	Secrets     map[string]handed `yaml:"secrets"`
 	Profile     string            `yaml:"profile"`
 	Limits      limits            `yaml:"limits"`
@@ -72,19 +72,19 @@ type program struct {
 	Persistent  *persistent       `yaml:"persistent"`
 }
 
-// handed is a secret, and how the program gets it.
+// handed is a reference to a secret and how the program gets its value.
 type handed struct {
 	reference  string
-	descriptor bool // the variable has the number of one that gives the value; else the value itself
+	descriptor bool // true: the variable holds the number of a file descriptor from which the program reads the value; false: it holds the value
 }
 
-// file is one more that the program needs.
+// file is another file that the program needs.
 type file struct {
 	Path   string `yaml:"path"`
 	Digest string `yaml:"digest"`
 }
 
-// limits go before those of the profile.
+// limits override the limits of the profile.
 type limits struct {
 	Tmp       int           `yaml:"tmp"`
 	Processes int           `yaml:"processes"`
@@ -94,25 +94,25 @@ type limits struct {
 	FileSize  int           `yaml:"file_size"`
 	Files     int           `yaml:"files"`
 	CPU       time.Duration `yaml:"cpu"`
-	Output    int           `yaml:"output"` // bytes of JSON, or of a line of it
+	Output    int           `yaml:"output"` // size limit in bytes of JSON output, or of one line
 }
 
-// persistent keeps the program for more than one call.
+// persistent makes a program serve more than one call.
 type persistent struct {
-	Instances int           `yaml:"instances"` // at once, for each owner; 0: 1
-	Total     int           `yaml:"total"`     // at once, of all owners; 0: 16, or as many as instances
-	Calls     int           `yaml:"calls"`     // after which one is ended; 0: 1000
-	Idle      time.Duration `yaml:"idle"`      // after which one is ended; 0: 5 min
+	Instances int           `yaml:"instances"` // programs of one owner that run at the same time; 0 means 1
+	Total     int           `yaml:"total"`     // programs of all owners that run at the same time; 0 means 16, or Instances if that is larger
+	Calls     int           `yaml:"calls"`     // calls after which a program is ended; 0 means 1000
+	Idle      time.Duration `yaml:"idle"`      // time without a call after which a program is ended; 0 means 5 min
 }
 
-// How arguments reach a program on its standard input.
+// What a program reads on its standard input.
 const (
 	stdinNone      = "none"
-	stdinArguments = "arguments" // as a JSON object
-	stdinCall      = "call"      // within an object that says all of the attempt
+	stdinArguments = "arguments" // the arguments as a JSON object
+	stdinCall      = "call"      // a JSON object that describes the whole attempt, including the arguments
 )
 
-// What a program prints.
+// Formats of a program's output.
 const (
 	outputText  = "text"
 	outputJSON  = "json"

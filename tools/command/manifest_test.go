@@ -14,7 +14,7 @@ import (
 
 const echo = "id: x\nrun: {program: /bin/echo, "
 
-// Each problem has its place, and says what would be right.
+// Each problem names its position and says what would be right.
 func TestProblems(t *testing.T) {
 	s := newSite(t)
 	must(t, os.WriteFile(s.workspace+"/p", []byte("#!/bin/sh\n"), 0o755))
@@ -94,7 +94,7 @@ func TestTwoToolsOfOneName(t *testing.T) {
 	}
 }
 
-// All fields of a descriptor come from the manifest, and the version names the command.
+// All fields of a descriptor come from the manifest. The version identifies the command.
 func TestDescriptor(t *testing.T) {
 	s := newSite(t)
 	manifest := `id: full
@@ -150,10 +150,10 @@ run: {program: /bin/echo, args: ["{action}", "{n}"]}
 	}
 }
 
-// The digest of a tool is the same on every machine that has the same manifest, programs and profile.
+// Tools have the same digest on every machine with the same manifest, programs and profile.
 func TestDigestNamesNoPlace(t *testing.T) {
 	manifest := "id: t\nversion: 1.2.0\nrun:\n  program: ./run\n  digest: load\n"
-	digests := map[string]string{} // by what differs
+	digests := map[string]string{} // digests of the variants, by what differs
 	digest := func(script string, change func(*sandbox.Policy)) string {
 		s := newSite(t)
 		must(t, os.WriteFile(filepath.Join(s.dir, "run"), []byte(script), 0o755))

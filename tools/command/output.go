@@ -14,30 +14,30 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An output takes what a program prints for one call. Each stream has one writer.
+// An output handles what a program prints for one call. Each stream has one writer.
 type output struct {
 	t    *scripted
 	call *tool.Call
 	memo *memo
-	done func() // the last line is there
+	done func() // called after the last line
 
-	kept  bytes.Buffer // of standard output, when it is text or JSON
+	kept  bytes.Buffer // standard output in text or JSON format
 	total int64
 	split splitter
 	last  *line
-	words []byte // the last ones of standard error; its writer's until the program ended
+	words []byte // end of standard error; only its writer may use it until the program has ended
 }
 
 const (
-	maxWords  = 4 << 10 // of standard error in a result
-	textShare = 2       // of the budget goes to text: it is in data and message
+	maxWords  = 4 << 10 // bytes of standard error in a result
+	textShare = 2       // Text gets this fraction of the budget, because it appears in both data and message.
 )
 
 func newOutput(t *scripted, c *tool.Call, m *memo) *output {
 	return &output{t: t, call: c, memo: m, done: func() {}, split: splitter{most: t.m.Run.Limits.Output}}
 }
 
-// A protocolError means that a program did not keep to what its manifest says of its output.
+// A protocolError means that the output of a program violates the format in its manifest.
 type protocolError struct{ reason, text string }
 
 func (e *protocolError) Error() string { return e.text }
@@ -46,7 +46,7 @@ func (e *protocolError) result() *tool.Result {
 	return tool.FailCode(e.reason, "The program %s", e.text)
 }
 
-// write is the Output of [sandbox.Spec].
+// write is the Output function of [sandbox.Spec].
 func (o *output) write(stream string, chunk []byte) error {
 	if stream != "stdout" {
 		o.words = append(o.words, chunk...)
@@ -79,7 +79,7 @@ func (o *output) keepText(chunk []byte) {
 
 func (o *output) budget() int { return max(1<<10, cmp.Or(o.t.m.OutputBudget, 48<<10)/textShare) }
 
-// text is standard output, or its beginning and its end.
+// text returns standard output, or its beginning and its end.
 func (o *output) text() (text string, cut []tool.Artifact) {
 	b, most := o.kept.Bytes(), o.budget()
 	if o.total <= int64(most) {
@@ -90,14 +90,14 @@ func (o *output) text() (text string, cut []tool.Artifact) {
 		tool.ArtifactHandle(o.call.ID, "stdout"), strings.ToValidUTF8(string(tail), "")), []tool.Artifact{{Name: "stdout", MIMEType: "text/plain", Size: o.total}}
 }
 
-// A splitter makes lines of what is printed.
+// A splitter splits output into lines.
 type splitter struct {
-	most    int // bytes of a line
+	most    int // size limit of a line, in bytes
 	partial []byte
-	number  int // of the line
+	number  int // number of the current line
 }
 
-// write calls take for each line that chunk ends.
+// write calls take for each line that chunk completes.
 func (s *splitter) write(chunk []byte, take func([]byte) error) error {
 	for {
 		text, rest, whole := bytes.Cut(chunk, []byte{'\n'})
@@ -115,7 +115,7 @@ func (s *splitter) write(chunk []byte, take func([]byte) error) error {
 	}
 }
 
-// flush ends the line that has none yet.
+// flush passes the unfinished line to take.
 func (s *splitter) flush(take func([]byte) error) error {
 	text := s.partial
 	s.partial = nil
@@ -123,7 +123,7 @@ func (s *splitter) flush(take func([]byte) error) error {
 	return take(bytes.TrimSpace(text))
 }
 
-// parse reads a line.
+// parse parses a line.
 func (s *splitter) parse(text []byte) (*line, error) {
 	l, err := parseLine(text)
 	if err != nil {
@@ -132,10 +132,10 @@ func (s *splitter) parse(text []byte) (*line, error) {
 	return l, nil
 }
 
-// line takes one line. What is no object is a stray print, of which many programs have some.
+// line handles one line. A line that is not an object counts as a stray print, because many programs print some text.
 func (o *output) line(text []byte) error {
 	switch {
-	case o.last != nil || len(text) == 0: // what comes after the end is dropped
+	case o.last != nil || len(text) == 0: // Lines after the last one are dropped.
 		return nil
 	case text[0] != '{':
 		return o.call.Output("stdout", append(bytes.Clone(text), '\n'))
@@ -147,7 +147,7 @@ func (o *output) line(text []byte) error {
 	return o.take(l)
 }
 
-// take passes on what a line says. The last one is kept.
+// take reports what a line contains, or keeps the line when it is the last one.
 func (o *output) take(l *line) error {
 	c := o.call
 	switch {
@@ -162,7 +162,7 @@ func (o *output) take(l *line) error {
 	case l.Checkpoint != nil:
 		o.memo.Checkpoint = l.Checkpoint
 		return o.memo.save(c)
-	case l.Suspend != nil: // the question is stored before a person sees it
+	case l.Suspend != nil: // The question is stored before a person sees it.
 		o.memo.Asked = cmp.Or(l.Suspend.Action, "tool:"+c.Tool)
 		if err := o.memo.save(c); err != nil {
 			return err
@@ -173,10 +173,10 @@ func (o *output) take(l *line) error {
 	return nil
 }
 
-// result is what became of a program that ended.
+// result returns the result of a program that has ended.
 func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 	if o.t.m.Run.Output == outputLines {
-		if len(o.split.partial) > 0 && o.last == nil { // without the end of the line
+		if len(o.split.partial) > 0 && o.last == nil { // The output does not end with a line end.
 			if err := o.split.flush(o.line); err != nil {
 				if bad, ok := errors.AsType[*protocolError](err); ok {
 					return bad.result()
@@ -216,7 +216,7 @@ func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 	return r
 }
 
-// failed is the result of a program that says by its exit code that it failed.
+// failed returns the result of a program whose exit shows a failure.
 func (o *output) failed(exit *sandbox.Exit) *tool.Result {
 	reason, how := "EXIT_CODE", fmt.Sprintf("The program ended with exit code %d.", exit.Code)
 	if exit.Signal != "" {
@@ -234,7 +234,7 @@ func (o *output) failed(exit *sandbox.Exit) *tool.Result {
 	return tool.FailCode(reason, "%s%s", how, said)
 }
 
-// lastWords is the end of standard error.
+// lastWords returns the end of standard error.
 func (o *output) lastWords() string {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(o.words), ""))
 	if text == "" {
@@ -243,13 +243,13 @@ func (o *output) lastWords() string {
 	return "\n" + text
 }
 
-// result is what the last line says.
+// result returns the result that the last line describes.
 func (l *line) result() *tool.Result {
 	switch {
 	case l.Suspend != nil:
 		ticket, err := l.Suspend.ticket()
 		if err != nil {
-			return tool.Fail("%v", err) // it was checked
+			return tool.Fail("%v", err) // Cannot happen: parseLine checked the question.
 		}
 		return tool.SuspendedWith(*ticket)
 	case l.Error != nil:
@@ -260,7 +260,7 @@ func (l *line) result() *tool.Result {
 	r := &tool.Result{Status: tool.StatusSuccess, Data: string(l.Result), Message: l.Message, Display: l.Display, Metadata: l.Metadata}
 	var text string
 	if r.Message == "" && json.Unmarshal(l.Result, &text) == nil && text != "" {
-		r.Message = text // the model need not read quotes
+		r.Message = text // The model need not read the quotes of JSON.
 	}
 	r.Content = l.Content
 	if len(r.Content) > maxContents {

@@ -14,29 +14,30 @@ import (
 
 const (
 	digestPrefix = "sha256:"
-	digestLoad   = "load" // as the file is when the manifest is read
+	digestLoad   = "load" // the digest of the file at the time when the manifest is read
 )
 
-// A pin is a file that a program is made of. One with a digest is looked at before each start.
+// A pin is one file of a program. A file with a digest is checked before each start.
 type pin struct {
 	path   string
-	digest string // sha256:…; "": it may change
+	digest string // sha256:…; empty means that the file may change
 
 	mu    sync.Mutex
-	known state // in which it had the digest; zero: not known
+	known state // the state in which the file had this digest; zero means unknown
 }
 
-// A state shows whether a file was touched.
+// A state shows whether a file was changed.
 type state struct {
 	device, inode uint64
 	size          int64
-	changed       syscall.Timespec // of the inode, which nobody sets
+	changed       syscall.Timespec // change time of the inode, which programs cannot set
 }
 
-// settled is how old a change must be for a file not to change again within the same tick of its clock.
+// settled is the minimum age of a file's last change before its state is trusted. A younger file could change again within the same tick of
+// the clock and keep the same change time.
 const settled = 2 * time.Second
 
-// newPin looks at a file for the first time.
+// newPin checks a file for the first time.
 func newPin(path, want string) (*pin, error) {
 	p := &pin{path: path, digest: want}
 	switch want {
@@ -54,7 +55,7 @@ func newPin(path, want string) (*pin, error) {
 	return p, p.verify()
 }
 
-// verify returns an error unless the file is what was pinned.
+// verify returns an error unless the file matches its pin.
 func (p *pin) verify() error {
 	if p.digest == "" {
 		return nil
@@ -81,7 +82,7 @@ func (p *pin) verify() error {
 }
 
 func (p *pin) open() (*os.File, error) {
-	file, err := os.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait
+	file, err := os.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // Without O_NONBLOCK, opening a FIFO would block.
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (p *pin) open() (*os.File, error) {
 	return file, nil
 }
 
-// sum reads the file, which did not change while it was read.
+// sum returns the digest and the state of the file. It returns an error if the file changes while sum reads it.
 func (p *pin) sum() (digest string, at state, err error) {
 	file, err := p.open()
 	if err != nil {

@@ -14,32 +14,32 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A pool is the persistent programs of a tool. Each serves one owner, one call at a time, so that what a cancel kills is nobody
-// else's, and what a program remembers or prints too late neither.
+// A pool holds the persistent programs of a tool. Each program serves one owner, one call at a time. So a cancel that kills a program
+// affects no other call, and other owners never get what a program remembers or prints too late.
 type pool struct {
 	t                *scripted
 	instances, calls int
 	idle             time.Duration
-	places           chan struct{} // one for each program that has not ended, of any owner
+	places           chan struct{} // one entry for each program of any owner that has not ended
 
 	mu      sync.Mutex
 	retired bool
 	owners  map[owner]*share
-	resting []*process // those of all owners that wait for a call, the longest first
-	waiting int        // calls, for a place
+	resting []*process // idle programs of all owners, longest idle first
+	waiting int        // number of calls that wait for an entry in places
 	live    map[*process]bool
 	all     sync.WaitGroup
 }
 
-// An owner is for whom a program works.
+// An owner is the principal that a program works for.
 type owner struct{ namespace, subject, onBehalfOf string }
 
 func ownerOf(c *tool.Call) owner { return owner{c.Namespace, c.Caller.Subject, c.OnBehalfOf} }
 
-// A share is what an owner has of a pool while it has calls there.
+// A share is the state of one owner that has calls in the pool.
 type share struct {
 	slots chan struct{}
-	calls int // that hold a slot or wait for one
+	calls int // calls that hold a slot or wait for one
 }
 
 func newPool(t *scripted, h *persistent) *pool {
@@ -57,24 +57,24 @@ type process struct {
 	secrets *secrets
 	in      *io.PipeWriter
 	kill    context.CancelCauseFunc
-	over    chan struct{} // closed when it has ended
-	exit    *sandbox.Exit // read after over
-	err     error         // read after over
+	over    chan struct{} // closed when the program has ended
+	exit    *sandbox.Exit // valid once over is closed
+	err     error         // valid once over is closed
 	served  int
-	rest    *time.Timer // ends it when nobody needs it
+	rest    *time.Timer // ends the program when it is idle too long
 
-	split splitter // its writer's
+	split splitter // used only by the writer of standard output
 
 	mu      sync.Mutex
-	current *output // nil: between calls
-	last    string  // the call before
-	words   []byte  // of this call, and for the first one of the start
+	current *output // nil between calls
+	last    string  // id of the previous call
+	words   []byte  // standard error of this call; for the first call, also that of the start
 }
 
-// errUnused ends a program that nobody needs.
+// errUnused is the cause for ending a program that is no longer needed.
 var errUnused = errors.New("the program is not needed any more")
 
-// execute has a program serve a call.
+// execute lets a program serve a call.
 func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets *secrets) (*tool.Result, error) {
 	text, err := request(c, m)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets *secr
 	return r, err
 }
 
-// enter returns the slots of an owner, until leave.
+// enter returns the slots of an owner. The caller must call leave afterwards.
 func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 	}
 }
 
-// take returns a program of an owner that waits for a call; nil: there is none. A secret that has another value now needs a new one.
+// take returns an idle program of an owner, or nil when there is none. A program whose secrets have changed is ended instead.
 func (p *pool) take(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *pool) take(mine owner, secrets *secrets) *process {
 	return nil
 }
 
-// wakeLocked makes a program one that waits for no call.
+// wakeLocked removes a program from the idle ones and returns it.
 func (p *pool) wakeLocked(i int) *process {
 	one := p.resting[i]
 	one.rest.Stop()
@@ -148,7 +148,7 @@ func (p *pool) wakeLocked(i int) *process {
 	return one
 }
 
-// start starts a program when there is a place for it. For that the one ends that has waited longest for a call.
+// start starts a program when places has a free entry. If there is none, it ends the program that has been idle longest and waits.
 func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*process, error) {
 	select {
 	case p.places <- struct{}{}:
@@ -165,7 +165,7 @@ func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*proces
 	}
 }
 
-// wait counts the calls that wait for a place. A program that comes to rest meanwhile makes room.
+// wait adds n to the number of waiting calls. When n is positive, it ends one idle program to free its place.
 func (p *pool) wait(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *pool) wait(n int) {
 	}
 }
 
-// startPlaced starts a program; the caller has its place.
+// startPlaced starts a program. The caller must have taken an entry of places.
 func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,14 +188,14 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 		pool: p, owner: mine, secrets: secrets, in: w, kill: kill, over: make(chan struct{}), split: splitter{most: p.t.m.Run.Limits.Output},
 	}
 	p.live[one] = true
-	f, _ := p.t.fill(tool.Arguments{}) // a persistent program has no placeholders
+	f, _ := p.t.fill(tool.Arguments{}) // A persistent program has no placeholders.
 	spec := sandbox.Spec{
 		Path: p.t.program, Args: f.args, Dir: p.t.dir, Within: p.t.workspace, Env: p.t.environment(f.env, secrets.env), Handed: secrets.handed, Home: sandbox.FreshHome, Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
 		Grace: p.t.m.Run.Grace, Stdin: r, Output: one.write,
 	}
 	p.all.Go(func() {
 		one.exit, one.err = p.t.cfg.Exec.Run(running, spec)
-		_ = r.Close() // the writer gets an error
+		_ = r.Close() // Later writes to the pipe return an error.
 		close(one.over)
 		<-p.places
 		kill(errUnused)
@@ -206,7 +206,8 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	return one
 }
 
-// giveBack keeps a program for the next call, unless it has served enough or somebody waits for its place.
+// giveBack keeps a program for the next call. It ends the program instead after the maximum number of calls, or when another call waits for
+// a place.
 func (p *pool) giveBack(one *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +229,7 @@ func (p *pool) giveBack(one *process) {
 	})
 }
 
-// retire ends the programs that serve nobody; the others end behind their call.
+// retire ends the idle programs. The others end after their current call.
 func (p *pool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +239,7 @@ func (p *pool) retire() {
 	}
 }
 
-// close ends all programs and waits for that.
+// close ends all programs and waits for their end.
 func (p *pool) close() {
 	p.retire()
 	p.mu.Lock()
@@ -258,23 +259,23 @@ func (p *process) ended() bool {
 	}
 }
 
-// end closes the input of a program, and kills it when it does not end by itself.
+// end closes the input of a program, and kills the program when it does not end within the grace period.
 func (p *process) end() {
-	_ = p.in.Close() // it returns nil
+	_ = p.in.Close() // Always returns nil.
 	timer := time.AfterFunc(p.pool.t.m.Run.Grace, func() { p.kill(errUnused) })
-	go func() { <-p.over; timer.Stop() }() // it ends with the program
+	go func() { <-p.over; timer.Stop() }() // The goroutine ends with the program.
 }
 
-// serve has the program carry out one call.
+// serve lets the program carry out one call.
 func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte) (*tool.Result, error) {
 	done := make(chan struct{})
 	o := newOutput(p.pool.t, c, m)
 	o.done = sync.OnceFunc(func() { close(done) })
 	p.turn(o)
 	defer p.turn(nil)
-	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // a program that does not read holds nobody up
+	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // A program that does not read its input must not block the call.
 	defer unheard()
-	_, _ = p.in.Write(text) // a program that does not take it has ended, or ends
+	_, _ = p.in.Write(text) // The write fails only when the program has ended or is ending.
 	select {
 	case <-done:
 		if unheard() {
@@ -283,18 +284,18 @@ func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte)
 		<-p.over
 	case <-p.over:
 	}
-	if o := p.turn(nil); o != nil && o.last != nil && p.exit != nil { // it is complete, although the program ended
+	if o := p.turn(nil); o != nil && o.last != nil && p.exit != nil { // The last line arrived, so the result is complete although the program ended.
 		return p.pool.t.report(o.last.result(), p.exit), nil
 	}
 	return p.lost(ctx)
 }
 
-// answer is the result of a call that the program has ended.
+// answer returns the result of a call whose last line has arrived.
 func (p *process) answer(*output) *tool.Result {
 	return p.turn(nil).last.result()
 }
 
-// turn makes an output the one that lines are for, and returns the one before.
+// turn makes o the output that receives lines, and returns the previous one.
 func (p *process) turn(o *output) *output {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -303,13 +304,13 @@ func (p *process) turn(o *output) *output {
 		p.last = requestID(before.call)
 	}
 	if o != nil && p.last != "" {
-		p.words = nil // those of an earlier call
+		p.words = nil // standard error of an earlier call
 	}
 	p.current = o
 	return before
 }
 
-// lost is the end of a call whose program ended first.
+// lost returns the outcome of a call whose program ended before its last line.
 func (p *process) lost(ctx context.Context) (*tool.Result, error) {
 	t := p.pool.t
 	switch {
@@ -334,7 +335,7 @@ func (p *process) lost(ctx context.Context) (*tool.Result, error) {
 	return t.report(tool.FailCode("PROGRAM_ENDED", "The program ended before it answered, with %s.%s", how, o.lastWords()), p.exit), nil
 }
 
-// write takes what the program prints.
+// write handles the output of the program.
 func (p *process) write(stream string, chunk []byte) error {
 	if stream == "stdout" {
 		return p.split.write(chunk, p.line)
@@ -349,7 +350,7 @@ func (p *process) write(stream string, chunk []byte) error {
 	return p.current.call.Output(stream, chunk)
 }
 
-// line gives a line to the call that it names.
+// line passes a line to the call that it names.
 func (p *process) line(text []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -368,7 +369,7 @@ func (p *process) line(text []byte) error {
 		return err
 	case o != nil && l.ID == requestID(o.call):
 		if o.last != nil {
-			return nil // what comes after the end is dropped
+			return nil // Lines after the last one are dropped.
 		}
 		return o.take(l)
 	case l.ID != "" && l.ID == p.last:

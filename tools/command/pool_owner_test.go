@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// A counting runner knows how many programs run at once, and when one has said something on standard error.
+// A counting runner counts the programs that run at the same time, and reports each output on standard error.
 type counting struct {
 	command.Exec
 	said chan string
@@ -44,7 +44,7 @@ func (c *counting) count(n int) {
 	c.most = max(c.most, c.now)
 }
 
-// ownedBy is a client of somebody.
+// ownedBy returns a client for a given owner.
 func ownedBy(t *testing.T, one tool.Tool, subject, onBehalfOf, id string) *client {
 	c := caller(t, one, "default", id)
 	c.call.Caller = tool.Principal{Namespace: "default", Subject: subject}
@@ -52,7 +52,7 @@ func ownedBy(t *testing.T, one tool.Tool, subject, onBehalfOf, id string) *clien
 	return c
 }
 
-// A program serves one principal, and whoever that speaks for: nobody else gets what it remembers, or prints too late.
+// A program serves one combination of principal and on_behalf_of. Other owners never get what it remembers or prints too late.
 func TestHotOwners(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -71,7 +71,7 @@ func TestHotOwners(t *testing.T) {
 	}
 }
 
-// What a program said on standard error for one call is not in the result of the next.
+// The result of a call contains no standard error of an earlier call.
 func TestHotWords(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -89,7 +89,7 @@ func TestHotWords(t *testing.T) {
 	}
 }
 
-// Of all owners there are no more programs than total: one that waits for a call makes room, and a call waits for one that is busy.
+// All owners together have at most total programs. An idle program ends to free its place, and a call waits for a busy one.
 func TestHotTotal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -106,7 +106,7 @@ func TestHotTotal(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for i := range 8 { // each finds the places taken by programs that rest
+	for i := range 8 { // In each round, idle programs take all places.
 		r, err := ownedBy(t, one, fmt.Sprint("late-", i), "", fmt.Sprint("late", i)).run("{}")
 		served(t, r, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// hot answers each call with its own process id, how many it has served, and a secret; what it does beside that the argument says.
+// hot answers each call with its process id, the number of calls it has served, and a secret. The argument do selects extra behaviour.
 const hot = `#!/bin/sh
 echo started >&2
 n=0
@@ -39,7 +39,7 @@ func hotManifest(more string) string {
 	return "id: hot\nparameters: {properties: {do: {type: string}}}\nrun: {program: ./run, output: lines, grace: 300ms, persistent: {" + more + "}}\n"
 }
 
-// served is the process that answered, and how many calls that was for it.
+// served returns the process id, the number of calls served and the secret from a result of hot.
 func served(t *testing.T, r *tool.Result, err error) (pid, n int, key string) {
 	t.Helper()
 	if err != nil || !r.IsSuccess() {
@@ -51,14 +51,14 @@ func served(t *testing.T, r *tool.Result, err error) (pid, n int, key string) {
 	return pid, n, key
 }
 
-// caller is a client with a call of its own.
+// caller returns a client for a call in a namespace.
 func caller(t *testing.T, one tool.Tool, namespace, id string) *client {
 	c := newClient(t, one)
 	c.call.Namespace, c.call.ID = namespace, "call-0000000000-"+id
 	return c
 }
 
-// One process serves many calls of a namespace, up to its number; another namespace has its own.
+// One process serves many calls of a namespace, up to its limit. Another namespace has its own process.
 func TestHotServesMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -82,7 +82,7 @@ func TestHotServesMany(t *testing.T) {
 	}
 }
 
-// Calls wait for a process that has room; instances may run at once.
+// Calls wait for a free process. Up to instances processes run at the same time.
 func TestHotAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -109,7 +109,7 @@ func TestHotAtOnce(t *testing.T) {
 	}
 }
 
-// A call that asked is served again with the answer, by the same process.
+// A call that asked a question is served again with the answer, by the same process.
 func TestHotAsks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -125,7 +125,7 @@ func TestHotAsks(t *testing.T) {
 	}
 }
 
-// A cancel kills the process with all that it started; the next call has another one.
+// A cancel kills the process and all processes that it started. The next call gets a new process.
 func TestHotCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -149,7 +149,7 @@ func TestHotCancel(t *testing.T) {
 	}
 }
 
-// What a process does wrong ends it, and fails the call that it served.
+// A protocol violation ends the process and fails the call that it served.
 func TestHotFailures(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -171,7 +171,7 @@ func TestHotFailures(t *testing.T) {
 	}
 }
 
-// A process without calls ends by itself, and reads the end of its input first.
+// An idle process ends: it first reads the end of its input.
 func TestHotIdle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -190,7 +190,7 @@ func TestHotIdle(t *testing.T) {
 	}
 }
 
-// A secret that has another value now needs another process.
+// A changed secret value needs a new process.
 func TestHotSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -208,7 +208,7 @@ func TestHotSecrets(t *testing.T) {
 	}
 }
 
-// A reload keeps the processes of manifests that have not changed, and ends the others.
+// A reload keeps the processes of unchanged manifests and ends the others.
 func TestHotReload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -238,7 +238,7 @@ func TestHotReload(t *testing.T) {
 	if third.Same(second) {
 		t.Error("a change is none")
 	}
-	second.Close() // waits for what it began to end
+	second.Close() // Waits until the programs that it ends have ended.
 	r, err = caller(t, third.Tools()[0], "default", "c").run("{}")
 	if _, n, _ := served(t, r, err); n != 1 {
 		t.Errorf("a changed manifest is served by the old process: %s", r.Data)

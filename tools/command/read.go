@@ -15,21 +15,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxManifest bounds the file of a manifest.
+// maxManifest bounds the size of a manifest file, in bytes.
 const maxManifest = 256 << 10
 
-// maxNesting bounds how deep a manifest goes.
+// maxNesting bounds the nesting depth of a manifest.
 const maxNesting = 64
 
-// A Problem says what is wrong with a manifest, where, and what would be right. Lines and columns count from 1; 0 is the file
-// as a whole.
+// A Problem describes an error in a manifest: its position, and what would be right. Lines and columns count from 1. Zero means the whole
+// file.
 type Problem struct {
 	File         string
 	Line, Column int
 	Reason       string
 }
 
-// Error implements error.
 func (p *Problem) Error() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Reason
@@ -39,20 +38,20 @@ func (p *Problem) Error() string {
 
 type position struct{ line, column int }
 
-// A reader holds the text of a manifest against the shape of [Manifest], so that each complaint has its place.
+// A reader decodes the text of a manifest into a [Manifest] and records each problem with its position.
 type reader struct {
 	file     string
-	at       map[string]position // of what the file says, by path such as run.args[2]
-	shape    json.RawMessage     // all of the file, without comments
+	at       map[string]position // positions in the file, by path such as run.args[2]
+	shape    json.RawMessage     // the whole file without comments
 	problems []error
 }
 
-// parse reads the text. The manifest is of use without problems only.
+// parse parses the text. The manifest is usable only when there are no problems.
 func parse(name string, text []byte) (m *Manifest, r *reader) {
 	r = &reader{file: name, at: map[string]position{}}
 	m = &Manifest{}
 	defer func() {
-		if p := recover(); p != nil { // the YAML library reads foreign bytes
+		if p := recover(); p != nil { // The YAML library parses untrusted bytes and may panic.
 			r.complain(position{1, 1}, "is not YAML: %v", p)
 		}
 	}()
@@ -85,7 +84,7 @@ func (r *reader) complain(at position, format string, args ...any) {
 	r.problems = append(r.problems, &Problem{r.file, at.line, at.column, fmt.Sprintf(format, args...)})
 }
 
-// wrong complains of what stands at a path, or of the nearest around it that the file says.
+// wrong records a problem at a path. If the file does not contain the path, the problem gets the position of the nearest enclosing element.
 func (r *reader) wrong(path, format string, args ...any) {
 	for at := path; ; {
 		if where, ok := r.at[at]; ok {
@@ -108,7 +107,7 @@ func prefixed(path string) string {
 	return path + ": "
 }
 
-// syntax complains as the library does, which knows the line alone.
+// syntax records a syntax error of the YAML library, which gives only a line.
 func (r *reader) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	var line int
@@ -124,7 +123,7 @@ func (r *reader) syntax(err error) {
 
 func place(n *yaml.Node) position { return position{n.Line, n.Column} }
 
-// value reads a node into a value of one of the types of [Manifest].
+// value decodes a node into a value of one of the types of [Manifest].
 func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		r.complain(place(n), "%sanchors and aliases are not read: write it out", prefixed(path))
@@ -155,7 +154,7 @@ func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	case reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
 		if n.Tag == "!!null" && to.Elem().Kind() == reflect.Struct {
-			return // a group that says nothing
+			return // an empty group
 		}
 		r.value(n, to.Elem(), path, depth)
 	case reflect.Slice:
@@ -167,7 +166,7 @@ func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	}
 }
 
-// group reads a mapping that has the fields of a struct.
+// group decodes a mapping into a struct.
 func (r *reader) group(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind != yaml.MappingNode {
 		what := "a manifest is a mapping, such as id: greet"
@@ -188,12 +187,12 @@ func (r *reader) group(n *yaml.Node, to reflect.Value, path string, depth int) {
 	})
 }
 
-// fields is group for a struct that is no part of [Manifest].
+// fields does the same as group for a struct that is not part of [Manifest].
 func (r *reader) fields(n *yaml.Node, to any, path string, depth int) {
 	r.group(n, reflect.ValueOf(to).Elem(), path, depth)
 }
 
-// members calls do for each member of a mapping. No key stands twice.
+// members calls do for each member of a mapping. It rejects duplicate keys.
 func (r *reader) members(n *yaml.Node, path string, do func(key, value *yaml.Node, below string)) {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -240,7 +239,7 @@ func (r *reader) mapping(n *yaml.Node, to reflect.Value, path string, depth int)
 
 func (r *reader) scalar(n *yaml.Node, to reflect.Value, path string) {
 	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[to.Kind()]
-	whole := n.Tag == "!!int" && want == "!!float" // a number all the same
+	whole := n.Tag == "!!int" && want == "!!float" // An integer is a valid number too.
 	if n.Kind != yaml.ScalarNode || n.Tag != want && !whole {
 		r.complain(place(n), "%swant %s", prefixed(path), map[string]string{
 			"!!bool": "true or false", "!!int": "a whole number", "!!float": "a number such as 1.5", "!!str": "text, in quotes when it looks like something else",
@@ -260,7 +259,7 @@ func (r *reader) duration(n *yaml.Node, path string) time.Duration {
 	return d
 }
 
-// parseDuration reads a duration as Go writes it; d is a day.
+// parseDuration parses a duration in the format of Go, with d for a day in addition.
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
@@ -274,7 +273,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, err
 }
 
-// instead says what was probably meant by a name that is none.
+// instead returns a suggestion for an unknown name.
 func instead(t reflect.Type, path, key string) string {
 	if why := map[string]string{
 		"name": "the name of a tool is its id", "required_isolation": "it follows from run.profile", "required_network": "it follows from run.profile",
@@ -293,7 +292,7 @@ func instead(t reflect.Type, path, key string) string {
 	return "; known are " + strings.Join(names, ", ")
 }
 
-// alike reports whether two names differ by one letter that is added, left out, changed or swapped with its neighbour.
+// alike reports whether two names differ by one letter that is added, removed, changed or swapped with its neighbour.
 func alike(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

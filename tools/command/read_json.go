@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// json is a node as JSON text: what YAML calls a string, a number, true or null is that, and numbers stay as they are written.
+// json returns a node as JSON text. Strings, numbers, booleans and null keep their YAML type, and numbers keep their spelling.
 func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 	if depth > maxNesting {
 		r.complain(place(n), "%sgoes deeper than %d", prefixed(path), maxNesting)
@@ -55,6 +55,6 @@ func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // a string always has a JSON form
+	b, _ := json.Marshal(s) // Cannot fail for a string.
 	return string(b)
 }

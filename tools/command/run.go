@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// errFinished ends a program that continues after its answer.
+// errFinished is the cause for ending a program that continues after its last line.
 var errFinished = errors.New("the program has said all")
 
 // Execute implements [tool.Tool].
@@ -44,10 +44,10 @@ func (t *scripted) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 	return t.once(ctx, c, memo, filled, secrets)
 }
 
-// neverBegan marks an error of a call whose program was not started.
+// neverBegan marks the error of a call whose program was not started.
 func neverBegan(err error) error { return fmt.Errorf("%w: %w", tool.ErrNotRun, err) }
 
-// verify holds the files of the program against their pins.
+// verify checks the files of the program against their pins.
 func (t *scripted) verify() error {
 	for _, p := range t.pins {
 		if err := p.verify(); err != nil {
@@ -60,7 +60,7 @@ func (t *scripted) verify() error {
 	return nil
 }
 
-// environment is that of the program, the later entry of a name over the earlier.
+// environment returns the environment of the program. A later entry for a name overrides an earlier one.
 func (t *scripted) environment(more ...[]string) []string {
 	all := slices.Clone(t.cfg.Env)
 	for _, name := range t.m.Run.Pass {
@@ -82,8 +82,9 @@ func (t *scripted) environment(more ...[]string) []string {
 	return out
 }
 
-// home names the home directory of a call's program: that of its thread and tool. It is fresh for a program that gets a secret,
-// which earlier calls must not lead, and where no thread or run is known.
+// home returns the name of the home directory for a call's program: one per thread and tool, or per run when there is no thread. The
+// directory is fresh when no thread or run is known. It is also fresh for a program that gets a secret, so that earlier calls cannot
+// influence that program.
 func (t *scripted) home(c *tool.Call, s *secrets) string {
 	if len(s.env) > 0 || c.Run.Thread == "" && c.Run.ID == "" {
 		return sandbox.FreshHome
@@ -95,10 +96,10 @@ func (t *scripted) home(c *tool.Call, s *secrets) string {
 	return fmt.Sprintf("%s %s %q", Source, t.m.ID, []string{c.Namespace, c.Caller.Subject, c.OnBehalfOf, c.Run.Thread, run})
 }
 
-// maxVariable is how long a variable about the call may be.
+// maxVariable is the maximum size of a variable about the call, in bytes.
 const maxVariable = 100 << 10
 
-// about are the variables about the call. What is too long for one is only on standard input.
+// about returns the variables about the call. A value that is too long for a variable is only available on standard input.
 func about(c *tool.Call, m *memo) []string {
 	env := []string{
 		ownPrefix + "CALL_ID=" + c.ID, ownPrefix + "NAMESPACE=" + c.Namespace, ownPrefix + "ATTEMPT=" + strconv.Itoa(c.Attempt),
@@ -118,9 +119,9 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(errFinished)
 	o := newOutput(t, c, m)
-	complete := false // before a request to end it
+	complete := false // whether the last line came before the call was cancelled
 	var end sync.Once
-	o.done = func() { // it may do a little more, but not for ever: a call that asks holds no process
+	o.done = func() { // The program may continue for the grace period only, because a call that waits for an answer must hold no process.
 		end.Do(func() {
 			complete = ctx.Err() == nil
 			timer := time.AfterFunc(t.m.Run.Grace, func() { kill(errFinished) })
@@ -147,7 +148,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 		return nil, neverBegan(context.Cause(ctx))
 	case exit == nil:
 		return nil, t.notStarted(err)
-	case err != nil && !errors.Is(err, errFinished) && !complete: // what is complete before the kill stands
+	case err != nil && !errors.Is(err, errFinished) && !complete: // A result that was complete before the kill remains valid.
 		if bad, ok := errors.AsType[*protocolError](err); ok && ctx.Err() == nil {
 			return t.report(bad.result(), exit), nil
 		}
@@ -156,7 +157,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	return t.report(o.result(exit, err != nil), exit), nil
 }
 
-// notStarted is the error of a program that did not run.
+// notStarted returns the error for a program that did not run.
 func (t *scripted) notStarted(err error) error {
 	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
 		return &tool.Error{
@@ -176,7 +177,7 @@ func (t *scripted) notStarted(err error) error {
 	})
 }
 
-// report adds to a result what had to be killed.
+// report adds to a result which processes had to be killed.
 func (t *scripted) report(r *tool.Result, exit *sandbox.Exit) *tool.Result {
 	if len(exit.Killed) > 0 || len(exit.Unverified) > 0 {
 		r.Process = processReport(exit)
@@ -184,7 +185,7 @@ func (t *scripted) report(r *tool.Result, exit *sandbox.Exit) *tool.Result {
 	return r
 }
 
-// processReport says what had to be killed, and what could not be seen to die.
+// processReport lists the processes that had to be killed, and those that were not seen to die.
 func processReport(exit *sandbox.Exit) *tool.ProcessReport {
 	r := &tool.ProcessReport{Killed: slices.Clone(exit.Killed), ConfirmedAt: exit.ConfirmedAt}
 	for _, p := range exit.Unverified {
@@ -193,8 +194,8 @@ func processReport(exit *sandbox.Exit) *tool.ProcessReport {
 	return r
 }
 
-// A memo is what a call keeps between its attempts: what the program keeps, and what it asked. An answer is for the program only
-// when it had asked, with these arguments: what somebody said to a gate is nothing to it.
+// A memo is the state that a call keeps between its attempts: the checkpoint of the program, and the question it asked. The program gets an
+// answer only when it asked the question with the same arguments. It never gets an answer to the question of a gate.
 type memo struct {
 	Key        string          `json:"key"` // the idempotency key
 	Asked      string          `json:"asked,omitempty"`
@@ -203,7 +204,7 @@ type memo struct {
 	answer *answer
 }
 
-// An answer is the decision about a program's question, as the program gets it.
+// An answer is the decision on a program's question, in the form that the program gets.
 type answer struct {
 	Action    string          `json:"action"`
 	Result    json.RawMessage `json:"result"`
@@ -230,7 +231,7 @@ func recall(c *tool.Call) *memo {
 	return m
 }
 
-// save keeps a memo for the next attempt.
+// save stores a memo for the next attempt.
 func (m *memo) save(c *tool.Call) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -239,11 +240,11 @@ func (m *memo) save(c *tool.Call) error {
 	return c.SaveCheckpoint(text)
 }
 
-// request is what a program reads of an attempt, in one line.
+// request returns the description of an attempt that a program reads, in one line.
 func request(c *tool.Call, m *memo) ([]byte, error) {
 	text, err := json.Marshal(map[string]any{
 		"call": struct {
-			ID         string          `json:"id"` // of this attempt; a persistent program repeats it in each line
+			ID         string          `json:"id"` // id of this attempt; a persistent program repeats it in each line
 			CallID     string          `json:"call_id"`
 			Tool       string          `json:"tool"`
 			Namespace  string          `json:"namespace"`
@@ -261,7 +262,7 @@ func request(c *tool.Call, m *memo) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// requestID names an attempt.
+// requestID returns the id of an attempt.
 func requestID(c *tool.Call) string { return c.ID + "/" + strconv.Itoa(c.Attempt) }
 
 func deadline(c *tool.Call) *time.Time {

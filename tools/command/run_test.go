@@ -24,7 +24,7 @@ func quoted(s string) []byte {
 	return b
 }
 
-// What a program prints, and how it ends, is the result.
+// The result depends on what a program prints and how it ends.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, run, script, data, text string }{
@@ -65,7 +65,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// A line may tell what a call does while it runs.
+// A line may report what a call does while it runs.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -108,7 +108,7 @@ else
 fi
 `
 
-// An answer reaches the program that asked, with what it kept. What was answered to somebody else, or about other arguments, does not.
+// An answer reaches the program that asked, with its checkpoint. Answers to other questions, or for other arguments, do not reach it.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -116,7 +116,7 @@ func TestAnswers(t *testing.T) {
 	answered := func(action, result string) *tool.ResumeInput {
 		return &tool.ResumeInput{Reason: action, Result: result}
 	}
-	one.call.Resume = answered("approval", "") // a gate had asked: the program has not
+	one.call.Resume = answered("approval", "") // A gate asked, not the program.
 	r, err := one.run("{}")
 	if err != nil || !r.IsPending() || r.Suspension.Action != "input" || r.Suspension.Message != "Name?" || r.Suspension.ExpiresIn != 48*time.Hour ||
 		string(r.Suspension.ResponseSchema) != `{"type": "string"}` || string(r.Suspension.Parameters) != `{"a": 1}` {
@@ -135,7 +135,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Standard input tells all of an attempt, to whoever wants it.
+// A program with stdin: call reads the whole description of the attempt.
 func TestCallOnStandardInput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -157,7 +157,7 @@ func TestCallOnStandardInput(t *testing.T) {
 	}
 }
 
-// Long output is cut in the middle; all of it is in the stream.
+// Long output is shortened in the middle. The stream has all of it.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -172,7 +172,7 @@ func TestLongOutput(t *testing.T) {
 	}
 }
 
-// A cancel kills all of the program, and says what it killed.
+// A cancel kills all processes of the program and reports which ones it killed.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -191,7 +191,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A cancelling runner cancels late: when a program has printed something, or has ended.
+// A cancelling runner calls printed after each output, and ended after the end of the program.
 type cancelling struct {
 	command.Exec
 	printed, ended func()
@@ -207,13 +207,13 @@ func (c cancelling) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, 
 	return c.Exec.Run(ctx, spec)
 }
 
-// A result that is complete before the kill stands; one that is an answer to the kill comes too late.
+// A result that is complete before the kill remains valid. A result that the program prints because of the kill comes too late.
 func TestCancelComesLate(t *testing.T) {
 	t.Parallel()
 	why := errors.New("enough")
 	for _, tt := range []struct {
 		name, run, script string
-		printed           bool // the cancel comes when something was printed
+		printed           bool // Cancel after the first output, not after the end.
 		want              string
 	}{
 		{"it ended by itself", "", "echo done", false, "done\n"},
@@ -248,7 +248,7 @@ func TestCancelComesLate(t *testing.T) {
 	}
 }
 
-// A program sees its own files and the workspace, starts where it is told, and runs isolated or not at all.
+// A program sees its own files and the workspace and starts in its directory. It does not run when it cannot be isolated.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -261,7 +261,7 @@ func TestIsolation(t *testing.T) {
 	if got := one.text("{}"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	must(t, os.Remove(filepath.Join(s.workspace, "sub"))) // T131: callers lead it elsewhere
+	must(t, os.Remove(filepath.Join(s.workspace, "sub"))) // T131: callers replace the directory with a link that leads out of the workspace.
 	must(t, os.Symlink(s.dir, filepath.Join(s.workspace, "sub")))
 	for _, profile := range []string{"none", "default"} {
 		one = newClient(t, s.load("id: x\nrun: {program: /bin/pwd, directory: sub, profile: "+profile+"}\n", ""))
@@ -277,7 +277,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// refusing is a machine that cannot isolate the network.
+// refusing is an Exec on a machine that cannot isolate the network.
 type refusing struct{}
 
 func (refusing) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
@@ -300,7 +300,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// T27
+// T27: a program that runs out of memory fails with that reason.
 func TestT27OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -15,16 +15,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// secretScheme begins a reference to a secret. It means that in manifests alone: in an argument it is text.
+// secretScheme is the prefix of a reference to a secret. It has this meaning only in manifests: in an argument it is plain text.
 const secretScheme = "secret://"
 
-// What a secret is resolved for is the name of its variable behind one of these.
+// Prefixes of the parameter for [Secrets.Resolve]; the name of the variable follows.
 const (
 	inVariable   = "env."
 	byDescriptor = "descriptor."
 )
 
-// handed reads an entry of run.secrets.
+// handed decodes an entry of run.secrets.
 func (r *reader) handed(n *yaml.Node, to *handed, path string, depth int) {
 	if n.Kind == yaml.ScalarNode {
 		to.reference = n.Value
@@ -53,17 +53,17 @@ func (m *Manifest) checkSecrets(r *reader) {
 	}
 }
 
-// secrets are the values that an attempt starts with.
+// secrets holds the secret values for one attempt.
 type secrets struct {
-	env    []string // NAME=value; of what is handed NAME=number
-	handed []string // the first by descriptor sandbox.FirstHanded
+	env    []string // NAME=value; for a secret in handed, NAME=descriptor number
+	handed []string // values by descriptor; the first descriptor is sandbox.FirstHanded
 }
 
 func (s *secrets) equal(other *secrets) bool {
 	return slices.Equal(s.env, other.env) && slices.Equal(s.handed, other.handed)
 }
 
-// secrets resolves the references of the manifest. It is the only place that does.
+// secrets resolves the references of the manifest. No other function resolves secrets.
 func (t *scripted) secrets(ctx context.Context, c *tool.Call) (*secrets, error) {
 	out := &secrets{}
 	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Secrets)) {

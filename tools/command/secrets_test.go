@@ -9,8 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Secrets are resolved when an attempt starts, for who is entitled, and only those that the manifest names: what a model writes is
-// text.
+// Secrets are resolved when an attempt starts, and only those that the manifest names. A reference in an argument is plain text.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -40,8 +39,8 @@ run: {program: ./run, args: ["{a}"], environment: {ARG_A: "{a}"}, secrets: {GITH
 	}
 }
 
-// A program finds the number of a descriptor in its variable, reads the value once there and meets end of file. The value stands in no
-// variable and no argument, and what the program starts without the descriptor does not have it.
+// The variable of a program holds the number of a file descriptor. The program reads the value from it once and then gets end of file. The
+// value is in no variable and no argument. A child process without the descriptor does not get the value.
 func TestSecretByDescriptor(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"default", "none"} {
@@ -68,7 +67,7 @@ env - bash -c 'cat <&'$TOKEN_FD' /proc/'$$'/fd/'$TOKEN_FD'; echo "the child has 
 				t.Errorf("%v", d.RequiredSecrets)
 			}
 			want := "4 3 s3cret-of-github s3cret-of-other s3cret-of-other\nend of file\nPLAIN=s3cret-of-other\nthe child has nothing\n"
-			for range 2 { // each attempt is handed it
+			for range 2 { // Each attempt gets the value.
 				if got := one.text("{}"); got != want {
 					t.Errorf("%q", got)
 				}
@@ -85,7 +84,7 @@ env - bash -c 'cat <&'$TOKEN_FD' /proc/'$$'/fd/'$TOKEN_FD'; echo "the child has 
 	}
 }
 
-// A value of the most bytes that there are comes whole, and holds nobody up when the program does not read it.
+// A value of the maximum size arrives whole. It blocks nothing when the program does not read it.
 func TestSecretByDescriptorAtLength(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -99,7 +98,7 @@ func TestSecretByDescriptorAtLength(t *testing.T) {
 	}
 }
 
-// A hot program is handed the value when it starts, keeps it for its calls, and is started anew when there is another one.
+// A persistent program gets the value when it starts, and keeps it for its calls. It is started again when the value changes.
 func TestHotSecretByDescriptor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -13,16 +13,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Set is the tools of a directory of manifests.
+// A Set holds the tools of a directory of manifests.
 type Set struct {
 	tools []*scripted
 }
 
-// Load reads all manifests of a directory: the files with the ending .yaml or .yml whose names do not begin with a dot. An empty dir
-// has none. Nothing is started. The error joins a [*Problem] for everything that is wrong; one wrong manifest makes all of it an
-// error.
+// Load reads all manifests of a directory: the files with the ending .yaml or .yml whose names do not begin with a dot. An empty dir means
+// no manifests. Load starts no program. One wrong manifest makes Load fail; the error joins a [*Problem] for each error in any manifest.
 //
-// Tools of an earlier set that have not changed are the same values in the new one, and keep their persistent programs.
+// Tools that have not changed since the earlier set are the same values in the new set, and keep their persistent programs.
 func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
 	if dir == "" {
 		return &Set{}, nil
@@ -68,7 +67,7 @@ func LoadFile(cfg Config, path string) (*Set, error) {
 	return &Set{tools: []*scripted{t}}, nil
 }
 
-// manifests lists the files of a directory.
+// manifests returns the paths of the manifests in a directory.
 func manifests(dir string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -94,7 +93,7 @@ func (s *Set) same(t *scripted) *scripted {
 	return t
 }
 
-// Tools returns the tools.
+// Tools returns the tools of the set.
 func (s *Set) Tools() []tool.Tool {
 	out := make([]tool.Tool, len(s.tools))
 	for i, t := range s.tools {
@@ -108,7 +107,8 @@ func (s *Set) Same(other *Set) bool {
 	return other != nil && slices.Equal(s.tools, other.tools)
 }
 
-// Locate puts an error about a tool where its manifest says what is wrong; the field is a setting of the manifest.
+// Locate converts err, an error about the tool with this id, to a [*Problem] with the position of field in its manifest. field is a setting
+// of the manifest. For an unknown tool it returns err.
 func (s *Set) Locate(id, field string, err error) error {
 	for _, t := range s.tools {
 		if t.m.ID == id {
@@ -118,7 +118,7 @@ func (s *Set) Locate(id, field string, err error) error {
 	return err
 }
 
-// Retire ends the persistent programs of the tools that are not in next. Calls that run there come to their end.
+// Retire ends the persistent programs of the tools that are not in next. Their current calls finish first.
 func (s *Set) Retire(next *Set) {
 	if s == nil {
 		return
@@ -139,7 +139,7 @@ func (s *Set) Retire(next *Set) {
 	}
 }
 
-// Close ends all persistent programs and waits until they have ended.
+// Close ends all persistent programs and waits for their end.
 func (s *Set) Close() {
 	if s == nil {
 		return
@@ -151,7 +151,7 @@ func (s *Set) Close() {
 	}
 }
 
-// read makes a tool of a manifest.
+// read returns the tool of a manifest file.
 func read(cfg *Config, path string) (*scripted, error) {
 	text, err := readManifest(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func read(cfg *Config, path string) (*scripted, error) {
 	return newTool(cfg, path, text)
 }
 
-// newTool makes a tool of the text of a manifest.
+// newTool returns the tool of a manifest text.
 func newTool(cfg *Config, path string, text []byte) (*scripted, error) {
 	m, r := parse(path, text)
 	if len(r.problems) == 0 {
@@ -176,7 +176,7 @@ func newTool(cfg *Config, path string, text []byte) (*scripted, error) {
 	return t, nil
 }
 
-// readManifest reads a file that only the operator can have written.
+// readManifest reads a manifest file. It rejects a file that every user of the machine can write.
 func readManifest(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -193,7 +193,7 @@ func readManifest(path string) ([]byte, error) {
 	return text, bare(err)
 }
 
-// bare is an error of a file without its name.
+// bare returns a file error without the file name.
 func bare(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err

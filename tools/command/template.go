@@ -12,14 +12,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An element is an entry of run.args: text with placeholders, which becomes one element of the argument list, or none, or one
-// for each of a list; an option with its value; or a flag that a boolean argument sets.
+// An element is an entry of run.args. It is one of these:
+//   - text with placeholders, which becomes one element of the argument list, none, or one for each entry of a list
+//   - an option with its value
+//   - a flag that a boolean argument sets
 type element struct {
 	text   template
-	option string // before text, as an element of its own
+	option string // separate element before text
 	flag   string
-	when   string // the boolean argument that sets the flag
-	path   string // in the file
+	when   string // boolean argument that sets the flag
+	path   string // path of the entry in the file
 }
 
 // A template is text with placeholders.
@@ -31,19 +33,19 @@ type template struct {
 // A part is literal text or a placeholder.
 type part struct {
 	literal string
-	name    string // of an argument; "": literal
-	form    string // "", formPath, formJSON
-	each    bool   // the argument is a list
+	name    string // name of an argument; empty for literal text
+	form    string // "", formPath or formJSON
+	each    bool   // The argument is a list.
 }
 
 const (
-	formPath = "path" // below the directory that the program starts in
+	formPath = "path" // a path below the directory where the program starts
 	formJSON = "json" // any value, as JSON
 )
 
 var placeholder = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_-]*)(?::([a-z]+))?(\.\.\.)?$`)
 
-// parseTemplate reads text with {name}, {name:path}, {name:json} and {name...}; {{ and }} are braces.
+// parseTemplate parses text with {name}, {name:path}, {name:json} and {name...}. {{ and }} mean literal braces.
 func parseTemplate(text, path string) (template, error) {
 	t := template{path: path}
 	var literal strings.Builder
@@ -77,7 +79,7 @@ func parseTemplate(text, path string) (template, error) {
 	return t, nil
 }
 
-// element reads an entry of run.args.
+// element decodes an entry of run.args.
 func (r *reader) element(n *yaml.Node, to *element, path string, depth int) {
 	to.path = path
 	if n.Kind != yaml.MappingNode {
@@ -86,7 +88,7 @@ func (r *reader) element(n *yaml.Node, to *element, path string, depth int) {
 			r.complain(place(n), `%swant text such as "{path}", {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
 			return
 		}
-		text = n.Value // a number is what it looks like
+		text = n.Value // A number keeps its spelling.
 		to.text = r.template(text, path)
 		return
 	}
@@ -118,7 +120,7 @@ func (r *reader) template(text, path string) template {
 	return t
 }
 
-// placeholders are the arguments that a template names.
+// placeholders returns the placeholders of a template.
 func (t *template) placeholders() (list []part) {
 	for _, p := range t.parts {
 		if p.name != "" {
@@ -128,7 +130,7 @@ func (t *template) placeholders() (list []part) {
 	return list
 }
 
-// prefix is the literal text at the beginning.
+// prefix returns the literal text at the beginning.
 func (t *template) prefix() string {
 	if len(t.parts) > 0 && t.parts[0].name == "" {
 		return t.parts[0].literal
@@ -136,7 +138,7 @@ func (t *template) prefix() string {
 	return ""
 }
 
-// A filling is the arguments of a call, as text, and what is wrong with them.
+// A filling holds the arguments of a call and the violations found in them.
 type filling struct {
 	values     map[string]any
 	defaults   map[string]any
@@ -155,7 +157,7 @@ func (f *filling) value(name string) (any, bool) {
 	return v, ok
 }
 
-// texts fills a template: one text, none when an argument is missing, or one for each element of a list.
+// texts fills a template. It returns one text, none when an argument is missing, or one for each entry of a list.
 func (f *filling) texts(t *template) (list []string) {
 	rounds := 1
 	for _, p := range t.parts {
@@ -192,7 +194,7 @@ func (f *filling) texts(t *template) (list []string) {
 	return list
 }
 
-// text is one argument as text.
+// text returns one argument as text.
 func (f *filling) text(field string, v any, p *part) string {
 	var text string
 	switch v := v.(type) {
@@ -226,11 +228,11 @@ func (f *filling) text(field string, v any, p *part) string {
 }
 
 const (
-	maxElement  = 128<<10 - 1 // bytes of one element, with which Linux starts a program
-	maxElements = 1 << 20     // bytes of all
+	maxElement  = 128<<10 - 1 // maximum size in bytes of one element that Linux accepts
+	maxElements = 1 << 20     // maximum size in bytes of all elements
 )
 
-// arguments fills run.args. What begins with - where no option was meant is refused.
+// arguments fills run.args. It rejects a value that begins with - where the program could take it for an option.
 func (m *Manifest) arguments(f *filling) []string {
 	var out []string
 	operands := false // after --
@@ -270,7 +272,7 @@ func fieldOf(t *template) string {
 	return ""
 }
 
-// refuseOption refuses what the program could take for an option that nobody meant.
+// refuseOption rejects a value that the program could take for an option.
 func (m *Manifest) refuseOption(f *filling, e *element, text string) {
 	prefix := e.text.prefix()
 	switch {

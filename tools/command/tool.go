@@ -23,18 +23,18 @@ import (
 type scripted struct {
 	cfg        *Config
 	m          *Manifest
-	at         *reader // knows the places of the manifest
-	key        string  // of all that is known of it: equal keys are equal tools
+	at         *reader // has the positions in the manifest
+	key        string  // hash of everything known about the tool; equal keys mean equal tools
 	descriptor tool.Descriptor
 	defaults   map[string]any
 	title      template
-	program    string // absolute
+	program    string // absolute path
 	workspace  string
-	dir        string // of it
+	dir        string // the directory in the workspace where the program starts
 	pins       []*pin
 	policy     *sandbox.Policy
-	pool       *pool                // nil: each call starts the program
-	own        map[string]*scripted // for namespaces with a workspace of their own, by namespace
+	pool       *pool                // nil when each call starts the program
+	own        map[string]*scripted // variants for namespaces with a separate workspace, by namespace
 }
 
 func (r *reader) problem(path, format string, args ...any) error {
@@ -43,7 +43,7 @@ func (r *reader) problem(path, format string, args ...any) error {
 	return r.problems[0]
 }
 
-// newScripted fits a checked manifest to the machine. What is wrong is added to r.
+// newScripted makes the tool of a checked manifest on this machine. It records problems in r.
 func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 	p := &m.Run
 	p.Profile = cmp.Or(p.Profile, DefaultProfile)
@@ -54,7 +54,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 		p.ExitCodes = []int{0}
 	}
 	t := &scripted{cfg: cfg, m: m, at: r, defaults: map[string]any{}}
-	t.title, _ = parseTemplate(m.Title, "title") // it was checked
+	t.title, _ = parseTemplate(m.Title, "title") // The title was checked before.
 	for name, param := range m.parameters(r) {
 		if param.preset != nil {
 			t.defaults[name] = param.preset
@@ -77,7 +77,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 	return t
 }
 
-// settle makes a workspace the one that the program starts in and sees.
+// settle sets the workspace that the program sees and starts in.
 func (t *scripted) settle(workspace string, r *reader) {
 	t.workspace, t.dir = workspace, filepath.Join(workspace, t.m.Run.Directory)
 	t.isolate(workspace, r)
@@ -86,7 +86,7 @@ func (t *scripted) settle(workspace string, r *reader) {
 	}
 }
 
-// of returns the tool as a namespace has it.
+// of returns the variant of the tool for a namespace.
 func (t *scripted) of(namespace string) *scripted {
 	if own := t.own[namespace]; own != nil {
 		return own
@@ -94,7 +94,7 @@ func (t *scripted) of(namespace string) *scripted {
 	return t
 }
 
-// pools returns the persistent programs of all workspaces.
+// pools returns the pools of all workspaces.
 func (t *scripted) pools() (all []*pool) {
 	for _, one := range append(slices.Collect(maps.Values(t.own)), t) {
 		if one.pool != nil {
@@ -104,7 +104,7 @@ func (t *scripted) pools() (all []*pool) {
 	return all
 }
 
-// findFiles looks for the program and what belongs to it. None of it lies where callers write.
+// findFiles finds the program and its files. It rejects files in a workspace, because callers can write there.
 func (t *scripted) findFiles(r *reader) {
 	absolute := func(path string) string {
 		if filepath.IsAbs(path) {
@@ -143,15 +143,15 @@ func (t *scripted) findFiles(r *reader) {
 	}
 }
 
-// maxLinks is how many links the kernel follows.
+// maxLinks is the number of symbolic links that the kernel follows in a path.
 const maxLinks = 40
 
-// through reports whether the way to a file leads through dir: a user who writes there could lead it elsewhere.
+// through reports whether the path to a file leads through dir. A user who can write in dir could redirect such a path.
 func through(dir, path string) bool {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	at, ahead := "/", strings.Split(path, "/") // at has no links
+	at, ahead := "/", strings.Split(path, "/") // at contains no links
 	for links := 0; len(ahead) > 0; {
 		next := filepath.Join(at, ahead[0])
 		ahead = ahead[1:]
@@ -164,7 +164,7 @@ func through(dir, path string) bool {
 			continue
 		}
 		if links++; links > maxLinks {
-			return true // nobody gets there
+			return true // The kernel rejects such a path too.
 		}
 		if filepath.IsAbs(to) {
 			at = "/"
@@ -174,13 +174,13 @@ func through(dir, path string) bool {
 	return false
 }
 
-// within reports whether a path without links is dir or below it.
+// within reports whether path is dir or below it. Neither may contain symbolic links.
 func within(dir, path string) bool {
 	inside, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(inside)
 }
 
-// isolate makes the policy of the profile that of this tool: it sees its own files, and its own limits go first.
+// isolate sets the policy of the tool. It extends the profile's policy with read access to the tool's files and with the tool's limits.
 func (t *scripted) isolate(workspace string, r *reader) {
 	policy, err := t.cfg.Policy(t.m.Run.Profile, workspace)
 	if err != nil {
@@ -221,14 +221,15 @@ func resolved(path string) string {
 	return path
 }
 
-// ofSystem reports whether every isolated program sees a file.
+// ofSystem reports whether every isolated program can see a file.
 func ofSystem(path string) bool {
 	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"}, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
 }
 
-// identify sets the key, by which a reload finds a manifest that did not change, and returns what the version says of the tool:
-// all that the manifest says, its profile, and the programs as they are pinned, so that an approval never covers another command.
-// The places of this machine are in the key alone: an answer that waits holds on another one, which has other places.
+// identify sets the key and returns the version. A reload uses the key to find unchanged manifests.
+//
+// The version depends on the whole manifest, its profile and the pinned digests, so an approval never covers another command. Paths of this
+// machine affect only the key, so a stored answer is valid on another machine with other paths.
 func (t *scripted) identify(r *reader) (version string) {
 	var profile sandbox.Policy
 	if t.policy != nil {
@@ -250,7 +251,7 @@ func hexSum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// describeTool makes the descriptor.
+// describeTool sets the descriptor.
 func (t *scripted) describeTool(r *reader) {
 	m := t.m
 	d := tool.Descriptor{
@@ -280,7 +281,7 @@ func (t *scripted) describeTool(r *reader) {
 	t.descriptor = d
 }
 
-// secretNames are the secrets that a manifest refers to.
+// secretNames returns the names of the secrets in a manifest.
 func (m *Manifest) secretNames() (names []string) {
 	for _, h := range m.Run.Secrets {
 		names = append(names, strings.TrimPrefix(h.reference, secretScheme))
@@ -289,16 +290,14 @@ func (m *Manifest) secretNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// Descriptor implements [tool.Tool].
 func (t *scripted) Descriptor() tool.Descriptor { return t.descriptor }
 
-// Validate implements [tool.Validator].
 func (t *scripted) Validate(args tool.Arguments) error {
 	_, err := t.fill(args)
 	return err
 }
 
-// A filled is what arguments make of a manifest.
+// A filled is a manifest's command line with the arguments of a call.
 type filled struct {
 	args []string
 	env  []string
@@ -310,7 +309,7 @@ func (t *scripted) fill(args tool.Arguments) (*filled, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Environment)) {
 		text, err := parseTemplate(t.m.Run.Environment[name], name)
 		if err != nil {
-			return nil, err // it was checked
+			return nil, err // Cannot happen: the template was checked when the manifest was read.
 		}
 		for _, value := range f.texts(&text) {
 			if len(value) > maxElement-len(name)-1 {
@@ -328,7 +327,6 @@ func (t *scripted) fill(args tool.Arguments) (*filled, error) {
 	return out, nil
 }
 
-// Assess implements [tool.Assessor].
 func (t *scripted) Assess(args tool.Arguments) tool.Effects {
 	open := t.descriptor.RequiredNetwork != "none"
 	for i := range t.m.Assess {
@@ -339,7 +337,7 @@ func (t *scripted) Assess(args tool.Arguments) tool.Effects {
 	return t.descriptor.Effects
 }
 
-// fits reports whether arguments have these values. A list means any of its elements.
+// fits reports whether the arguments have the values in when. A list in when matches any of its elements.
 func fits(when map[string]json.RawMessage, args map[string]any) bool {
 	for name, text := range when {
 		var want any
@@ -359,7 +357,6 @@ func fits(when map[string]json.RawMessage, args map[string]any) bool {
 	return true
 }
 
-// Describe implements [tool.Describer].
 func (t *scripted) Describe(_ context.Context, c *tool.Call) (tool.Description, error) {
 	d := tool.Description{Kind: cmp.Or(tool.Kind(t.m.Kind), tool.KindExecute), Title: t.descriptor.Name()}
 	f := &filling{values: c.Arguments.Value(), defaults: t.defaults}
@@ -396,7 +393,7 @@ func (t *scripted) isolationNote() string {
 	}
 }
 
-// word is an element of an argument list as a shell would have it.
+// word returns an element of an argument list, quoted as a shell needs it.
 func word(s string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_=./:,@%+", c)
@@ -407,7 +404,7 @@ func word(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// oneLine is text for a title.
+// oneLine returns s as one line, for a title.
 func oneLine(s string) string {
 	line, _, more := strings.Cut(strings.TrimSpace(s), "\n")
 	if runes := []rune(line); len(runes) > 80 {
