@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// T74: a tool that changes after it was trusted, in a nested description alone, is in no list until it is accepted; what
-// else changed is there.
+// T74: a tool that changes after it was trusted is not listed until the change is accepted. This holds even when only a nested description
+// changes. Other changes of the list take effect.
 func TestT74ChangedWhileItRuns(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestT74ChangedWhileItRuns(t *testing.T) {
 	}
 }
 
-// T75: names that are none, ids that are taken, and schemas that reach out are refused with their reason; the other tools of
-// the server are there.
+// T75: invalid names, ids that are already taken, and schemas with remote references are refused with a reason. The other tools of the
+// server are listed.
 func TestT75Names(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "a", "names"))
 	must(t, w.tools.Register("builtin", tool.Func(tool.Descriptor{ID: "bash"}, nil)))
@@ -72,7 +72,8 @@ func TestT75Names(t *testing.T) {
 	}
 }
 
-// T76: a server that sends a line without end, forged answers, two answers or a flood is ended or slowed; others are served.
+// T76: a server that sends an endless line, forged or duplicate answers, or a flood of messages is ended or slowed down. Other servers keep
+// working.
 func TestT76Floods(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "endless", "endless"), own(t, "flood", "flood"), own(t, "foreign", "foreign"), own(t, "other", "good"), own(t, "twice", "twice")).ready()
 	for id, want := range map[string]string{
@@ -89,7 +90,7 @@ func TestT76Floods(t *testing.T) {
 	w.eventually("all are there again", func() bool {
 		ready := 0
 		for i, s := range w.hub.Sources() {
-			if s.State == tool.SourceReady && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // a call hears of an end before the state does
+			if s.State == tool.SourceReady && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // A call can return before the state changes.
 				ready++
 			}
 		}
@@ -102,7 +103,7 @@ func TestT76Floods(t *testing.T) {
 	}
 }
 
-// T77: a server gets no model and no roots, and what it says of its tools' effects counts as far as it is trusted.
+// T77: a server gets no model and no roots. Its hints about the effects of its tools count only as far as it is trusted.
 func TestT77Asks(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -131,14 +132,14 @@ func TestT77Asks(t *testing.T) {
 	}
 }
 
-// Servers print what they should not, and some never answer.
+// Some servers print lines that are not messages, and some never answer.
 func TestOddServers(t *testing.T) {
 	mute := connect(t, newMemory(), func(c *mcp.Config) { c.Connect = 300e6 }, own(t, "mute", "mute"))
 	contains(t, connect(t, newMemory(), nil, own(t, "banner", "banner")).ready().text("banner__long", `{}`), "fine")
 	mute.eventually("it is given up", func() bool { return strings.Contains(mute.hub.Sources()[0].Error, "not ready after 300ms") })
 }
 
-// An isolated server sees its workspace and what it was given to read, and nothing else of the machine.
+// An isolated server sees only its workspace and the paths it may read.
 func TestIsolated(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte("s3cret"), 0o644))
@@ -158,7 +159,7 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
-// What the operator changes is trusted; a hint that the server changes is not.
+// A change by the operator is trusted. A hint that the server changes is not.
 func TestTrustOfTheOperator(t *testing.T) {
 	m := newMemory()
 	connect(t, m, nil, own(t, "w", "good")).ready().stop()
@@ -177,14 +178,14 @@ func TestTrustOfTheOperator(t *testing.T) {
 	}
 }
 
-// nowhere starts nothing.
+// nowhere is an Exec that starts nothing.
 type nowhere struct{}
 
 func (nowhere) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, errors.New("nowhere")
 }
 
-// T27: the call that a server runs when the kernel kills it for memory says so.
+// T27: when the kernel kills a server for memory, the call that it was running reports that.
 func TestT27OutOfMemory(t *testing.T) {
 	hungry := own(t, "in", "good", func(e *mcp.Entry) {
 		e.Dir = t.TempDir()
@@ -207,8 +208,7 @@ func TestT27OutOfMemory(t *testing.T) {
 	}
 }
 
-// TestSameIDInTwoNamespaces: an id is of a namespace. What a server tells of a call is not told in the call of somebody else that has the
-// same one.
+// A call id belongs to one namespace. Reports of a server about a call do not reach a call with the same id in another namespace.
 func TestSameIDInTwoNamespaces(t *testing.T) {
 	type asked struct {
 		id    json.RawMessage

@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of what a model reads of a server, in bytes.
+// Limits for texts of a server that a model reads, in bytes.
 const (
 	maxDescription  = 4 << 10
 	maxInstructions = 8 << 10
 	maxTitle        = 100
 )
 
-// markup is what templates of models mean something by, or what hides text from a person: it is taken out of
-// descriptions. What stands between the marks stays, to be read as the words that they are.
+// markup matches markup that prompt templates of models use, or that hides text from a person. clean removes it from descriptions. The text
+// between two tags remains.
 var markup = regexp.MustCompile(`(?is)<!--.*?-->|<\|[^<>|]{0,60}\|>|\[/?INST\]|<</?SYS>>|` +
 	`</?\s*(?:system|assistant|user|human|developer|instructions?|important|critical|secret|admin|prompt|override|` +
 	`thinking|antml:\w+|function_calls?|function_results?|tool_calls?|tool_results?|invoke|system[-_]reminder)\b[^<>]{0,200}>`)
 
-// turns are lines that begin like the words of somebody in a conversation.
+// turns matches the beginning of lines that look like a speaker's turn in a conversation.
 var turns = regexp.MustCompile(`(?im)^[ \t#*]*(?:system|assistant|human|developer)[ \t*]*:[ \t]*`)
 
-// clean returns a text as a model may read it: without characters that nobody sees, without markup that a model could take
-// for its own conversation, and no longer than most bytes. Notes say that something was taken out or cut.
+// clean returns a text that is safe for a model to read, at most most bytes long. It removes invisible characters, and markup that a model
+// could take for a part of its own conversation. Notes report that something was removed or cut.
 func clean(text string, most int) string {
 	seen := visible(text)
 	out := seen
@@ -35,7 +35,7 @@ func clean(text string, most int) string {
 		if next == out {
 			break
 		}
-		out = next // what is left may be markup again
+		out = next // The remaining text may form new markup.
 	}
 	out = strings.TrimSpace(out)
 	note := ""
@@ -50,8 +50,8 @@ func clean(text string, most int) string {
 	return out + note
 }
 
-// visible drops characters that are not seen: control characters but line ends and tabs, marks of direction, those without
-// width, tags, private ones and what is no UTF-8.
+// visible removes invisible characters. These are control characters except line ends and tabs, direction marks, zero-width characters,
+// tags, private-use characters and invalid UTF-8.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -61,19 +61,19 @@ func visible(text string) string {
 			return -1
 		case r == '\u2028' || r == '\u2029':
 			return '\n'
-		case r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800': // fillers: they look like nothing
+		case r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800': // Fillers have no visible shape.
 			return ' '
 		}
 		return r
 	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// cleanLine is clean for what is shown in one line.
+// cleanLine cleans a text that is shown on one line.
 func cleanLine(text string, most int) string {
 	return cut(strings.Join(strings.Fields(visible(text)), " "), most)
 }
 
-// cut returns the beginning of a text, of whole characters.
+// cut returns the beginning of a text without an incomplete character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -84,10 +84,10 @@ func cut(text string, most int) string {
 	return text[:most]
 }
 
-// named are the keywords below which the names are the author's.
+// named are the keywords whose members have names that the author of the schema chose.
 var named = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
 
-// cleanSchema cleans the titles and descriptions in a schema, at any depth. Values (const, enum, default, examples) stay.
+// cleanSchema cleans the titles and descriptions in a schema, at any depth. It does not change values (const, enum, default, examples).
 func cleanSchema(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -103,7 +103,7 @@ func cleanSchema(v any) any {
 			case name == "const" || name == "enum" || name == "default" || name == "examples":
 			case named[name]:
 				if members, ok := member.(map[string]any); ok {
-					for n, schema := range members { // whatever it is called, it is a schema
+					for n, schema := range members { // Every member is a schema, whatever its name.
 						members[n] = cleanSchema(schema)
 					}
 				}
@@ -115,7 +115,7 @@ func cleanSchema(v any) any {
 	return v
 }
 
-// schemaText is a server's schema as it is registered: the text of what it sent, cleaned.
+// schemaText returns a server's schema for the registry: the text that the server sent, cleaned.
 func schemaText(exact any, decoded any) (json.RawMessage, error) {
 	text, ok := exact.(string)
 	if !ok {

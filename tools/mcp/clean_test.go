@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// taken is a tool as the daemon lists it, of a server that said this when it was last there.
+// taken returns a tool as the daemon lists it from its memory of a server.
 func taken(t *testing.T, instructions string, remote any) (tool.Descriptor, []tool.RefusedTool) {
 	t.Helper()
 	m := newMemory()

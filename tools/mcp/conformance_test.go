@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// asConformance makes this test binary be the client that the conformance suite of MCP holds against its servers: toold with one
-// server, whose address is the last argument, and a person who agrees to everything. scripts/mcp-conformance.sh runs it.
+// asConformance is the variable that turns this test binary into the client for the MCP conformance suite. The client is toold with one
+// server and a person who agrees to everything. The last argument is the address of the server. scripts/mcp-conformance.sh runs it.
 const asConformance = "TOOLD_MCP_CONFORMANCE"
 
 // conform calls the tools of a server.
@@ -36,7 +36,7 @@ func conform(url string) error {
 			return err
 		}
 	}
-	if os.Getenv("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd" { // an operator gives the address of a metadata document as the client's id
+	if os.Getenv("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd" { // An operator configures the address of a metadata document as the client id.
 		given.ClientID = "https://conformance-test.local/client-metadata.json"
 	}
 	entry := mcp.Entry{Key: "w", URL: url}
@@ -70,7 +70,7 @@ func conform(url string) error {
 	}
 	for _, t := range list.all() {
 		args := plausible(t.Descriptor().Parameters)
-		if strings.Contains(args, `"schema":{}`) { // it wants to see what became of another tool's schema
+		if strings.Contains(args, `"schema":{}`) { // The scenario checks what happened to the schema of another tool.
 			args = fmt.Sprintf(`{"schema":%s}`, list.all()[0].Descriptor().Parameters)
 		}
 		wrong = append(wrong, list.call(ctx, t.Descriptor().ID, args))
@@ -78,7 +78,7 @@ func conform(url string) error {
 	return errors.Join(wrong...)
 }
 
-// conformed is where the tools of the server are listed.
+// conformed is the list for the tools of the server.
 type conformed struct {
 	mu    sync.Mutex
 	order []tool.Tool
@@ -108,7 +108,7 @@ func (l *conformed) lookup(id string) tool.Tool {
 	return l.byID[id]
 }
 
-// signedIn waits until the server is ready, and signs in when it wants that.
+// signedIn waits until the server is ready, and signs in when the server requires it.
 func (l *conformed) signedIn(ctx context.Context, hub *mcp.Hub) error {
 	for {
 		if hub.Sources()[0].State == tool.SourceReady {
@@ -160,7 +160,7 @@ func (l *conformed) call(ctx context.Context, id, args string) error {
 	return errors.New("too many questions")
 }
 
-// agree is what a person answers who signs in wherever that is wanted, and takes the defaults of forms.
+// agree returns the answer of a person who signs in wherever needed and accepts the defaults of forms.
 func agree(ctx context.Context, asked *tool.Ticket) (string, error) {
 	if asked.Action != "auth" {
 		return plausible(asked.ResponseSchema), nil
@@ -186,7 +186,8 @@ func agree(ctx context.Context, asked *tool.Ticket) (string, error) {
 	return addressed(at), nil
 }
 
-// plausible is a value of an object's schema: defaults where it has some, and something of the type for what is required.
+// plausible returns a value that fits the schema of an object. It uses defaults where they exist, and any value of the right type for other
+// required fields.
 func plausible(schema json.RawMessage) string {
 	var s struct {
 		Properties map[string]struct {
@@ -196,7 +197,7 @@ func plausible(schema json.RawMessage) string {
 		}
 		Required []string
 	}
-	_ = json.Unmarshal(schema, &s) // what is no such schema has no fields
+	_ = json.Unmarshal(schema, &s) // A text that is not such a schema has no fields.
 	fields := []string{}
 	required := map[string]bool{}
 	for _, name := range s.Required {

@@ -15,27 +15,27 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxTools is how many tools of one server are taken.
+// maxTools is the maximum number of tools accepted from one server.
 const maxTools = 512
 
-// maxShown is how many different tools a server may have, one after the other: the definition of each is remembered.
+// maxShown is the maximum number of different tools that a server may list over time. The daemon stores the definition of each permanently.
 const maxShown = 4 * maxTools
 
-// maxList is how many bytes the list of a server may have; it is kept in the journal.
+// maxList is the maximum size of a server's list, in bytes. The journal stores the list.
 const maxList = 4 << 20
 
-// maxPages is how many pages its list may have.
+// maxPages is the maximum number of pages of a list.
 const maxPages = 64
 
-// maxID is the length of an id.
+// maxID is the maximum length of an id, in bytes.
 const maxID = 64
 
-// remoteName is what the protocol lets servers call their tools. Letters that only look like these, and spaces, are
-// refused: a person must be able to distinguish names.
+// remoteName matches the tool names that the protocol permits. Spaces and letters that only look like these are refused, because a person
+// must be able to distinguish names.
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
 
-// prefix is what ids of a server's tools begin with: its key, with _ for what is not allowed in ids. Empty when nothing is
-// left of the key.
+// prefix returns the prefix for ids of a server's tools: its key, with _ in place of characters that ids must not contain. It is empty when
+// nothing of the key remains.
 func prefix(key string) string {
 	var b strings.Builder
 	some := false
@@ -60,7 +60,7 @@ func prefix(key string) string {
 	return p + "__"
 }
 
-// toolID is the id of a server's tool; one that is too long is cut, and gets 8 digits of its SHA-256.
+// toolID returns the id of a server's tool. An id that is too long is shortened and gets 8 digits of its SHA-256.
 func toolID(key, name string) (string, error) {
 	if !remoteName.MatchString(name) {
 		return "", fmt.Errorf("the name %q is not 1 to 128 of a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))
@@ -73,10 +73,10 @@ func toolID(key, name string) (string, error) {
 	return id, tool.ValidName(id)
 }
 
-// errTaskAlone refuses a tool.
+// errTaskAlone is the reason to refuse a tool that runs only as a task.
 var errTaskAlone = errors.New(`it runs as a task alone (taskSupport is "required"), and toold does not use tasks of MCP`)
 
-// taskAlone reports whether a server refuses calls of a tool that do not ask for a task.
+// taskAlone reports whether the server accepts calls of a tool only when they ask for a task.
 func taskAlone(t *sdk.Tool) bool {
 	text, _ := t.Meta[execution].(string)
 	var said struct {
@@ -85,7 +85,7 @@ func taskAlone(t *sdk.Tool) bool {
 	return json.Unmarshal([]byte(text), &said) == nil && said.TaskSupport == "required"
 }
 
-// describe makes a descriptor of what a server says of a tool.
+// describe returns the descriptor for a tool of a server.
 func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, error) {
 	id, err := toolID(e.Key, t.Name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 		ID: id, DisplayName: cleanLine(e.Key+": "+title(t), maxTitle), Category: "mcp",
 		Description: clean(t.Description, maxDescription),
 		Guidance:    instructions, Effects: e.effects(t.Annotations),
-		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
+		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // The tool can reach everything that the daemon's user can reach.
 		Annotations: map[string]string{"mcp_server": cleanLine(e.Key, maxTitle), "mcp_tool": t.Name},
 	}
 	if e.Policy != nil {
@@ -115,7 +115,7 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 	return d, nil
 }
 
-// claimed is the descriptor with the server's own hints, and with none of the operator's settings.
+// claimed returns the descriptor with the server's own hints and without the operator's settings.
 func (e *Entry) claimed(t *sdk.Tool, d tool.Descriptor) tool.Descriptor {
 	trusting := Entry{Trust: TrustFull}
 	d.Effects = trusting.effects(t.Annotations)
@@ -134,7 +134,8 @@ func title(t *sdk.Tool) string {
 	return t.Name
 }
 
-// effects are what is believed of a server's hints. What makes a tool stricter is believed of everybody.
+// effects returns the effects that follow from a server's hints and the operator's trust. Hints that make a tool stricter count for every
+// server.
 func (e *Entry) effects(a *sdk.ToolAnnotations) tool.Effects {
 	out := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}
 	if a == nil {
@@ -159,7 +160,7 @@ func (e *Entry) effects(a *sdk.ToolAnnotations) tool.Effects {
 	return out
 }
 
-// takes reports whether the operator wants a tool.
+// takes reports whether the operator selected a tool.
 func (e *Entry) takes(name string) bool {
 	return len(e.Tools) == 0 || tool.AnyGlob(e.Tools, name)
 }

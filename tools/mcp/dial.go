@@ -15,25 +15,26 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// endGrace is for a process to end by itself when its input has ended.
+// endGrace is the time for a process to exit after its input has ended.
 const endGrace = 2 * time.Second
 
-// killGrace is between SIGTERM and SIGKILL. With endGrace it is less than what the engine gives a cancelled tool.
+// killGrace is the time between SIGTERM and SIGKILL. endGrace and killGrace together are shorter than the time that the engine gives a
+// cancelled tool.
 const killGrace = time.Second
 
-// errUnstopped ends a server.
+// errUnstopped is the cause for ending a server that did not stop a cancelled call.
 var errUnstopped = errors.New("the server did not stop a call that was cancelled; its processes were killed")
 
-// A line is the way to a server: a process or an address.
+// A line is a connection to a process or an address, before the SDK uses it.
 type line struct {
 	transport sdk.Transport
 	told      *told
-	cut       func()        // ends what is under way
-	lost      chan struct{} // closed when nothing else comes; nil: the SDK's connection reports that
-	end       func() error  // waits until nothing of it is left and says why it ended; nil when it was asked to
+	cut       func()        // ends all current work
+	lost      chan struct{} // closed when nothing more will arrive; nil when the SDK's connection reports that
+	end       func() error  // waits until everything has ended, and returns the reason; nil when the daemon asked for the end
 }
 
-// dial begins a connection. What goes wrong shows when the SDK connects.
+// dial starts a connection. Errors become visible when the SDK connects.
 func (s *server) dial(ctx context.Context) line {
 	if s.entry.URL != "" {
 		return s.dialHTTP(ctx)
@@ -50,7 +51,7 @@ func (s *server) dial(ctx context.Context) line {
 	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
-	dead := false // guarded by over
+	dead := false // valid once over is closed
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
@@ -68,7 +69,7 @@ func (s *server) dial(ctx context.Context) line {
 		return dead
 	}
 	return line{transport: p, told: p.guard.told, cut: p.cut, end: func() error {
-		_ = p.Close() // returns nil
+		_ = p.Close() // Always returns nil.
 		grace := time.AfterFunc(endGrace, func() { kill(errEnded) })
 		<-over
 		grace.Stop()
@@ -77,12 +78,12 @@ func (s *server) dial(ctx context.Context) line {
 	}}
 }
 
-// An outOfMemoryError is the end of a server that the kernel killed for memory.
+// An outOfMemoryError means that the kernel killed a server for memory.
 type outOfMemoryError struct{ why string }
 
 func (e *outOfMemoryError) Error() string { return "the server ran out of memory: " + e.why }
 
-// endOf says how a process ended.
+// endOf returns the reason for the end of a process.
 func endOf(exit *sandbox.Exit, err error) error {
 	switch {
 	case exit == nil:
@@ -107,7 +108,7 @@ func (s *server) dir() string {
 	return filepath.Join(s.cfg.Dir, s.entry.Dir)
 }
 
-// environment is what the process has: the small one of all, and its own.
+// environment returns the environment of the process. Variables of the entry override those of the configuration.
 func (s *server) environment() []string {
 	named := func(list []string, pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
@@ -122,7 +123,7 @@ func (s *server) environment() []string {
 	return env
 }
 
-// expand puts the values of references in what the operator wrote under a parameter.
+// expand replaces references to secrets in a text that the operator wrote for a parameter.
 func (s *server) expand(ctx context.Context, parameter, text string) (string, error) {
 	if s.cfg.Secrets == nil {
 		return text, nil
@@ -130,14 +131,14 @@ func (s *server) expand(ctx context.Context, parameter, text string) (string, er
 	return s.cfg.Secrets.Expand(ctx, everywhere, SourcePrefix+s.entry.Key, parameter, text)
 }
 
-// resolved is the environment with the values of its references as they are now, and the home directory that goes with it: that of
-// the server, or a fresh one for a server that gets a secret.
+// resolved returns the environment with the current values of its references, and the name of the home directory. The home is the server's,
+// or a fresh one when the server gets a secret.
 func (s *server) resolved(ctx context.Context) (env []string, home string, err error) {
 	env, home = s.environment(), SourcePrefix+s.entry.Key
 	if s.namespace != "" {
-		home += "\x00" + s.namespace // a name has no NUL
+		home += "\x00" + s.namespace // A name contains no NUL.
 	}
-	for i := range s.entry.Env { // its own stand first
+	for i := range s.entry.Env { // The variables of the entry come first.
 		name, text, _ := strings.Cut(env[i], "=")
 		value, err := s.expand(ctx, "env."+name, text)
 		if err != nil {
@@ -151,7 +152,7 @@ func (s *server) resolved(ctx context.Context) (env []string, home string, err e
 	return env, home, nil
 }
 
-// program is the command's path. A bare name is looked for as a shell would, in the PATH that the process has.
+// program returns the path of the command. A bare name is searched in the PATH of the process, as a shell does.
 func (s *server) program(env []string) (string, error) {
 	command := s.entry.Command
 	if strings.ContainsRune(command, '/') {

@@ -12,39 +12,39 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// An Entry is one server.
+// An Entry describes one server.
 type Entry struct {
-	Key string // of the file; begins the ids of its tools
+	Key string // key in the file; prefix of the ids of its tools
 
-	// Command with Args is a server that is started, in Dir with Env (NAME=value).
+	// Command and Args start a server process, in Dir with Env (NAME=value).
 	Command string
 	Args    []string
 	Env     []string
 	Dir     string
-	// Within is the workspace that Dir is in: callers may write there, and no symbolic link leads the server out of it. Empty: callers
-	// cannot change where Dir leads.
+	// Within is the workspace that contains Dir. Callers may write there, so a symbolic link must not lead the server out of it. Empty
+	// means that callers cannot change where Dir leads.
 	Within string
 
-	// URL is a server that is reached over HTTP, with Headers on each request. Events says that it speaks the two
-	// endpoints of 2024-11-05.
+	// URL is the address of a server over HTTP. Headers are sent with each request. Events means that the server uses the two endpoints of
+	// protocol version 2024-11-05.
 	URL     string
 	Headers map[string]string
 	Events  bool
-	// Client is whom a server's authorization server knows the daemon as; nil: it makes itself known.
+	// Client identifies the daemon to the server's authorization server. Nil means that the daemon registers itself.
 	Client *Client
 
-	// Policy isolates the process; nil: it has all rights of the daemon. The calls of its tools are refused where this
-	// machine does not give what it asks for.
+	// Policy isolates the process. Nil means that the process has all rights of the daemon. On a machine that cannot provide the isolation,
+	// the calls of its tools are refused.
 	Policy *sandbox.Policy
 
 	Trust Trust
 	// OnCancel says what happens to a server process that does not stop a cancelled call.
 	OnCancel OnCancel
-	// Tools are globs of the server's own names; none: all.
+	// Tools are globs on the server's own tool names. Nil means all tools.
 	Tools []string
 
-	// In is the entry for namespaces whose process works in another workspace, by namespace. Each has a process of its own, which
-	// starts with the first call; the entry itself says what the tools are. None: one process serves all namespaces.
+	// In holds the entries for namespaces with a separate workspace, by namespace. Each of these namespaces has its own process, which
+	// starts with the first call. The entry itself determines the list of tools. Nil means that one process serves all namespaces.
 	In map[string]Entry
 }
 
@@ -54,18 +54,18 @@ type Trust string
 // Hints that make a tool stricter always count.
 const (
 	TrustNone  Trust = ""      // every tool may change anything
-	TrustHints Trust = "hints" // a tool that says that it only reads is READ_ONLY; a person is still asked
-	TrustFull  Trust = "full"  // it is also OBSERVE
+	TrustHints Trust = "hints" // a tool with a read-only hint is READ_ONLY, but still needs consent
+	TrustFull  Trust = "full"  // such a tool also gets the tier OBSERVE
 )
 
-// OnCancel says what happens to a server's process when the server does not answer the cancel of a call.
+// OnCancel says what happens to a server's process when the server does not stop a cancelled call.
 type OnCancel string
 
-// The other calls that the process runs end with CONNECTION_LOST when it is restarted.
+// When a process is restarted, its other calls fail with CONNECTION_LOST.
 const (
-	CancelByTrust  OnCancel = ""        // restart with TrustNone, else leave
-	CancelRestarts OnCancel = "restart" // all its processes are killed, and it is started again
-	CancelLeaves   OnCancel = "leave"   // it continues, and the outcome of the call is unknown
+	CancelByTrust  OnCancel = ""        // restart with TrustNone, otherwise leave
+	CancelRestarts OnCancel = "restart" // kill all processes of the server, and start it again
+	CancelLeaves   OnCancel = "leave"   // let the server continue; the outcome of the call is unknown
 )
 
 // restarts reports whether a server that does not stop a cancelled call is restarted.
@@ -73,14 +73,14 @@ func (e *Entry) restarts() bool {
 	return e.OnCancel == CancelRestarts || e.OnCancel == CancelByTrust && e.Trust == TrustNone
 }
 
-// Variables is what a file may refer to.
+// Variables holds the values that a file may refer to.
 type Variables struct {
-	Environment func(name string) (string, bool) // ${env:NAME}, and ${input:id} as MCP_INPUT_ID
+	Environment func(name string) (string, bool) // ${env:NAME}; for ${input:id} the name is MCP_INPUT_ID
 	Home        string                           // ${userHome}
 	Workspace   string                           // ${workspaceFolder}
 }
 
-// rawEntry is what the clients have in common; what they have beside it is left alone.
+// rawEntry has the fields that the clients have in common. Other fields are ignored.
 type rawEntry struct {
 	Type     string            `json:"type"`
 	Command  string            `json:"command"`
@@ -100,8 +100,8 @@ type rawEntry struct {
 	} `json:"auth"` // Cursor
 }
 
-// Parse reads an mcpServers file: {"mcpServers": {…}} of Claude Desktop and Cursor, {"servers": {…}} of VS Code, whose
-// comments and trailing commas are taken too. The entries are sorted by key; those that are disabled are left out.
+// Parse reads an mcpServers file. The format is {"mcpServers": {…}} of Claude Desktop and Cursor, or {"servers": {…}} of VS Code, with
+// comments and trailing commas. The entries are sorted by key. Disabled entries are omitted.
 func Parse(text []byte, vars Variables) ([]Entry, error) {
 	var file struct {
 		Desktop map[string]rawEntry `json:"mcpServers"`
@@ -156,7 +156,7 @@ func (r *rawEntry) entry(key string, vars Variables) (Entry, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		value := r.Env[name]
 		if value == nil {
-			continue // VS Code: unset
+			continue // In VS Code, null means unset.
 		}
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			return e, fmt.Errorf("env has the name %q", name)
@@ -169,7 +169,7 @@ func (r *rawEntry) entry(key string, vars Variables) (Entry, error) {
 	return e, e.check()
 }
 
-// expand puts in what the texts refer to.
+// expand replaces the references in all texts of the entry.
 func (e *Entry) expand(vars Variables) error {
 	var missing []string
 	replace := func(s *string) { *s = vars.replace(*s, &missing) }
@@ -199,7 +199,7 @@ func (e *Entry) expand(vars Variables) error {
 	return nil
 }
 
-// replace returns s with the references of editors replaced; a "${" of anything else stays.
+// replace returns s with the references of editors replaced. Any other "${" remains.
 func (v *Variables) replace(s string, missing *[]string) string {
 	var b strings.Builder
 	for {
@@ -231,7 +231,7 @@ func (v *Variables) lookup(name string) (value string, known, ours bool) {
 	case "env":
 		value, known = v.environment(rest)
 		return value, known, true
-	case "input": // an editor asks for it; a daemon has nobody to ask
+	case "input": // An editor asks the user for this value. A daemon has no user, so it reads a variable.
 		value, known = v.environment("MCP_INPUT_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(rest)))
 		return value, known, true
 	case "userHome":
@@ -278,13 +278,13 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// Plain reports whether everybody between can read what is said to the server.
+// Plain reports whether messages to the server are sent unencrypted to another machine.
 func (e *Entry) Plain() bool {
 	u, err := url.Parse(e.URL)
 	return err == nil && u.Scheme == "http" && !loopback(u.Hostname())
 }
 
-// plainJSON takes comments and trailing commas out, as VS Code writes them. What is in strings stays; positions too.
+// plainJSON blanks out comments and trailing commas, which VS Code permits. It does not change strings or positions.
 func plainJSON(text []byte) []byte {
 	out := slices.Clone(text)
 	blank := func(from, to int) {
@@ -294,7 +294,7 @@ func plainJSON(text []byte) []byte {
 			}
 		}
 	}
-	comma := -1 // the last one that nothing but space follows
+	comma := -1 // position of the last comma that only space and comments follow
 	for i := 0; i < len(out); {
 		rest := out[i:]
 		switch {
@@ -333,7 +333,7 @@ func plainJSON(text []byte) []byte {
 	return out
 }
 
-// stringLength is the length of the JSON string that text begins with.
+// stringLength returns the length of the JSON string at the beginning of text.
 func stringLength(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {

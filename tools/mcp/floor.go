@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	// errAsked ends the request of a call that has a question: the call suspends and makes it again with the answer.
+	// errAsked ends the request of a call that has a question. The call suspends and repeats the request with the answer.
 	errAsked = errors.New("the server asks")
-	// errAlone ends requests of which nobody knows which one asked: each is made again by itself.
+	// errAlone ends requests when it is unknown which of them asked a question. Each request is repeated alone.
 	errAlone = errors.New("the calls of this server are made one at a time")
 )
 
@@ -21,14 +21,16 @@ var (
 type flight struct {
 	call    *tool.Call
 	end     context.CancelCauseFunc
-	answers []answer  // that are known of earlier rounds, in order
-	asked   *question // what it suspends with
+	answers []answer  // known answers of earlier rounds, in order
+	asked   *question // the question for which the call suspends
 	meter   meter
 }
 
-// A floor knows which requests are with a server of an earlier era, whose questions do not say which request they belong to.
-// With one request that is clear. With several a question waits until only those are left that may have asked it, and new
-// ones wait meanwhile; when that still leaves two, all of them are made again, one at a time, and so are all later ones.
+// A floor tracks the open requests to a server of an earlier era. Such a server does not say which request a question belongs to. With one
+// open request that is clear.
+//
+// With several open requests, a question waits until the others have been answered, and new requests wait meanwhile. When requests and
+// questions still cannot be matched, all open requests are made again, one at a time, and so are all later requests.
 type floor struct {
 	mu      sync.Mutex
 	flights map[string]*flight // by progress token
@@ -37,15 +39,15 @@ type floor struct {
 	changed chan struct{}
 }
 
-// A pending is a question that a server waits for.
+// A pending is a question whose answer a server waits for.
 type pending struct {
 	question *question
-	answered chan *sdk.ElicitResult // room for one
+	answered chan *sdk.ElicitResult // buffered for one answer
 }
 
 func newFloor() *floor { return &floor{flights: map[string]*flight{}, changed: make(chan struct{})} }
 
-// enter admits a request; the caller leaves.
+// enter admits a request. The caller must call leave afterwards.
 func (f *floor) enter(ctx context.Context, token string, x *flight) error {
 	for {
 		f.mu.Lock()
@@ -71,7 +73,7 @@ func (f *floor) leave(token string) {
 	f.settleLocked()
 }
 
-// empty waits until no request is with the server, or ctx is done.
+// empty waits until the server has no open request or ctx is done.
 func (f *floor) empty(ctx context.Context) {
 	for {
 		f.mu.Lock()
@@ -94,7 +96,7 @@ func (f *floor) flight(token string) *flight {
 	return f.flights[token]
 }
 
-// only returns the request of a server that has one.
+// only returns the open request if there is exactly one, otherwise nil.
 func (f *floor) only() *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +109,7 @@ func (f *floor) only() *flight {
 	return nil
 }
 
-// ask gives a question to the request that it belongs to and returns the answer for the server.
+// ask assigns a question to the request that it belongs to, and returns the answer for the server.
 func (f *floor) ask(ctx context.Context, q *question) *sdk.ElicitResult {
 	p := &pending{q, make(chan *sdk.ElicitResult, 1)}
 	f.mu.Lock()
@@ -125,7 +127,7 @@ func (f *floor) ask(ctx context.Context, q *question) *sdk.ElicitResult {
 	}
 }
 
-// dismissed is the answer for a question without an answer.
+// dismissed returns the reply for a question that gets no answer.
 func dismissed() *sdk.ElicitResult { return &sdk.ElicitResult{Action: "cancel"} }
 
 func (f *floor) settleLocked() {
@@ -148,7 +150,7 @@ func (f *floor) settleLocked() {
 	}
 }
 
-// answerLocked takes a question off the floor; nil dismisses it.
+// answerLocked removes a question and sends its answer. A nil answer dismisses the question.
 func (f *floor) answerLocked(p *pending, r *sdk.ElicitResult) {
 	for i, other := range f.asked {
 		if other == p {
@@ -162,7 +164,7 @@ func (f *floor) answerLocked(p *pending, r *sdk.ElicitResult) {
 	}
 }
 
-// take returns the answer that an earlier round brought, or ends the request so that the call can ask.
+// take returns the answer from an earlier round. Without one, it ends the request so that the call can ask a person.
 func (x *flight) take(q *question) *sdk.ElicitResult {
 	for i, a := range x.answers {
 		if a.Digest == q.digest() {

@@ -14,36 +14,36 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The bounds of what a server sends.
+// Limits for messages of a server.
 const (
 	MaxMessage  = 16 << 20 // bytes of one message
-	maxRefusal  = 1 << 20  // bytes of what an error of HTTP says
-	maxForeign  = 16       // answers to what nobody asked
-	messageRate = 500      // messages a second; a server that sends more is read more slowly
-	messageRoom = 1000     // that may come at once
-	byteRate    = 32 << 20 // bytes a second
-	maxWaiting  = 10_000   // requests that a server owes an answer
-	maxBatch    = 100      // messages in a list of them
+	maxRefusal  = 1 << 20  // bytes of an HTTP error response
+	maxForeign  = 16       // answers to unknown requests before the connection ends
+	messageRate = 500      // messages per second; a faster server is read more slowly
+	messageRoom = 1000     // messages in one burst
+	byteRate    = 32 << 20 // bytes per second
+	maxWaiting  = 10_000   // requests that the server has not answered
+	maxBatch    = 100      // messages in one batch
 )
 
-// The members of _meta in which what a server said is kept as text: as values of the SDK numbers lose digits.
+// Names of members of _meta that keep values as the server's text. As values of the SDK, numbers would lose digits.
 const (
 	exactData   = "toold/structuredContent"
 	exactInput  = "toold/inputSchema"
 	exactOutput = "toold/outputSchema"
-	execution   = "toold/execution" // of a tool; the SDK's type has no such member
+	execution   = "toold/execution" // execution of a tool; the SDK's type lacks this member
 )
 
-// errForeign ends a connection.
+// errForeign ends a connection with too many answers to unknown requests.
 var errForeign = errors.New("the server answers what nobody asked")
 
-// A guard sees all that goes to a server and comes from it.
+// A guard checks all messages to and from a server.
 type guard struct {
 	messages, bytes *rate.Limiter
 	told            *told
 
 	mu      sync.Mutex
-	waiting map[string]*request // by id: requests that were sent and not answered; nil: nobody follows that one
+	waiting map[string]*request // open requests by id; nil values are requests that belong to no call
 	foreign int
 }
 
@@ -61,16 +61,16 @@ type envelope struct {
 
 func (e *envelope) hasID() bool { return len(e.ID) > 0 && string(e.ID) != "null" }
 
-// A request is what the guard sees of one request of a call.
+// A request is the guard's record of one request of a call.
 type request struct {
 	call     *tool.Call
 	sent     atomic.Bool
-	answered chan []byte // the server's answer; room for one
+	answered chan []byte // the server's answer; buffered for one
 }
 
 func newRequest(c *tool.Call) *request { return &request{call: c, answered: make(chan []byte, 1)} }
 
-// isTask reports whether the server answered that the call runs as a task. Its result is somewhere else.
+// isTask reports whether the server answered that the call runs as a task. The result of a task is not in the answer.
 func (r *request) isTask() bool {
 	select {
 	case answer := <-r.answered:
@@ -86,18 +86,18 @@ func (r *request) isTask() bool {
 	}
 }
 
-// requestKey is the key of a context's *request: the one that is sent with it.
+// requestKey is the context key for the *request that is sent with this context.
 type requestKey struct{}
 
-// noteSent notes that the server may have got the request; nil is none.
+// noteSent records that the server may have received the request. A nil r is allowed.
 func (r *request) noteSent() {
 	if r != nil {
 		r.sent.Store(true)
 	}
 }
 
-// sending notes a message to the server, and returns the request of a call that it is; nil for every other message. A
-// notification that cancels a request has the request's context, too.
+// sending records a request that is sent to the server. It returns the *request of the context when the message is a request, and nil
+// otherwise. A notification that cancels a request has the same context, but is not a request.
 func (g *guard) sending(ctx context.Context, message []byte) *request {
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
@@ -116,7 +116,8 @@ func (g *guard) sending(ctx context.Context, message []byte) *request {
 	return r
 }
 
-// received judges a message of the server, waits when they come too fast, and returns it with what the SDK would lose.
+// received checks a message from the server and delays it when messages arrive too fast. It returns the message with values added that the
+// SDK would lose.
 func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 	if len(message) > MaxMessage {
 		return nil, fmt.Errorf("the server sent a message of more than %d bytes", MaxMessage)
@@ -145,7 +146,7 @@ func (g *guard) answered(id string, message []byte) error {
 	if r, ok := g.waiting[id]; ok {
 		delete(g.waiting, id)
 		if r != nil {
-			r.answered <- message // it was deleted: this is the only one
+			r.answered <- message // Does not block: the request was removed from waiting, so this is its only answer.
 		}
 		return nil
 	}
@@ -155,9 +156,9 @@ func (g *guard) answered(id string, message []byte) error {
 	return nil
 }
 
-// exact keeps the texts of values that hold numbers beside them, in _meta. What is no such message stays as it is.
+// exact adds the original text of values that may contain numbers to _meta. It returns other messages unchanged.
 func exact(message []byte) []byte {
-	escaped := bytes.Contains(message, []byte(`\u`)) // any name may be written so
+	escaped := bytes.Contains(message, []byte(`\u`)) // With escapes, any member name may be spelled in this form.
 	structured := escaped || bytes.Contains(message, []byte(`"structuredContent"`))
 	if !structured && !bytes.Contains(message, []byte(`"inputSchema"`)) {
 		return message
@@ -185,7 +186,7 @@ func exact(message []byte) []byte {
 	return encode(outer)
 }
 
-// keep puts the texts of members into the object's _meta, under other names; false when it has a _meta that is none.
+// keep stores the texts of members in the _meta of object, under other names. It returns false when _meta is not an object.
 func keep(object map[string]json.RawMessage, names map[string]string) bool {
 	if object == nil {
 		return true
@@ -194,7 +195,7 @@ func keep(object map[string]json.RawMessage, names map[string]string) bool {
 	if text, ok := object["_meta"]; ok && string(text) != "null" && json.Unmarshal(text, &meta) != nil {
 		return false
 	}
-	for _, name := range names { // a server's own would be taken for ours
+	for _, name := range names { // A server must not set these names itself.
 		delete(meta, name)
 	}
 	for member, name := range names {
@@ -206,7 +207,7 @@ func keep(object map[string]json.RawMessage, names map[string]string) bool {
 	return true
 }
 
-// encode is for what has a JSON form.
+// encode returns v as JSON, or null when v has no JSON form.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

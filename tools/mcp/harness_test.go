@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// A session of a server that the tests play, begun by a request that was on its way when they ended it, lasts: the SDK's server has
-	// nothing that closes all. What is tested is a client and never has one.
+	// A session can remain in the SDK server of a test when a request was in progress at the end of the test. The SDK server cannot close
+	// all sessions. The code under test is a client and has no such sessions.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
 }
 
-// hangs is after what time something will not come any more, on a machine that does much else too.
+// hangs is the time after which a missing event counts as a failure. It allows for a machine with a high load.
 const hangs = 3 * time.Minute
 
 func must(t *testing.T, err error) {
@@ -65,7 +65,7 @@ type world struct {
 	stop    context.CancelFunc
 }
 
-// listing is the registry as the daemon fits it to sources.
+// listing connects the registry to sources as the daemon does.
 type listing struct {
 	r    *registry.Registry
 	tell chan struct{}
@@ -92,7 +92,7 @@ func (l listing) Replace(source string, tools []tool.Tool) map[string]error {
 	return refused
 }
 
-// memory keeps lists and pins.
+// memory stores lists and pins.
 type memory struct {
 	mu    sync.Mutex
 	lists map[string][]byte
@@ -129,7 +129,7 @@ func (m *memory) Pin(source, id string, p registry.Pin) error {
 
 func newMemory() *memory { return &memory{lists: map[string][]byte{}, pins: map[string]registry.Pin{}} }
 
-// own is an entry that starts the test's own server.
+// own returns an entry that starts this test binary as the server.
 func own(t *testing.T, key, mode string, change ...func(*mcp.Entry)) mcp.Entry {
 	t.Helper()
 	exe, err := os.Executable()
@@ -143,7 +143,7 @@ func own(t *testing.T, key, mode string, change ...func(*mcp.Entry)) mcp.Entry {
 
 func trusting(trust mcp.Trust) func(*mcp.Entry) { return func(e *mcp.Entry) { e.Trust = trust } }
 
-// connect runs servers until the test ends; nothing waits for them.
+// connect runs servers until the test ends. It does not wait until they are ready.
 func connect(t *testing.T, m *memory, change func(*mcp.Config), entries ...mcp.Entry) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -194,13 +194,13 @@ func (w *world) eventually(what string, f func() bool) {
 	}
 }
 
-// said is what a server wrote into its journal.
+// said returns the content of the servers' journal.
 func (w *world) said() string {
-	text, _ := os.ReadFile(filepath.Join(w.dir, "journal")) // none was made yet
+	text, _ := os.ReadFile(filepath.Join(w.dir, "journal")) // The file may not exist yet.
 	return string(text)
 }
 
-// reporter keeps what a call reports.
+// reporter records the reports of a call.
 type reporter struct {
 	mu         sync.Mutex
 	progress   []tool.Progress
@@ -245,7 +245,7 @@ func newCall(t *testing.T, args string) (*tool.Call, *reporter) {
 	return &tool.Call{Namespace: "default", ID: "call-" + t.Name(), Attempt: 1, Arguments: tool.NewArguments(args, value), Reporter: r}, r
 }
 
-// do executes a call of a tool that is there.
+// do executes a call of a listed tool.
 func (w *world) do(id string, c *tool.Call) (*tool.Result, error) {
 	w.t.Helper()
 	e, ok := w.tools.Lookup(id)
@@ -257,7 +257,7 @@ func (w *world) do(id string, c *tool.Call) (*tool.Result, error) {
 	return e.Tool.Execute(ctx, c)
 }
 
-// stays returns an address that is free, also while nobody listens there: below the ports that the system gives away.
+// stays returns a free address that remains free while no server listens on it. Its port is below the range that the system assigns.
 func stays(t *testing.T) string {
 	t.Helper()
 	for {
@@ -271,7 +271,7 @@ func stays(t *testing.T) string {
 	}
 }
 
-// text is what a model reads of a call without arguments.
+// text returns the text that a model reads after a call.
 func (w *world) text(id, args string) string {
 	w.t.Helper()
 	c, _ := newCall(w.t, args)
@@ -282,7 +282,7 @@ func (w *world) text(id, args string) string {
 	return r.ModelText()
 }
 
-// answered is the attempt that a decision starts.
+// answered returns the call for the attempt that a decision starts.
 func answered(c *tool.Call, r *reporter, asked *tool.Result, result string) *tool.Call {
 	next := *c
 	next.Attempt++

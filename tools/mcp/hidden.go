@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	maxHidden   = 16        // values that are taken out of what the server sends
-	hiddenMark  = "[token]" // replaces them
-	leastHidden = 8         // bytes of a value that is taken out: longer than the mark, so that no message grows
+	maxHidden   = 16        // number of values that are redacted in messages of the server
+	hiddenMark  = "[token]" // replaces a redacted value
+	leastHidden = 8         // minimum length of a redacted value in bytes; longer than the mark, so that messages never grow
 )
 
 // learn redacts the values of a record from now on.
@@ -23,10 +23,10 @@ func (s *signin) learn(r *record) {
 		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
 	}
 	for _, v := range values {
-		if len(v) < leastHidden { // it is no secret
+		if len(v) < leastHidden { // Too short to be a secret.
 			continue
 		}
-		if r.Token != nil && random(v) && s.cfg.Known != nil { // a person approved the server that chose it
+		if r.Token != nil && random(v) && s.cfg.Known != nil { // A token exists, so a person has approved the server that chose the value.
 			s.cfg.Known(s.key, v)
 		}
 		s.mu.Lock()
@@ -36,8 +36,8 @@ func (s *signin) learn(r *record) {
 	}
 }
 
-// random reports whether a value looks like no ordinary text: its authorization server chose it, and what
-// it chooses is taken out of everybody's text. Words, paths, names of types and hashes, which are others' too, stay.
+// random reports whether a value looks random. The authorization server chooses these values, and Known redacts them in the texts of all
+// sources. So ordinary words, paths, type names and hashes must not be redacted: other texts contain them too.
 func random(v string) bool {
 	return letters.MatchString(v) && strings.ContainsAny(v, "0123456789") &&
 		strings.ContainsAny(v, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -45,10 +45,10 @@ func random(v string) bool {
 
 var letters = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
 
-// hideText is hide for what the daemon says of the server, in words that may be the server's.
+// hideText redacts a text of the daemon that may quote the server.
 func (s *signin) hideText(text string) string { return string(s.hide([]byte(text))) }
 
-// hide takes what the daemon is known by, or was lately, out of what the server sends.
+// hide redacts the current and recent credentials of the daemon in a message from the server.
 func (s *signin) hide(message []byte) []byte {
 	if s == nil {
 		return message
@@ -58,7 +58,7 @@ func (s *signin) hide(message []byte) []byte {
 	s.mu.Unlock()
 	for _, v := range hidden {
 		for _, form := range []string{v, strings.ReplaceAll(v, "/", `\/`)} {
-			if bytes.Contains(message, []byte(form)) { // else it would be copied
+			if bytes.Contains(message, []byte(form)) { // Avoids a copy when the value does not occur.
 				message = bytes.ReplaceAll(message, []byte(form), []byte(hiddenMark))
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// restarted is an HTTP server whose end and return can be asked for, at one address.
+// restarted is an HTTP server that a test can stop and start again at the same address.
 type restarted struct {
 	t       *testing.T
 	address string
@@ -47,16 +47,16 @@ func (r *restarted) end() {
 	r.s.Close()
 }
 
-// A server over HTTP that goes away is down, whatever its era; calls wait for it, and it comes back with what changed.
+// A server over HTTP that is stopped becomes DOWN in every era. Calls wait for it, and after its restart its changed tools are listed.
 func TestHTTPReconnect(t *testing.T) {
-	for _, quiet := range []bool{false, true} { // without a stream of messages nothing tells that a server went away
+	for _, quiet := range []bool{false, true} { // Without a stream of messages, no message shows that the server stopped.
 		for _, era := range eras {
 			t.Run(fmt.Sprint(era, quiet), func(t *testing.T) {
 				var servers []*sdk.Server
-				t.Cleanup(func() { // when the hub has ended, which would begin new ones
+				t.Cleanup(func() { // The cleanup runs after the hub has ended, because the hub would open new sessions.
 					for _, server := range servers {
 						for s := range server.Sessions() {
-							_ = s.Close() // nobody listens to it
+							_ = s.Close() // No client uses the session any more.
 						}
 					}
 				})
@@ -103,7 +103,7 @@ func TestHTTPReconnect(t *testing.T) {
 	}
 }
 
-// Servers over HTTP that misbehave are down with a reason, and leave nothing behind.
+// Servers over HTTP that violate the protocol become DOWN with a reason, and leave nothing behind in the daemon.
 func TestT76HTTPHabits(t *testing.T) {
 	var n atomic.Int32
 	answer := func(w http.ResponseWriter, r *http.Request, list string) {

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// A scripted server answers by hand, in the daemon's own process: it costs no start.
+// A scripted server is a function inside the test process. It costs no process start.
 type scripted func(method string, id, params json.RawMessage, say func(format string, args ...any))
 
 func (s scripted) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -47,7 +47,7 @@ func (s scripted) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, er
 
 const oneTool = `{"name":"t","inputSchema":{"type":"object"}}`
 
-// began answers what a client asks before it calls; list is the list of tools.
+// began answers the requests that a client makes before its first call. list is the list of tools.
 func began(method string, id json.RawMessage, list string, say func(string, ...any)) bool {
 	switch method {
 	case "initialize":
@@ -66,8 +66,8 @@ func began(method string, id json.RawMessage, list string, say func(string, ...a
 	return true
 }
 
-// A server that changes its tools in a loop, each time under other names, is read ever more rarely: what is remembered of it
-// for good does not grow as fast as it talks.
+// A server that changes its tools in a loop, with new names each time, is read at longer and longer intervals. So the permanently stored
+// data grows more slowly than the server sends.
 func TestT76ChangesInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -96,13 +96,13 @@ func TestT76ChangesInALoop(t *testing.T) {
 	})
 }
 
-// A server that ends again and again leaves nothing in the daemon.
+// A server that ends again and again leaves nothing behind in the daemon.
 func TestThousandReconnects(t *testing.T) {
 	for name, s := range map[string]scripted{
 		"ends after its list": func(method string, id, _ json.RawMessage, say func(string, ...any)) {
 			began(method, id, oneTool, say)
 			if method == "tools/list" {
-				say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // which ends the connection
+				say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // ends the connection
 			}
 		},
 		"never lists": func(method string, id, _ json.RawMessage, say func(string, ...any)) {
@@ -130,7 +130,7 @@ func TestThousandReconnects(t *testing.T) {
 				synctest.Wait()
 				runtime.GC()
 				hours := 30
-				if name != "never lists" { // which costs the least, and tells as much
+				if name != "never lists" { // This case is the cheapest and shows the same.
 					hours = 5
 				}
 				before, grown := runtime.NumGoroutine(), runtime.MemStats{}
@@ -162,7 +162,7 @@ func hostile(t *testing.T, s scripted) *world {
 	return connect(t, newMemory(), func(c *mcp.Config) { c.Exec = s }, mcp.Entry{Key: "h", Command: "/h"})
 }
 
-// Ids that are none, answers that hold no result, and results that are none end the call, and at most the connection.
+// Invalid ids, answers without a result, and invalid results end the call, and at most the connection.
 func TestT76OddAnswers(t *testing.T) {
 	for name, answer := range map[string]string{
 		"id is another type":      `{"jsonrpc":"2.0","id":"%[1]s","result":{"content":[]}}`,
@@ -200,7 +200,7 @@ func TestT76OddAnswers(t *testing.T) {
 	}
 }
 
-// A list of huge schemas is refused as a whole, a single one that cannot be compiled by itself.
+// A list of huge schemas is refused as a whole. A single schema that cannot be compiled is refused alone.
 func TestT76HugeLists(t *testing.T) {
 	var wide strings.Builder
 	for i := range 50_000 {
@@ -242,7 +242,7 @@ func TestT76HugeLists(t *testing.T) {
 	}
 }
 
-// What a server tells over and over reaches the call's log at the pace of the meter alone.
+// Repeated progress of a server reaches the log of a call only at the rate of the meter.
 func TestT76ProgressFlood(t *testing.T) {
 	w := hostile(t, func(method string, id, params json.RawMessage, say func(string, ...any)) {
 		if began(method, id, oneTool, say) {
@@ -267,7 +267,7 @@ func TestT76ProgressFlood(t *testing.T) {
 	}
 }
 
-// A server that is silent about the newest era is spoken to in an earlier one, and at once when it is taken up again.
+// When a server does not answer in the newest era, the client falls back to an earlier one. After a reconnect it uses that era at once.
 func TestSilentAboutTheNewestEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := 0
@@ -278,7 +278,7 @@ func TestSilentAboutTheNewestEra(t *testing.T) {
 			began(method, id, oneTool, say)
 			if method == "tools/list" {
 				if lists++; lists <= 3 {
-					say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // which ends the connection
+					say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // ends the connection
 				}
 			}
 		})

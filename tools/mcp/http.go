@@ -21,20 +21,20 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// idle is how long a connection is kept for the next request: less than the 5 s after which Node's server, which most servers are
-// made with, ends one. A request that is written just then is lost, and nobody knows whether it took effect.
+// idle is how long an idle connection is kept. Node's HTTP server, which most servers use, closes a connection after 5 s. A request that is
+// written at that moment is lost with an unknown outcome, so idle is shorter.
 const idle = 4 * time.Second
 
-// dialHTTP begins a connection to an address.
+// dialHTTP starts a connection to an address.
 func (s *server) dialHTTP(ctx context.Context) line {
-	base := &http.Transport{ // without the proxy of the environment
+	base := &http.Transport{ // Ignores the proxy settings of the environment.
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: idle, MaxIdleConnsPerHost: 16, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // to say goodbye when ctx is done
+	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // The connection outlives ctx, so that it can be closed properly.
 	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, own: s.cfg.Own, expand: s.expand, lost: make(chan struct{}), signin: s.signin}
-	if u, err := url.Parse(s.entry.URL); err == nil { // it was checked
+	if u, err := url.Parse(s.entry.URL); err == nil { // The URL was checked before.
 		g.host, g.scheme = u.Host, u.Scheme
 	}
 	client := &http.Client{Transport: g, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -49,20 +49,19 @@ func (s *server) dialHTTP(ctx context.Context) line {
 	}}
 }
 
-// A wayError is one of the way to a server, not of what a server answers.
+// A wayError is a transport error, not an answer of the server.
 type wayError struct {
 	err  error
-	sent bool // the server may have got the request
-	busy bool // it says that it did not take it
+	sent bool // the server may have received the request
+	busy bool // the server said that it did not accept the request
 }
 
-// Error implements error.
 func (e *wayError) Error() string { return e.err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the underlying error.
 func (e *wayError) Unwrap() error { return e.err }
 
-// guarded looks at all that goes over HTTP.
+// guarded checks all requests and responses of an HTTP connection.
 type guarded struct {
 	ctx          context.Context //nolint:containedctx // of the connection: bodies are read by other goroutines
 	base         http.RoundTripper
@@ -70,10 +69,10 @@ type guarded struct {
 	host, scheme string
 	events       bool
 	headers      map[string]string
-	own          func(context.Context) error // nil: nobody can take the store
+	own          func(context.Context) error // nil when no other daemon can take over the store
 	expand       func(ctx context.Context, parameter, text string) (string, error)
-	lost         chan struct{} // closed when there is a why
-	signin       *signin       // nil: nobody can
+	lost         chan struct{} // closed when why is set
+	signin       *signin       // nil when sign-in is not possible
 
 	mu  sync.Mutex
 	why error
@@ -101,15 +100,15 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
 		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
-	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // it is over; the SDK would continue in an earlier era
+	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // The connection is over. Without this check, the SDK would continue in an earlier era.
 		return nil, &wayError{err: why}
 	}
 	ctx := r.Context()
-	if g.events && r.Method == http.MethodGet { // the stream of all messages, which lasts longer than the wait for its beginning
+	if g.events && r.Method == http.MethodGet { // The stream of all messages outlives the deadline for its start.
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	unbind := context.AfterFunc(g.ctx, cancel) // a server that does not answer does not outlive the connection
+	unbind := context.AfterFunc(g.ctx, cancel) // Ends the request together with the connection, even when the server does not answer.
 	release := func() { unbind(); cancel() }
 	r = r.Clone(ctx)
 	if err := g.addHeaders(r); err != nil {
@@ -130,7 +129,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			if err == nil {
 				g.guard.sending(ctx, text).noteSent()
 			}
-			_ = body.Close() // of memory
+			_ = body.Close() // The body is in memory.
 		}
 	}
 	resp, err := g.known(r)
@@ -142,7 +141,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.judge(resp)
 }
 
-// known sends a request as somebody whom the server knows, with a new token when the one that was good is not any more.
+// known sends a request with the current token. When the server rejects the token, it renews the token and tries once more.
 func (g *guarded) known(r *http.Request) (*http.Response, error) {
 	if g.signin == nil {
 		return g.reach(r)
@@ -164,9 +163,9 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 		}
 		switch {
 		case renewed:
-		case r.Context().Err() != nil: // the renewal continues, and nobody has to sign in
+		case r.Context().Err() != nil: // The renewal continues. No sign-in is needed.
 			return nil, context.Cause(r.Context())
-		case ended && silent != nil: // nor here, when it goes well the next time
+		case ended && silent != nil: // The renewal may succeed next time, so no sign-in is needed here either.
 			_ = g.fail(silent)
 			return nil, &wayError{err: silent}
 		}
@@ -176,7 +175,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 			}
 			continue
 		}
-		return nil, g.fail(errSignIn) // a connection with another sign-in takes its place
+		return nil, g.fail(errSignIn) // A new connection with another sign-in replaces this one.
 	}
 }
 
@@ -187,12 +186,13 @@ func body(r *http.Request) (io.ReadCloser, error) {
 	return r.GetBody()
 }
 
-// wantsMore reports whether somebody has to agree to more than what was agreed to.
+// wantsMore reports whether the server asks for scopes that the token does not have.
 func wantsMore(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
 }
 
-// claim lets a request of a call go that is this daemon's, with what a server needs to recognise a late one.
+// claim adds the headers by which a server can recognise a late request of a call. It returns an error when the store may belong to another
+// daemon.
 func (g *guarded) claim(r *http.Request) error {
 	of, ok := r.Context().Value(requestKey{}).(*request)
 	if !ok {
@@ -210,10 +210,11 @@ func (g *guarded) claim(r *http.Request) error {
 	return nil
 }
 
-// reach sends a request. A server that cannot be reached at all is lost; without this, that could stay unknown for hours.
+// reach sends a request. When the server cannot be reached at all, it ends the connection; otherwise the failure could stay unnoticed for
+// hours.
 func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
-	if err := g.claim(r); err != nil { // it may have waited for a token
+	if err := g.claim(r); err != nil { // Checks again, because the request may have waited for a token.
 		return nil, err
 	}
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
@@ -224,11 +225,11 @@ func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	case sent.Load():
 		return nil, &wayError{err: err, sent: true}
 	}
-	_ = g.fail(err) // it says no more
+	_ = g.fail(err) // The error that fail returns would claim that the request was sent.
 	return nil, &wayError{err: err}
 }
 
-// judge takes what a server answers, as far as that is no message, and looks at the messages.
+// judge handles HTTP status codes and wraps the body, so that its messages are checked.
 func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:
@@ -246,8 +247,8 @@ func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 		resp.Body = &eventBody{g: g, body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 32<<10)}
 	case kind == "application/json" && resp.StatusCode < 300:
 		err = g.single(resp)
-	case resp.StatusCode >= 400: // the SDK reads it for an error of the protocol
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what came says enough
+	case resp.StatusCode >= 400: // The SDK parses the body as a protocol error.
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // A partial text suffices.
 		_ = resp.Body.Close()
 		resp.Body = io.NopCloser(bytes.NewReader(g.signin.hide(text)))
 	default:
@@ -256,7 +257,7 @@ func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 	return resp, err
 }
 
-// addHeaders adds those of the entry, with the values of their references as they are now.
+// addHeaders adds the headers of the entry with the current values of their references.
 func (g *guarded) addHeaders(r *http.Request) error {
 	for name, text := range g.headers {
 		value, err := g.expand(r.Context(), "headers."+name, text)
@@ -271,7 +272,7 @@ func (g *guarded) addHeaders(r *http.Request) error {
 	return nil
 }
 
-// A boundBody frees what its request was bound to.
+// A boundBody releases the resources of its request when it is closed.
 type boundBody struct {
 	io.ReadCloser
 	release func()
@@ -289,7 +290,7 @@ type limitedBody struct {
 	io.Closer
 }
 
-// single replaces the body of a response that is one message.
+// single checks and replaces the body of a response that is one message.
 func (g *guarded) single(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxMessage+1))
 	err = errors.Join(err, resp.Body.Close())
@@ -305,16 +306,16 @@ func (g *guarded) single(resp *http.Response) error {
 	return nil
 }
 
-// An eventBody is a stream of events whose messages were looked at. One goroutine reads it.
+// An eventBody is a stream of events with checked messages. Only one goroutine may read it.
 type eventBody struct {
 	g     *guarded
 	body  io.Closer
 	lines *bufio.Reader
-	data  []byte // of the event, so far
+	data  []byte // of the current event, so far
 	ready []byte
 	err   error
-	size  int  // of the event
-	named bool // it is an event of another name: no message
+	size  int  // of the current event, in bytes
+	named bool // The event has another name than "message".
 }
 
 // Close implements io.Closer.
@@ -333,7 +334,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a line. Lines of data are kept until the event is whole.
+// next reads a line. It collects data lines until the event is complete.
 func (b *eventBody) next() error {
 	text, err := b.line()
 	if err != nil {
@@ -342,7 +343,7 @@ func (b *eventBody) next() error {
 	trimmed := bytes.TrimRight(text, "\r\n")
 	if data, ok := bytes.CutPrefix(trimmed, []byte("data:")); ok && !b.named {
 		if b.data != nil {
-			b.data = append(b.data, ' ') // a line end between the parts of a JSON text
+			b.data = append(b.data, ' ') // Replaces the line end between two parts of a JSON text.
 		}
 		b.data = append(b.data, bytes.TrimPrefix(data, []byte(" "))...)
 		if b.data == nil {
@@ -371,7 +372,7 @@ func (b *eventBody) next() error {
 	return nil
 }
 
-// line reads one that is not longer than an event may be.
+// line reads a line. It fails when the event is longer than MaxMessage.
 func (b *eventBody) line() ([]byte, error) {
 	var text []byte
 	for {

@@ -16,10 +16,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// SourcePrefix begins the names of the sources.
+// SourcePrefix is the prefix of the source names.
 const SourcePrefix = "mcp:"
 
-// OwnSource names the process that a namespace has of a server, where operators see it. Its tools are those of the source mcp:<key>.
+// OwnSource returns the source name that operators see for a namespace's own process of a server. Its tools are those of the source
+// mcp:<key>.
 func OwnSource(key, namespace string) string { return SourcePrefix + key + "@" + namespace }
 
 // An Exec starts processes; [sandbox.Runner] is one.
@@ -27,65 +28,64 @@ type Exec interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// Tools is where the tools of servers are listed.
+// Tools lists the tools of servers.
 type Tools interface {
-	// Replace makes tools the only ones of a source. It returns, by id, why some were left out.
+	// Replace replaces all tools of a source. It returns the refused tools by id, with the reasons.
 	Replace(source string, tools []tool.Tool) (refused map[string]error)
 }
 
-// A Memory keeps the list of a server over restarts, so that a decision which comes before the server is there again finds
-// its tool.
+// A Memory stores the lists of servers across restarts. So a decision that arrives before the server is ready finds its tool.
 type Memory interface {
 	Recall(key string) (list []byte, ok bool)
 	Keep(key string, list []byte) error
 }
 
-// Secrets puts the values of references (secret://name) in their places, for what is entitled to them.
+// Secrets replaces references (secret://name) in a text with their values, for tools that are entitled to them.
 type Secrets interface {
 	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
 }
 
-// everywhere is the namespace of what serves all of them.
+// everywhere is the namespace of a server that serves all namespaces.
 const everywhere = "*"
 
-// Config is what a hub needs.
+// Config configures a [Hub].
 type Config struct {
 	Entries []Entry
-	Exec    Exec                       // of servers that are started; required
-	Dir     string                     // where they start when their entry says nothing; absolute, required
-	Env     []string                   // NAME=value that they have beside their own
+	Exec    Exec                       // starts the server processes; required
+	Dir     string                     // working directory of servers whose entry has none; absolute, required
+	Env     []string                   // NAME=value, in addition to the variables of the entries
 	Tools   Tools                      // required
-	Secrets Secrets                    // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
-	Memory  Memory                     // nil: a list is known when the server has sent it
-	Vault   Vault                      // nil: nobody can sign in to a server
-	Known   func(server, value string) // redacts the values of a sign-in everywhere; nil: they are redacted in the server's texts
-	Version string                     // of the daemon, as servers see it
+	Secrets Secrets                    // resolves values in env and headers, for mcp:<key> and env.NAME or headers.NAME; nil means that a reference is plain text
+	Memory  Memory                     // nil means that a list is unknown until the server sends it
+	Vault   Vault                      // nil disables sign-in to servers
+	Known   func(server, value string) // redacts the values of a sign-in in all texts; nil means that only the server's texts are redacted
+	Version string                     // version of the daemon that servers see
 	Log     *zap.Logger
-	// Own is asked right before a call is sent over HTTP; an error keeps it back, because the store may be another daemon's. nil: nobody
-	// can take the store.
+	// Own is called right before a call is sent over HTTP. An error stops the call, because the store may belong to another daemon. Nil
+	// means that no other daemon can take over the store.
 	Own func(context.Context) error
 
-	Connect time.Duration // for a server to start and send its list; 0: 60 s
-	Wait    time.Duration // for a call until its server is there; 0: 30 s
-	Drain   time.Duration // for calls that run on a server which a reload takes away; 0: 10 s
-	Backoff time.Duration // before a server that ended is taken up again, at first; 0: 500 ms
-	Silence time.Duration // of an authorization server before people are asked to sign in again; 0: 10 min
+	Connect time.Duration // limit for a server to start and send its list; 0 means 60 s
+	Wait    time.Duration // limit for a call to wait for its server; 0 means 30 s
+	Drain   time.Duration // time that a reload gives the calls on a removed server; 0 means 10 s
+	Backoff time.Duration // first delay before a reconnect; 0 means 500 ms
+	Silence time.Duration // how long an authorization server may fail to answer before people must sign in again; 0 means 10 min
 }
 
-// A Hub is connected to servers.
+// A Hub maintains the connections to the servers.
 type Hub struct {
 	cfg Config
-	all sync.WaitGroup // loops of servers
+	all sync.WaitGroup // goroutines of servers
 
-	reload sync.Mutex         // one reload at a time
-	left   map[string]*signin // the last one of each key that was removed; guarded by reload
+	reload sync.Mutex         // allows one reload at a time
+	left   map[string]*signin // last sign-in of each removed key; guarded by reload
 	mu     sync.Mutex
 	//nolint:containedctx // servers that a reload adds live as long as those that were there
-	ctx     context.Context // of Run; nil: nothing is connected yet
+	ctx     context.Context // context of Run; nil before Run
 	servers []*server
 }
 
-// New checks the entries and lists the tools that are remembered. Nothing is connected before [Hub.Run].
+// New checks the entries and lists the tools from Memory. It connects to no server; [Hub.Run] does.
 func New(cfg Config) (*Hub, error) {
 	cfg.Connect = or(cfg.Connect, 60*time.Second)
 	cfg.Wait = or(cfg.Wait, 30*time.Second)
@@ -107,7 +107,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// checkAll refuses entries that are none, and those whose tools have the same names.
+// checkAll rejects invalid entries, and entries whose tool ids would have the same prefix.
 func checkAll(entries []Entry) error {
 	taken := map[string]string{}
 	var wrong []error
@@ -134,7 +134,7 @@ func or(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// compare returns the servers that there will be, those of them that are new or changed, and by key those that end.
+// compare returns the new set of servers, the servers of it that are new or changed, and by key the servers that end.
 func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string]*server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +163,7 @@ func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string
 	return next, added, before
 }
 
-// Run keeps the servers connected. It blocks until ctx is done and their processes have ended.
+// Run keeps the servers connected. It blocks until ctx is done and the processes of all servers have ended.
 func (h *Hub) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.ctx = ctx
@@ -172,13 +172,13 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
-	h.mu.Lock()   // no server is being added, and none will be
+	h.mu.Lock()   // Waits until no reload adds a server. Later reloads see that ctx is done.
 	h.mu.Unlock() //nolint:staticcheck // it is a barrier
 	h.all.Wait()
 	return nil
 }
 
-// startLocked connects a server when the one that it replaces has ended.
+// startLocked connects a server after the server that it replaces has ended.
 func (h *Hub) startLocked(s, before *server) {
 	if h.ctx == nil || h.ctx.Err() != nil {
 		return
@@ -197,9 +197,8 @@ func (h *Hub) startLocked(s, before *server) {
 	})
 }
 
-// Reload makes entries the only ones, and returns the keys of those that are new, changed or gone. Servers whose entry is the
-// same continue. The tools of the others are at once as the new entry has them. What runs on a server that is changed or gone
-// has Config.Drain to end.
+// Reload replaces all entries. It returns the keys of the entries that are new, changed or removed. Servers with an unchanged entry
+// continue. The tools of the others follow the new entries at once. Calls on a changed or removed server get Config.Drain to finish.
 func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 	if err := checkAll(entries); err != nil {
 		return nil, err
@@ -217,7 +216,7 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 		}
 		changed = append(changed, key)
 		if old.signin != nil {
-			h.left[key] = old.signin // what it renews until it ends is known to the next one
+			h.left[key] = old.signin // The next server of this key gets tokens that this one renews until its end.
 		}
 		old.retire(nil)
 	}
@@ -241,23 +240,23 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 	return changed, nil
 }
 
-// Blocked notes why a process of a source was refused a place in the network.
+// Blocked records that the sandbox refused a network connection to a process of a source. why describes it.
 func (h *Hub) Blocked(source, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.servers {
 		for _, one := range s.all() {
-			if one.source.Name == source { // never changed
+			if one.source.Name == source { // The name never changes.
 				one.block(why)
 			}
 		}
 	}
 }
 
-// Sources returns the health of all servers, by name.
+// Sources returns the status of all servers, by name.
 func (h *Hub) Sources() []tool.SourceStatus {
 	h.mu.Lock()
-	servers := h.servers // never changed in place
+	servers := h.servers // The slice is never changed in place.
 	h.mu.Unlock()
 	out := make([]tool.SourceStatus, 0, len(servers))
 	for _, s := range servers {

@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// listed is what a server said of its tools.
+// listed is the list of tools that a server sent.
 type listed struct {
 	Instructions string      `json:"instructions,omitempty"`
 	Tools        []*sdk.Tool `json:"tools"`
 }
 
-// list reads the list of a connection and makes its tools the server's.
+// list reads the list of tools over a connection and lists the tools.
 func (s *server) list(ctx context.Context, n *session) error {
 	about := n.client.InitializeResult()
 	l := listed{Instructions: about.Instructions}
@@ -48,14 +48,14 @@ func (s *server) list(ctx context.Context, n *session) error {
 	return nil
 }
 
-// claim notes what the process of a namespace says of its tools.
+// claim records the tool descriptions of a namespace's own process.
 func (s *server) claim(l *listed) {
 	claims := map[string]string{}
 	instructions := clean(l.Instructions, maxInstructions)
 	for _, t := range l.Tools {
 		if d, err := s.entry.describe(t, instructions); err == nil {
 			claimed := s.entry.claimed(t, d)
-			claims[d.ID], _ = claimed.Digest() // without one no call agrees
+			claims[d.ID], _ = claimed.Digest() // Without a digest no call is accepted.
 		}
 	}
 	s.mu.Lock()
@@ -63,8 +63,8 @@ func (s *server) claim(l *listed) {
 	s.claims, s.source.Tools = claims, len(claims)
 }
 
-// agrees refuses a call of a tool of which the process of a namespace says something else than its callers were shown and an
-// operator trusted.
+// agrees rejects a call when the process of the namespace describes the tool differently from the listed description. Callers saw the
+// listed one, and an operator trusted it.
 func (s *server) agrees(t *remote) error {
 	if s.namespace == "" {
 		return nil
@@ -81,7 +81,7 @@ func (s *server) agrees(t *remote) error {
 	})
 }
 
-// offer lists the tools that can be taken.
+// offer lists the acceptable tools and records why others are refused.
 func (s *server) offer(l *listed) {
 	why := map[string]error{}
 	names := map[string]string{} // by id
@@ -123,7 +123,7 @@ func (s *server) offer(l *listed) {
 	}
 }
 
-// recall lists what is remembered of the last time, if anything is.
+// recall lists the tools from Memory. It reports whether there were any.
 func (s *server) recall() bool {
 	if s.cfg.Memory == nil {
 		return false
@@ -138,7 +138,7 @@ func (s *server) recall() bool {
 	return true
 }
 
-// keep remembers a list that is another one than the last.
+// keep stores the list in Memory if it differs from the stored one.
 func (s *server) keep(l *listed) {
 	if s.cfg.Memory == nil {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// inDirs returns an entry whose process works in another directory for each of these namespaces; in each is a file with its name.
+// inDirs returns an entry whose process has a separate directory for each of these namespaces. Each directory contains a file with the name
+// of the namespace.
 func inDirs(t *testing.T, e mcp.Entry, namespaces ...string) mcp.Entry {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +32,7 @@ func inDirs(t *testing.T, e mcp.Entry, namespaces ...string) mcp.Entry {
 	return shared
 }
 
-// as is text for a call of a namespace.
+// as does the same as text for a call of a namespace.
 func (w *world) as(namespace, id, args string) string {
 	w.t.Helper()
 	c, _ := newCall(w.t, args)
@@ -46,7 +47,7 @@ func (w *world) as(namespace, id, args string) string {
 	return r.ModelText()
 }
 
-// starts counts the processes of a source that were started.
+// starts returns how many processes of a source were started.
 func (w *world) starts(source string) (n int) {
 	for _, s := range w.hub.Sources() {
 		if s.Name == source {
@@ -56,8 +57,8 @@ func (w *world) starts(source string) (n int) {
 	return n
 }
 
-// TestProcessOfANamespace: a namespace's process starts with its first call, serves that namespace alone, and what it says of its tools
-// is not taken for what its callers were shown.
+// The process of a namespace starts with its first call and serves only that namespace. Its own description of the tools does not replace
+// the one that callers saw.
 func TestProcessOfANamespace(t *testing.T) {
 	w := connect(t, newMemory(), nil, inDirs(t, own(t, "s", "good"), "a", "b")).ready()
 	if n := len(w.hub.Sources()); n != 1 {
@@ -86,8 +87,8 @@ func TestProcessOfANamespace(t *testing.T) {
 	}
 }
 
-// TestProcessOfANamespaceReload: a reload ends the processes of namespaces that an entry has no more, and a call that began with the
-// old entry goes to the namespace's process of the new one.
+// A reload ends the processes of namespaces that the new entry does not have. A call that began with the old entry uses the process of the
+// new one.
 func TestProcessOfANamespaceReload(t *testing.T) {
 	w := connect(t, newMemory(), nil, inDirs(t, own(t, "s", "good"))).ready()
 	old, ok := w.tools.Lookup("s__peek")

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// TestT126NoCallOfAFencedDaemon: a daemon that may have lost the store sends no call to a server over HTTP, also when it has to prove
-// that behind the wait for a token. What it sends carries its epoch, the attempt and the idempotency key.
+// A daemon that may have lost the store sends no call to a server over HTTP. It checks this again after waiting for a token. Each call
+// carries the epoch, the attempt and the idempotency key.
 func TestT126NoCallOfAFencedDaemon(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {

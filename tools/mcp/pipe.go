@@ -16,29 +16,29 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// errEnded means that nothing more is read or written.
+// errEnded means that the connection accepts no more reads or writes.
 var errEnded = errors.New("the connection is closed")
 
-// maxWords is how much of what a server writes to standard error is kept.
+// maxWords is how many bytes of a server's standard error are kept.
 const maxWords = 4 << 10
 
-// A pipe is the SDK's connection over the standard input and output of a process: one message a line.
+// A pipe is the SDK's connection over the standard input and output of a process, with one message per line.
 type pipe struct {
 	guard *guard
-	kill  func() (dead bool) // ends the process with all that it started, and says whether nothing is left
+	kill  func() (dead bool) // ends the process and its children, and reports whether all of them are dead
 
-	in     chan []byte // lines of the process; a process that writes faster than they are read waits
-	out    chan []byte // lines for it
+	in     chan []byte // lines from the process; a process that writes too fast blocks
+	out    chan []byte // lines to the process
 	closed chan struct{}
 	once   sync.Once
 
-	partial []byte // of standard output; used by its goroutine alone
+	partial []byte // unfinished line of standard output; used only by the goroutine that reads it
 	queue   []jsonrpc.Message
-	rest    []byte // of what the process reads; used by that goroutine alone
+	rest    []byte // unread part of the current input line; used only by the goroutine that reads it
 
 	mu    sync.Mutex
-	words []byte // the last ones of standard error
-	why   error  // of the end, when it was not asked for
+	words []byte // end of standard error
+	why   error  // reason for an unexpected end
 }
 
 func newPipe() *pipe {
@@ -57,7 +57,7 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-func (p *pipe) cut() { _ = p.Close() } // it returns nil
+func (p *pipe) cut() { _ = p.Close() } // Always returns nil.
 
 func (p *pipe) isClosed() bool {
 	select {
@@ -68,18 +68,18 @@ func (p *pipe) isClosed() bool {
 	}
 }
 
-// fail ends the connection; the first reason counts, and none when it was ended already.
+// fail ends the connection with a reason. Only the first reason counts, and none when the connection was closed before.
 func (p *pipe) fail(err error) {
 	p.mu.Lock()
 	if p.why == nil && !p.isClosed() {
 		p.why = err
 	}
 	p.mu.Unlock()
-	_ = p.Close() // returns nil
+	_ = p.Close() // Always returns nil.
 }
 
-// outOfMemory returns the error of calls that the server ran when the kernel killed it for memory; nil when that is not how
-// it ended. A nil pipe is that of a server elsewhere.
+// outOfMemory returns the error for calls on a server that the kernel killed for memory. It returns nil when the server did not end that
+// way. A nil pipe means that the server is not a local process.
 func (p *pipe) outOfMemory() error {
 	if p == nil {
 		return nil
@@ -96,7 +96,7 @@ func (p *pipe) outOfMemory() error {
 	}
 }
 
-// ended says why the connection ended, with the process's last words.
+// ended returns why the connection ended, with the end of the process's standard error.
 func (p *pipe) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *pipe) ended() error {
 	return fmt.Errorf("%w: %s", p.why, cleanLine(string(p.words), maxWords))
 }
 
-// Output takes what the process writes, as [sandbox.Spec] gives it.
+// Output handles output of the process, as [sandbox.Spec] requires.
 func (p *pipe) Output(stream string, chunk []byte) error {
 	if stream != "stdout" {
 		p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *pipe) Output(stream string, chunk []byte) error {
 	}
 }
 
-// push hands a line on. What cannot be a message is a banner or a stray print, of which many servers have some.
+// push passes a line on. It ignores lines that cannot be messages, because many servers print banners and stray text.
 func (p *pipe) push(line []byte) error {
 	if len(line) == 0 || line[0] != '{' && line[0] != '[' {
 		return nil
@@ -146,7 +146,7 @@ func (p *pipe) push(line []byte) error {
 	}
 }
 
-// input is the standard input of the process.
+// input returns the standard input of the process.
 func (p *pipe) input() io.Reader { return pipeInput{p} }
 
 type pipeInput struct{ p *pipe }
@@ -210,7 +210,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// take queues the messages of a line: one, or the list of an earlier era.
+// take queues the messages of a line: one message, or the batch of an earlier era.
 func (p *pipe) take(ctx context.Context, line []byte) error {
 	list := []json.RawMessage{line}
 	if line[0] == '[' {

@@ -19,18 +19,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The bounds of a question.
+// Limits of a question.
 const (
 	maxQuestion   = 4 << 10
 	maxFields     = 50
 	maxChoices    = 200
 	maxChoice     = 500 // bytes
 	maxQuestions  = 8
-	maxPage       = 8 << 10   // of the URL
-	maxStateBytes = 256 << 10 // of what the server wants to have back
+	maxPage       = 8 << 10   // bytes of the URL
+	maxStateBytes = 256 << 10 // bytes of the state that the server wants returned
 )
 
-// A question is what a server wants to know from a person: the fields of a form, or that a page was visited.
+// A question is a server's request to a person: a form to fill in, or a page to visit.
 type question struct {
 	ID      string          `json:"id,omitempty"`
 	Message string          `json:"message"`
@@ -38,13 +38,13 @@ type question struct {
 	URL     string          `json:"url,omitempty"`
 }
 
-// An answer is a person's, for the question with this digest.
+// An answer is a person's answer to the question with this digest.
 type answer struct {
 	Digest  string          `json:"digest"`
 	Content json.RawMessage `json:"content,omitempty"`
 }
 
-// newQuestion checks and cleans what a server asks.
+// newQuestion checks and cleans a server's question.
 func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	q := &question{ID: id, Message: clean(p.Message, maxQuestion)}
 	if p.URL != "" || p.Mode == "url" {
@@ -63,8 +63,8 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	return q, nil
 }
 
-// plainHost reports whether a host is written as name servers know it. Other letters than theirs look like these, or like
-// nothing, to the person who visits it.
+// plainHost reports whether a host contains only the characters of host names in DNS. Other letters can look like these, or be invisible,
+// to the person who visits the page.
 func plainHost(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
@@ -74,14 +74,14 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// digest distinguishes questions.
+// digest identifies the question.
 func (q *question) digest() string {
 	sum := sha256.Sum256(encode([]any{q.ID, q.Message, string(q.Schema), q.URL}))
 	return hex.EncodeToString(sum[:])
 }
 
-// formSchema is the schema of a form that is built anew from the few things that the protocol allows in one, so that it
-// compiles, costs nothing and can be filled in.
+// formSchema builds a new schema from the few elements that the protocol permits in a form. So the schema always compiles, is cheap, and
+// can be filled in.
 func formSchema(foreign any) (json.RawMessage, error) {
 	var form struct {
 		Type       string                     `json:"type"`
@@ -114,7 +114,7 @@ func formSchema(foreign any) (json.RawMessage, error) {
 	schema := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	for _, f := range properties {
 		if _, there := f.(map[string]any)["format"]; there {
-			schema["$schema"] = "http://json-schema.org/draft-07/schema#" // in 2020-12 formats only describe
+			schema["$schema"] = "http://json-schema.org/draft-07/schema#" // In 2020-12, formats are not checked.
 		}
 	}
 	return encode(schema), nil
@@ -126,7 +126,7 @@ type choice struct {
 	Title string `json:"title,omitempty"`
 }
 
-// field is what a property of a form may say.
+// field has the members that a property of a form may have.
 type field struct {
 	Type        string          `json:"type"`
 	Title       string          `json:"title"`
@@ -187,7 +187,7 @@ func formField(text json.RawMessage) (map[string]any, error) {
 	return out, nil
 }
 
-// choices puts the options of a field into its schema.
+// choices adds the options of a field to its schema.
 func (f *field) choices(out map[string]any, titled []choice) error {
 	if len(f.Enum)+len(titled) > maxChoices {
 		return fmt.Errorf("more than %d choices", maxChoices)
@@ -205,7 +205,7 @@ func (f *field) choices(out map[string]any, titled []choice) error {
 	return nil
 }
 
-// result is the answer for the server.
+// result returns the answer in the form for the server.
 func (a *answer) result() *sdk.ElicitResult {
 	r := &sdk.ElicitResult{Action: "accept"}
 	d := json.NewDecoder(bytes.NewReader(a.Content))
@@ -220,7 +220,7 @@ func (a *answer) result() *sdk.ElicitResult {
 	return r
 }
 
-// number is a JSON number as the SDK holds it against a schema.
+// number converts a JSON number to the type that the SDK expects when it validates against a schema.
 func number(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -235,7 +235,7 @@ func number(v any) any {
 	return n.String()
 }
 
-// ticket asks all questions of a round at once.
+// ticket returns a ticket with all questions of a round.
 func ticket(key string, list []*question) tool.Ticket {
 	t := tool.Ticket{Action: "auth"}
 	type page struct {
@@ -245,7 +245,7 @@ func ticket(key string, list []*question) tool.Ticket {
 	}
 	shown := struct {
 		Server string `json:"server"`
-		URL    string `json:"url,omitempty"` // of the only page
+		URL    string `json:"url,omitempty"` // set when there is only one page
 		Pages  []page `json:"pages,omitempty"`
 	}{Server: key}
 	var texts []string
@@ -256,7 +256,7 @@ func ticket(key string, list []*question) tool.Ticket {
 			t.Action = "input"
 			forms[q.ID] = q.Schema
 		} else {
-			u, _ := url.Parse(q.URL) // it was checked
+			u, _ := url.Parse(q.URL) // The URL was checked before.
 			shown.Pages = append(shown.Pages, page{q.ID, q.URL, u.Host})
 			text += "\n" + q.URL
 		}
@@ -279,11 +279,11 @@ func ticket(key string, list []*question) tool.Ticket {
 	return t
 }
 
-// answersTo splits a decision's result into the answers to the questions of its round.
+// answersTo splits the result of a decision into the answers to the questions of its round.
 func answersTo(list []*question, result string) []answer {
 	each := map[string]json.RawMessage{}
 	if len(list) > 1 {
-		_ = json.Unmarshal([]byte(result), &each) // it met the schema, or there is no form
+		_ = json.Unmarshal([]byte(result), &each) // Cannot fail: the result matches the schema, or there is no form.
 	}
 	var out []answer
 	for _, q := range list {

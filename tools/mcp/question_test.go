@@ -11,8 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A question suspends the call with the form; the attempt that the decision starts has the answer, in a new daemon with a
-// new server too.
+// A question suspends the call with a form. The attempt that the decision starts has the answer, even in a new daemon with a new server.
 func TestQuestion(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -42,7 +41,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// An answer is for the arguments that the question was about, and for the call's own question.
+// An answer counts only for the same arguments and for the call's own question.
 func TestAnswerOfSomethingElse(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "good")).ready()
 	c, rep := newCall(t, `{}`)
@@ -82,7 +81,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// Servers of earlier eras do not say which call they ask about. Calls at once find their own questions all the same.
+// Servers of earlier eras do not say which call a question belongs to. Concurrent calls still get their own questions.
 func TestQuestionsOfCallsAtOnce(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "earlier")).ready()
 	const n = 5
@@ -116,7 +115,7 @@ func TestQuestionsOfCallsAtOnce(t *testing.T) {
 	}
 }
 
-// A call that runs long makes a question wait, and nothing else is lost by that.
+// A long call delays a question. Nothing is lost.
 func TestQuestionBesideALongCall(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "earlier")).ready()
 	long, _ := newCall(t, `{}`)
@@ -126,7 +125,7 @@ func TestQuestionBesideALongCall(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = e.Tool.Execute(ctx, long) // it is cancelled
+		_, _ = e.Tool.Execute(ctx, long) // The call is cancelled.
 	}()
 	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "slow began") })
 	asking := make(chan *tool.Result, 1)

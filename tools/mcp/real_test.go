@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// real is an entry for a server from npm.
+// real returns an entry for a server from npm.
 func real(t *testing.T, name string, args ...string) mcp.Entry {
 	t.Helper()
 	path, err := filepath.Abs("testdata/npm/node_modules/@modelcontextprotocol/server-" + name + "/dist/index.js")
@@ -41,7 +41,7 @@ func listening(t *testing.T, kind, path string) mcp.Entry {
 	up := make(chan struct{}, 1)
 	go func() {
 		defer close(over)
-		_, _ = runner.Run(ctx, sandbox.Spec{ // it is cancelled
+		_, _ = runner.Run(ctx, sandbox.Spec{ // The test cancels the server.
 			Path: lookPath(t, "node"), Args: e.Args, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "PORT=" + port},
 			Output: func(_ string, b []byte) error {
 				if strings.Contains(string(b), "port "+port) {
@@ -73,7 +73,7 @@ func lookPath(t *testing.T, name string) string {
 	return ""
 }
 
-// The reference server of the protocol, over each of its ways.
+// Tests the reference server of the protocol over each transport.
 func TestServerEverything(t *testing.T) {
 	for _, way := range []string{"stdio", "streamableHttp", "sse"} {
 		t.Run(way, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
-// What the servers do is done, and what they refuse is an answer.
+// The requests take effect, and a refusal of the server is an answer.
 func TestServerFilesystemAndMemory(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// running executes a call and says how it ended.
+// running starts a call. The channel returns its outcome.
 func (w *world) running(id, callID string) (ended chan string) {
 	w.t.Helper()
 	e, ok := w.tools.Lookup(id)
@@ -42,7 +42,7 @@ func starts(w *world) map[string]int {
 	return out
 }
 
-// Servers come, go and change while the others run on. A call that runs on one that goes has its time to end.
+// Servers are added, removed and changed while the others continue. A call on a removed server gets time to finish.
 func TestReload(t *testing.T) {
 	entry := func(key string, change ...func(*mcp.Entry)) mcp.Entry { return own(t, key, "good", change...) }
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Drain = 2 * time.Second }, entry("stays"), entry("goes"), entry("changes")).ready()
@@ -70,7 +70,7 @@ func TestReload(t *testing.T) {
 	if e, ok := w.tools.Lookup("changes__writer"); !ok || e.Descriptor.Effects.Tier != tool.Observe {
 		t.Error("what the operator says of a server does not count at once")
 	}
-	contains(t, w.text("changes__echo", `{"text":"new"}`), "new") // it waits
+	contains(t, w.text("changes__echo", `{"text":"new"}`), "new") // The call waits for the server.
 	contains(t, w.text("stays__echo", `{"text":"old"}`), "old")
 	if text := <-short; text != "rested" {
 		t.Errorf("a call that ends soon ended with %q", text)
@@ -88,7 +88,7 @@ func TestReload(t *testing.T) {
 	contains(t, w.text("stays__echo", `{"text":"still"}`), "still")
 }
 
-// Calls that wait for a server find the one that takes its place, and hear when it is gone.
+// Calls that wait for a server use its replacement, or fail when it is removed.
 func TestReloadOfAServerThatIsDown(t *testing.T) {
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Wait = hangs }, own(t, "w", "good")).ready()
@@ -114,7 +114,7 @@ func TestReloadOfAServerThatIsDown(t *testing.T) {
 	}
 }
 
-// unbroken notes when a source has no tools.
+// unbroken records when a source has no tools.
 type unbroken struct {
 	mcp.Tools
 	empty *atomic.Int32
@@ -127,7 +127,7 @@ func (u unbroken) Replace(source string, tools []tool.Tool) map[string]error {
 	return u.Tools.Replace(source, tools)
 }
 
-// The tools of a server that changes are there all the time: a decision that comes in between finds them.
+// The tools of a changing server stay listed all the time, so a decision during the change finds its tool.
 func TestReloadLeavesNoGap(t *testing.T) {
 	var empty atomic.Int32
 	e := own(t, "w", "good")
@@ -145,7 +145,7 @@ func TestReloadLeavesNoGap(t *testing.T) {
 	}
 }
 
-// A call that waited for a server to which nobody can sign in asks for the sign-in of the one that takes its place.
+// A call waits for a server that does not support sign-in. When a reload replaces the server, the call asks for the sign-in of the new one.
 func TestReloadToAServerThatWantsASignIn(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}

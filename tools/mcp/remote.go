@@ -12,15 +12,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxTries is how often a request of one attempt is made before it is by itself.
+// maxTries is how often an attempt sends its request before it gives up.
 const maxTries = 4
 
 // A remote is a tool of a server.
 type remote struct {
 	server     *server
-	name       string // that the server calls it
+	name       string // the server's name for the tool
 	descriptor tool.Descriptor
-	claimed    tool.Descriptor // with nothing of the operator's
+	claimed    tool.Descriptor // without settings of the operator
 }
 
 // Descriptor implements [tool.Tool].
@@ -29,7 +29,7 @@ func (t *remote) Descriptor() tool.Descriptor { return t.descriptor }
 // Claimed implements [tool.Claimer].
 func (t *remote) Claimed() tool.Descriptor { return t.claimed }
 
-// Describe implements [tool.Describer]. What a server's tool does nobody but the server knows.
+// Describe implements [tool.Describer]. Only the server knows what its tool does, so the kind is KindOther.
 func (t *remote) Describe(context.Context, *tool.Call) (tool.Description, error) {
 	return tool.Description{Kind: tool.KindOther, Title: t.descriptor.DisplayName}, nil
 }
@@ -63,7 +63,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 		case errors.Is(err, errSignIn):
 			n.server.drop(n)
 			return t.server.visit(ctx, c, m)
-		case errors.As(err, new(*unsentError)): // the next connection may deliver it
+		case errors.As(err, new(*unsentError)): // The next connection may deliver the request.
 			n.server.drop(n)
 			continue
 		case err != nil:
@@ -79,7 +79,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 	return nil, tool.Errorf(tool.Upstream, "The server asks questions of which it cannot be told what call they belong to")
 }
 
-// answerOf separates an answer of the server, which a model reads, from an error that prevented one.
+// answerOf turns an answer of the server into a result for the model, and returns other errors unchanged.
 func answerOf(err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == tool.ExecutionFailed {
 		return &tool.Result{Status: tool.StatusError, Error: e}, nil
@@ -87,7 +87,7 @@ func answerOf(err error) (*tool.Result, error) {
 	return nil, err
 }
 
-// ask suspends the call. Its memo is stored before a person sees the question.
+// ask suspends the call. It stores the memo before a person sees the question.
 func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
 	m.Open, m.State, m.Given, m.Visit = r.questions, r.state, nil, nil
 	text, err := json.Marshal(m)
@@ -100,22 +100,22 @@ func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
 	return tool.SuspendedWith(ticket(t.server.entry.Key, r.questions)), nil
 }
 
-// A memo is the state with which a call that asked continues.
+// A memo is the state that a call with a question keeps between attempts.
 type memo struct {
-	Key     string      `json:"key"` // the idempotency key: of other arguments nothing was asked
+	Key     string      `json:"key"` // idempotency key; answers count only for the same arguments
 	Open    []*question `json:"open,omitempty"`
 	State   string      `json:"state,omitempty"`
 	Answers []answer    `json:"answers,omitempty"` // of all rounds, in order
 
-	Given map[string]answer `json:"given,omitempty"` // by the id that the question had in its round
-	Visit *visit            `json:"visit,omitempty"` // that somebody was asked to sign in by
+	Given map[string]answer `json:"given,omitempty"` // by the id of the question in its round
+	Visit *visit            `json:"visit,omitempty"` // the current request to sign in
 
-	Visits int `json:"visits,omitempty"` // how often somebody was asked to sign in
+	Visits int `json:"visits,omitempty"` // how often people were asked to sign in
 
-	arrived bool // the decision is about the visit
+	arrived bool // The decision answers the visit.
 }
 
-// recallMemo takes up what the last attempt left, with the decision that the call was resumed by.
+// recallMemo combines the state of the last attempt with the decision that resumed the call.
 func recallMemo(c *tool.Call) (*memo, error) {
 	m := &memo{Key: c.IdempotencyKey()}
 	if len(c.Checkpoint) == 0 || c.Resume == nil {
@@ -131,7 +131,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 	}
 	m.Visits = last.Visits
 	if last.Key != m.Key || len(last.Open) == 0 || c.Resume.Reason != ticket("", last.Open).Action {
-		return m, nil // other arguments, or another call's question
+		return m, nil // The arguments differ, or the question was not the server's.
 	}
 	answers := answersTo(last.Open, c.Resume.Result)
 	m.State, m.Given = last.State, map[string]answer{}
@@ -147,7 +147,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 // earlier returns the answers for a server that asks again from the beginning.
 func (m *memo) earlier() []answer { return slices.Clone(m.Answers) }
 
-// responses are the answers of the last round for a server that knows where it was.
+// responses returns the answers of the last round for a server that continues where it was.
 func (m *memo) responses() sdk.InputResponseMap {
 	if len(m.Given) == 0 {
 		return nil

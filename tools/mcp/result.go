@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	maxInline   = 64 << 10  // bytes of an image or document in a result; more becomes an artifact
-	maxTogether = 160 << 10 // of all that are in it
+	maxInline   = 64 << 10  // bytes of an image or document inside a result; a larger one becomes an artifact
+	maxTogether = 160 << 10 // bytes of all inline pieces together
 	maxContents = 100       // pieces of a result
 )
 
-// resultOf turns what a server answered into a result. The text is the message, the structured content the data.
+// resultOf converts a server's result. The text becomes the message, the structured content becomes the data.
 func resultOf(c *tool.Call, r *sdk.CallToolResult) (*tool.Result, error) {
 	out := &tool.Result{Status: tool.StatusSuccess}
 	var texts []string
@@ -54,7 +54,7 @@ func resultOf(c *tool.Call, r *sdk.CallToolResult) (*tool.Result, error) {
 	return out, nil
 }
 
-// dataOf is the structured content as the server wrote it, else the text.
+// dataOf returns the structured content as the server wrote it. Without one, it returns the text.
 func dataOf(r *sdk.CallToolResult, text string) string {
 	if exact, ok := r.Meta[exactData].(string); ok && r.StructuredContent != nil && json.Valid([]byte(exact)) {
 		return exact
@@ -67,7 +67,7 @@ func dataOf(r *sdk.CallToolResult, text string) string {
 	return string(encode(text))
 }
 
-// contentOf is a piece that is no text, and the words that replace it in the message.
+// contentOf returns a piece that is not text, and the words for it in the message.
 func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, string, error) {
 	switch part := part.(type) {
 	case *sdk.ImageContent:
@@ -92,12 +92,12 @@ func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, strin
 		}
 		text := strings.ToValidUTF8(r.Text, "\uFFFD")
 		out, _, err := blob(c, out, n, room, []byte(text))
-		return out, text, err // the model reads it
+		return out, text, err // The model reads the text.
 	}
 	return tool.Content{Type: tool.ContentText}, fmt.Sprintf("[%T is not understood]", part), nil
 }
 
-// blob puts bytes into a piece that has room for them, else into an artifact that it names.
+// blob stores bytes in the piece if there is room, otherwise in an artifact that the piece names.
 func blob(c *tool.Call, out tool.Content, n, room int, b []byte) (tool.Content, string, error) {
 	out.MIMEType = cleanLine(out.MIMEType, maxTitle)
 	words := fmt.Sprintf("[%s, %s, %d bytes]", out.Type, out.MIMEType, len(b))

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// keys puts the newest value in the place of secret://key, for who is entitled.
+// keys replaces secret://key with its newest value, for servers that are entitled to it.
 type keys struct {
 	mu    sync.Mutex
 	value string
@@ -46,7 +46,7 @@ func (k *keys) told() string {
 	return strings.Join(k.asked, "\n")
 }
 
-// A header's reference is resolved with each request: a key that was replaced counts at once, on the same connection.
+// A header's reference is resolved for each request. A replaced key takes effect at once, on the same connection.
 func TestSecretInHeader(t *testing.T) {
 	k := &keys{value: "right"}
 	var seen sync.Map
@@ -72,10 +72,10 @@ func TestSecretInHeader(t *testing.T) {
 	if r, err := w.do("w__echo", c); err == nil && r.Status != tool.StatusError {
 		t.Errorf("with a key of two lines it answers %+v", r)
 	}
-	k.set("right") // to say goodbye
+	k.set("right") // The client needs it to close the session.
 }
 
-// A process is not started without its secret, and with the value of the time when it starts.
+// A process does not start without its secret. It gets the value from the time of its start.
 func TestSecretInEnvironment(t *testing.T) {
 	k := &keys{}
 	e := own(t, "leaky", "leaky", func(e *mcp.Entry) { e.Env = append(e.Env, mcptest.Leak+"=secret://key") })
@@ -91,7 +91,7 @@ func TestSecretInEnvironment(t *testing.T) {
 	}
 }
 
-// homesOf notes the home of each process.
+// homesOf records the home of each process.
 type homesOf struct {
 	mcp.Exec
 	homes *sync.Map
@@ -102,7 +102,7 @@ func (h homesOf) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 	return h.Exec.Run(ctx, spec)
 }
 
-// T116: each server has a home of its own, and a fresh one when it gets a secret.
+// T116: each server has a separate home directory, and a fresh one when it gets a secret.
 func TestT116HomesOfServers(t *testing.T) {
 	k := &keys{}
 	k.set("the-value")

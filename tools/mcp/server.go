@@ -19,42 +19,42 @@ import (
 
 const (
 	maxBackoff = time.Minute
-	steady     = time.Minute // a connection that lasted so long was a good one
-	relistRest = time.Second // between two readings of a list, at first
-	relistMost = time.Minute // of a list that changes all the time
+	steady     = time.Minute // minimum duration of a connection that resets the backoff
+	relistRest = time.Second // first pause between two readings of a list
+	relistMost = time.Minute // longest pause, for a list that changes all the time
 )
 
-// A server is one entry over its life: connections come and go.
+// A server represents one entry. It outlives its connections.
 type server struct {
 	cfg    *Config
 	entry  Entry
-	signin *signin       // nil: nobody can
-	kick   chan struct{} // ends a wait between connections
+	signin *signin       // nil when sign-in is not possible
+	kick   chan struct{} // ends the wait before the next connection
 
-	own       map[string]*server // those of namespaces with a process of their own, by namespace
-	namespace string             // whose process it is; "": the one that says what the tools are
-	wanted    chan struct{}      // closed by the first call of a namespace; nil: it is wanted anyway
+	own       map[string]*server // servers of namespaces with their own process, by namespace
+	namespace string             // namespace of this process; empty for the server that determines the list of tools
+	wanted    chan struct{}      // closed by the first call of the namespace; nil when the server connects without waiting for a call
 	want      sync.Once          // closes wanted
 
-	stop context.CancelFunc // of run; nil: it was not started
+	stop context.CancelFunc // cancels run; nil before the start
 	over chan struct{}      // closed when run has returned
 
 	listing sync.Mutex // held while tools are listed
-	retired bool       // others are listed instead; guarded by listing
+	retired bool       // the server lists no more tools; guarded by listing
 
 	mu      sync.Mutex
-	session *session      // nil: none is ready
-	changed chan struct{} // closed when session changes, or what follows
-	gone    bool          // a reload took it away
-	next    *server       // the reload's other one
+	session *session      // nil when no session is ready
+	changed chan struct{} // closed when session, gone or next changes
+	gone    bool          // a reload removed the server
+	next    *server       // the server that replaced this one
 	source  tool.SourceStatus
-	blocked []string          // where its processes wanted to go and may not, since it was last ready
-	kept    []byte            // of the memory
-	shown   map[string]bool   // ids that were listed; used by one goroutine at a time
-	claims  map[string]string // of a namespace's process: digests of what it says of its tools, by id; guarded by mu
+	blocked []string          // refused network connections of its processes since it was last ready
+	kept    []byte            // list in Memory
+	shown   map[string]bool   // ids that were ever listed; used by one goroutine at a time
+	claims  map[string]string // for a namespace's own process: digests of its tool descriptions, by id; guarded by mu
 }
 
-// newServer returns one that takes up the sign-in of the last one of its name, if that is not nil and is for the same address.
+// newServer returns a server. It takes over the sign-in last if that is not nil, has the same address and has the same client.
 func newServer(cfg *Config, e Entry, last *signin) *server {
 	s := &server{cfg: cfg, entry: e, changed: make(chan struct{}), shown: map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.signin = newSignin(&s.entry, cfg)
@@ -79,7 +79,7 @@ func newServer(cfg *Config, e Entry, last *signin) *server {
 	return s
 }
 
-// of returns the process that serves a namespace.
+// of returns the server for a namespace.
 func (s *server) of(namespace string) *server {
 	if own := s.own[namespace]; own != nil {
 		return own
@@ -87,7 +87,7 @@ func (s *server) of(namespace string) *server {
 	return s
 }
 
-// all returns the server and those of namespaces that were wanted.
+// all returns the server and the servers of namespaces that have had a call.
 func (s *server) all() []*server {
 	list := []*server{s}
 	for _, namespace := range slices.Sorted(maps.Keys(s.own)) {
@@ -112,10 +112,10 @@ func (s *server) health() tool.SourceStatus {
 	return out
 }
 
-// maxBlocked is how many refused places are kept.
+// maxBlocked is how many refused connections are kept.
 const maxBlocked = 8
 
-// block notes a place that the server's processes may not reach.
+// block records a refused network connection of the server's processes.
 func (s *server) block(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *server) become(state tool.SourceState, change func(*tool.SourceStatus))
 	change(&s.source)
 }
 
-// run connects again and again until ctx is done, and so do the servers of namespaces that are wanted.
+// run connects again and again until ctx is done. It also runs the servers of namespaces after their first call.
 func (s *server) run(ctx context.Context) {
 	var own sync.WaitGroup
 	defer own.Wait()
@@ -182,12 +182,12 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// A speech is in which era a server is spoken to. One that does not answer the question of the newest is asked as earlier
-// ones were, the next time; one that answered is not doubted before it was silent three times.
+// A speech selects the protocol era for the next connection. After a failed connection in one era, the next one tries the other era. A
+// server that has answered before must fail three times first.
 type speech struct {
-	known  bool // it answered
-	old    bool // in an earlier era
-	misses int  // since
+	known  bool // A connection succeeded.
+	old    bool // The successful era was an earlier one.
+	misses int  // failures since then
 }
 
 func (e *speech) earlier() bool {
@@ -202,13 +202,13 @@ func (e *speech) note(served bool, err error) {
 	switch {
 	case served:
 		*e = speech{known: true, old: e.earlier()}
-	case errors.As(err, new(*wayError)) || errors.Is(err, errSignIn): // it heard nothing, or nobody that it knows
+	case errors.As(err, new(*wayError)) || errors.Is(err, errSignIn): // The server did not receive the question, or wants a sign-in.
 	default:
 		e.misses++
 	}
 }
 
-// serve is one connection from its beginning to its end; served says that its tools were listed.
+// serve runs one connection from its start to its end. served reports whether the server's tools were listed.
 func (s *server) serve(ctx context.Context, earlier bool) (served bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,7 +216,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	defer func() {
 		if why := l.end(); err == nil || why != nil && ctx.Err() == nil {
 			if errors.Is(err, errEnded) {
-				err = nil // says less
+				err = nil // The other error has more detail.
 			}
 			err = errors.Join(why, err)
 		}
@@ -246,7 +246,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	return true, s.follow(ctx, next, l.lost)
 }
 
-// because prefers the reason of the context.
+// because returns the cause of ctx if there is one, otherwise err.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -254,17 +254,17 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// follow waits for the end of a connection and reads the list again when the server says that it changed.
+// follow waits for the end of a connection. It reads the list again when the server reports a change.
 func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) error {
 	over := make(chan error, 1)
-	go func() { over <- n.client.Wait() }() // ends with the connection
+	go func() { over <- n.client.Wait() }() // The goroutine ends with the connection.
 	until := func(changed <-chan struct{}, rested <-chan time.Time) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case err := <-over:
 			return cmp.Or(err, errEnded)
-		case <-lost: // the line knows why
+		case <-lost: // The line knows the reason.
 			return errEnded
 		case <-changed:
 		case <-rested:
@@ -287,13 +287,13 @@ func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) e
 		if err != nil {
 			return err
 		}
-		if rest = min(2*rest, relistMost); len(n.relist) == 0 { // else it changes them all the time
+		if rest = min(2*rest, relistMost); len(n.relist) == 0 { // Otherwise the list keeps changing, and the pause grows.
 			rest = relistRest
 		}
 	}
 }
 
-// publish makes a connection the one that calls use.
+// publish makes a session the one that calls use. Nil means none.
 func (s *server) publish(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +306,7 @@ func (s *server) publishLocked(n *session) {
 	s.changed = make(chan struct{})
 }
 
-// drop makes nobody else use a connection of which it is known that it leads nowhere.
+// drop stops the use of a session that is known to be broken.
 func (s *server) drop(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +315,7 @@ func (s *server) drop(n *session) {
 	}
 }
 
-// ready returns the connection to the process of a namespace, waiting for it. Nothing was sent when it fails.
+// ready returns the session for a namespace and waits for it if needed. When ready fails, nothing of the call was sent.
 func (s *server) ready(ctx context.Context, namespace string) (*session, error) {
 	if s = s.of(namespace); s.wanted != nil {
 		s.want.Do(func() { close(s.wanted) })
@@ -356,13 +356,13 @@ func (s *server) away(why string) error {
 	}
 }
 
-// retire takes a server away: nothing of it is listed and no call begins on it any more. Those that wait go to next, if
-// there is one, whose tools take the place of its own at once.
+// retire removes a server: its tools are no longer listed and no new call starts on it. Calls that wait continue on next, if there is one.
+// The tools of next replace the old tools at once.
 func (s *server) retire(next *server) {
 	s.listing.Lock()
 	s.retired = true
 	if next == nil || !next.recall() {
-		_ = s.cfg.Tools.Replace(s.source.Name, nil) // none can be refused
+		_ = s.cfg.Tools.Replace(s.source.Name, nil) // An empty list cannot be refused.
 	}
 	s.listing.Unlock()
 	s.follows(next)
@@ -371,7 +371,7 @@ func (s *server) retire(next *server) {
 	}
 }
 
-// follows sends the calls that wait to the next server, if there is one.
+// follows sends the waiting calls to the next server, if there is one.
 func (s *server) follows(next *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,7 +380,7 @@ func (s *server) follows(next *server) {
 	s.changed = make(chan struct{})
 }
 
-// newest is the server in place of this one after reloads; this one when there is none.
+// newest returns the latest server that replaced this one in reloads, or this one.
 func (s *server) newest() *server {
 	for {
 		s.mu.Lock()
@@ -393,7 +393,7 @@ func (s *server) newest() *server {
 	}
 }
 
-// drain ends a server that was taken away when its calls have, or have had their time.
+// drain stops a removed server when its calls have ended, or after Config.Drain.
 func (s *server) drain(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.Drain)
 	defer stop()

@@ -18,19 +18,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// stateless is the era in which questions come with results. lastEarlier is the one before.
+// stateless is the first protocol version in which a result can carry questions. lastEarlier is the version before.
 const (
 	stateless   = "2026-07-28"
 	lastEarlier = "2025-11-25"
 )
 
-// logLevel asks, request by request, for what the server logs.
+// logLevel is the member of a request that asks for the server's log messages.
 const logLevel = "io.modelcontextprotocol/logLevel"
 
-// missingCapability is the code of a server that does not serve clients without a capability, such as its extension for tasks.
+// missingCapability is the error code of a server that requires a client capability, such as the tasks extension.
 const missingCapability = -32021
 
-// maxLog is how much of a server's log a call keeps, in bytes of one message.
+// maxLog is the maximum size of a log message that a call keeps, in bytes.
 const maxLog = 8 << 10
 
 // A session is one connection to a server.
@@ -39,12 +39,12 @@ type session struct {
 	client *sdk.ClientSession
 	floor  *floor
 	relist chan struct{}
-	pipe   *pipe // nil: the server is elsewhere
+	pipe   *pipe // nil when the server is not a local process
 	told   *told
-	calls  atomic.Int64 // that were made
+	calls  atomic.Int64 // number of calls so far
 }
 
-// connect begins to speak. The server is offered forms and pages for people, and nothing else: no model, no roots.
+// connect starts the protocol. The client offers the server only forms and pages for people: no model, no roots.
 func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) error {
 	client := sdk.NewClient(&sdk.Implementation{Name: "toold", Version: n.server.cfg.Version}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler),
@@ -102,23 +102,23 @@ func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 	return nil, fmt.Errorf("has more than %d pages", maxPages)
 }
 
-// askAgain has the list read again.
+// askAgain requests another reading of the list.
 func (n *session) askAgain() {
 	select {
 	case n.relist <- struct{}{}:
-	default: // it will be read again anyway
+	default: // Another reading is already pending.
 	}
 }
 
-// close ends the connection. The SDK waits for what is under way, which a server may never answer.
+// close ends the connection. The SDK waits for open requests, which a server may never answer, so cut ends the wait after endGrace.
 func (n *session) close(cut func()) {
 	grace := time.AfterFunc(endGrace, cut)
 	defer grace.Stop()
-	_ = n.client.Close() // it is over, whatever this says
+	_ = n.client.Close() // The connection is over, so the error does not matter.
 }
 
-// deny refuses requests that a server may not send to its client, and recovers from panics: the SDK handles a message in a goroutine
-// of its own, where a panic would end the daemon. Version 1.8.0 panics when elicitation/create has no params.
+// deny refuses requests that a server may not send to its client, and recovers from panics. The SDK handles each message in a new
+// goroutine, where a panic would end the daemon. Version 1.8.0 of the SDK panics when elicitation/create has no params.
 func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (_ sdk.Result, err error) {
 		defer func() {
@@ -145,7 +145,7 @@ func (n *session) count(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// elicit is a question of a server of an earlier era.
+// elicit handles a question from a server of an earlier era.
 func (n *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	q, err := newQuestion("", r.Params)
 	if err != nil {
@@ -161,11 +161,11 @@ func (n *session) progress(_ context.Context, r *sdk.ProgressNotificationClientR
 	}
 }
 
-// A meter passes on how far a call is, not more often than a person can see.
+// A meter forwards the progress of a call at a limited rate.
 type meter struct {
 	mu    sync.Mutex
 	last  time.Time
-	whole bool // the first report said that all is done
+	whole bool // A completed progress was already reported.
 }
 
 const meterRest = 50 * time.Millisecond
@@ -183,10 +183,10 @@ func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
 	if p.Total > 0 && p.Progress >= 0 && p.Progress <= p.Total {
 		told.Fraction, told.Loaded, told.Total = p.Progress/p.Total, int64(p.Progress), int64(p.Total)
 	}
-	_ = c.ReportProgress(told) // an error means that the call is over
+	_ = c.ReportProgress(told) // An error means that the call is over.
 }
 
-// logged gives a line of a server's log to the call that it is about, as far as that is clear.
+// logged passes a log message of a server to the call that it belongs to, if that is clear.
 func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 	text, isText := r.Params.Data.(string)
 	if !isText {
@@ -198,25 +198,25 @@ func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 		text = cleanLine(r.Params.Logger, maxTitle) + ": " + text
 	}
 	if x := n.floor.only(); x != nil {
-		_ = x.call.Output("log", []byte(cleanLine(string(r.Params.Level), 20)+" "+text+"\n")) // an error means that the call is over
+		_ = x.call.Output("log", []byte(cleanLine(string(r.Params.Level), 20)+" "+text+"\n")) // An error means that the call is over.
 		return
 	}
 	n.server.cfg.Log.Debug("MCP server logs", zap.String("server", n.server.entry.Key), zap.String("text", text))
 }
 
-// round is what one request of a call brought.
+// round is the outcome of one request of a call.
 type round struct {
 	result    *sdk.CallToolResult
 	questions []*question
-	state     string // to be given back with the answers
+	state     string // returned to the server with the answers
 }
 
-// call makes one request. The error is errAlone when it has to be made again.
+// call makes one request. It returns errAlone when the request must be made again.
 func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) (*round, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	x := &flight{call: c, end: end, answers: m.earlier()}
-	token := fmt.Sprintf("%s/%d", c.ID, n.calls.Add(1)) // another namespace may have a call of the same id
+	token := fmt.Sprintf("%s/%d", c.ID, n.calls.Add(1)) // Another namespace may have a call with the same id.
 	if err := n.floor.enter(ctx, token, x); err != nil {
 		return nil, notRun(err)
 	}
@@ -247,9 +247,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 			return nil, err
 		}
 		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
-			n.askAgain() // is the server still there?
+			n.askAgain() // Checks whether the server still answers.
 		}
-		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.sent.Load() { // it ended before the call began
+		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.sent.Load() { // The connection ended before the call began.
 			return nil, &unsentError{err}
 		}
 		if dead := n.pipe.outOfMemory(); dead != nil {
@@ -264,14 +264,14 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	return &round{result: r}, nil
 }
 
-// stopped ends a request whose call was cancelled or timed out. The SDK has sent the protocol's cancel. A server may answer
-// the request nevertheless: a result stands, and an error means that the server stopped. A server that does not answer within
-// endGrace may still work on the call: the error is [tool.ErrLost], unless its process was killed.
+// stopped ends a request whose call was cancelled or timed out. The SDK has already sent the protocol's cancel. A server may answer
+// nevertheless: a result counts, and an error means that the server stopped. A server that does not answer within endGrace may still work
+// on the call. The error is then [tool.ErrLost], unless its processes were killed.
 func (n *session) stopped(cause error, sent *request) (*round, error) {
 	if !sent.sent.Load() {
 		return nil, notRun(cause)
 	}
-	if n.pipe == nil { // over HTTP the answer's connection was closed, which is the cancel
+	if n.pipe == nil { // Over HTTP, closing the connection of the response is the cancel.
 		return nil, fmt.Errorf("%w: %w", cause, tool.ErrLost)
 	}
 	grace := time.NewTimer(endGrace)
@@ -288,7 +288,7 @@ func (n *session) stopped(cause error, sent *request) (*round, error) {
 	return nil, fmt.Errorf("%w: %w", cause, tool.ErrLost)
 }
 
-// lateRound is what the answer to a cancelled request means.
+// lateRound returns the outcome for an answer to a cancelled request.
 func lateRound(answer []byte, cause error) (*round, error) {
 	var message struct {
 		Result *sdk.CallToolResult `json:"result"`
@@ -299,13 +299,13 @@ func lateRound(answer []byte, cause error) (*round, error) {
 	return &round{result: message.Result}, nil
 }
 
-// notRun adds to an error that the server heard nothing of the call.
+// notRun marks an error: the server received nothing of the call.
 func notRun(err error) error { return fmt.Errorf("%w: %w", err, tool.ErrNotRun) }
 
-// An unsentError means that the server heard nothing of a request.
+// An unsentError means that the server received nothing of a request.
 type unsentError struct{ error }
 
-// failedRound is what an error of the protocol means: a page to visit, an answer of the server, or a lost connection.
+// failedRound returns the outcome for a protocol error: pages to visit, an answer of the server, or a lost connection.
 func failedRound(err error, hidden func(string) string) (*round, error) {
 	var wire *jsonrpc.Error
 	way, isWay := errors.AsType[*wayError](err)
@@ -361,7 +361,7 @@ func pages(list []*sdk.ElicitParams) (*round, error) {
 	return out, nil
 }
 
-// inputRound is what a server of the stateless era wants to know.
+// inputRound returns the questions of a server of the stateless era.
 func inputRound(r *sdk.CallToolResult) (*round, error) {
 	if len(r.InputRequests) == 0 {
 		return nil, &tool.Error{Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, Message: "The server is busy and asks to be called later"}
@@ -387,7 +387,7 @@ func inputRound(r *sdk.CallToolResult) (*round, error) {
 	return out, nil
 }
 
-// sentence begins an error's text as a model reads it.
+// sentence returns the error's text with a capital letter, for models.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

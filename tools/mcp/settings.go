@@ -6,13 +6,13 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Settings declare which MCP servers there are.
+// Settings configure the MCP servers.
 type Settings struct {
 	Files   []string         `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
 	Servers []ServerSettings `yaml:"servers" help:"what the operator says of these servers"`
 }
 
-// ServerSettings are what the operator says of a server.
+// ServerSettings are the operator's settings for one server.
 type ServerSettings struct {
 	Name      string   `yaml:"name" required:"true" unique:"true" help:"its key in the file"`
 	Trust     string   `yaml:"trust" oneof:"none hints full" help:"how far its statements about the effects of its tools count; empty is none"`
@@ -23,7 +23,7 @@ type ServerSettings struct {
 	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what happens to its process when it does not stop a cancelled call; empty is restart, and leave with more trust than none"`
 }
 
-// Server returns what is said of a server; the defaults when nothing is.
+// Server returns the settings for a server, or the defaults when there are none.
 func (s *Settings) Server(key string) ServerSettings {
 	if i := slices.IndexFunc(s.Servers, func(of ServerSettings) bool { return of.Name == key }); i >= 0 {
 		return s.Servers[i]

@@ -21,77 +21,77 @@ import (
 )
 
 const (
-	early       = 30 * time.Second // before its end a token is renewed, or in the second half of a short life
-	renewalTime = 10 * time.Second // for a renewal
-	renewalRest = 5 * time.Second  // after one that failed, while the token is good
+	early       = 30 * time.Second // how long before its expiry a token is renewed; a token that lives less than twice as long is renewed at half its life
+	renewalTime = 10 * time.Second // limit for a renewal
+	renewalRest = 5 * time.Second  // pause after a failed renewal while the token is still valid
 )
 
-// A Vault keeps what sign-ins brought, where nobody else can read it.
+// A Vault stores the credentials from sign-ins. Only the daemon may read it.
 type Vault interface {
 	Load(key string) (text []byte, ok bool)
 	Save(key string, text []byte) error
 }
 
-// A Client is what an authorization server knows the daemon by. Without one the daemon registers itself.
+// A Client is the daemon's registration at an authorization server. Without one the daemon registers itself.
 type Client struct {
 	ID, Secret string
-	Scopes     []string // none: those that the server asks for
+	Scopes     []string // nil means the scopes that the server asks for
 }
 
-// A signin is how the daemon is known to a server over HTTP. Servers that follow each other at one address share it: what a
-// token is renewed with may be good once.
+// A signin holds the daemon's credentials for a server over HTTP. Successive servers at the same address share it, because a refresh token
+// may be valid only once.
 type signin struct {
 	key, url string
 	cfg      *Config
 	http     *http.Client
 
-	turn    chan struct{} // of the goroutine that begins a visit
-	writing sync.Mutex    // of the record: one after the other
+	turn    chan struct{} // held by the goroutine that begins a visit
+	writing sync.Mutex    // serializes changes of the record
 
 	mu        sync.Mutex
 	record    *record // never changed in place
-	client    *Client // nil: the daemon registers itself
-	gone      bool    // another address has the key: nothing is kept any more
+	client    *Client // nil when the daemon registers itself
+	gone      bool    // The key now has another address, so nothing more is stored.
 	renewing  *renewal
-	failed    time.Time // when the last renewal did
-	silent    time.Time // since when nobody answers renewals; zero: somebody did
+	failed    time.Time // time of the last failed renewal
+	silent    time.Time // start of the time in which renewals got no answer; zero when the last one got an answer
 	hidden    []string  // newest last
-	challenge []string  // WWW-Authenticate of the last refusal; nil: none
-	more      bool      // it was of what the token does not allow, which is good
-	missed    bool      // nobody was let in since, and nobody else signed in
+	challenge []string  // WWW-Authenticate headers of the last refusal; nil means none
+	more      bool      // The last refusal was about missing scopes; the token itself is valid.
+	missed    bool      // The server refused the daemon; no request was accepted and no sign-in happened since then.
 }
 
-// A record is what is kept of a server.
+// A record holds the stored data for a server.
 type record struct {
-	Server string        `json:"server"` // the URL that it is for
+	Server string        `json:"server"` // URL of the server
 	Way    way           `json:"way"`
-	Token  *oauth2.Token `json:"token,omitempty"` // nil: nobody signed in
-	Visit  string        `json:"visit,omitempty"` // the state of the visit that brought it
+	Token  *oauth2.Token `json:"token,omitempty"` // nil when there was no sign-in
+	Visit  string        `json:"visit,omitempty"` // state of the visit that produced the token
 	Member *member       `json:"member,omitempty"`
 
-	Earlier []*member `json:"earlier,omitempty"` // newest first: visits that are open may be of them
+	Earlier []*member `json:"earlier,omitempty"` // older registrations, newest first; open visits may use them
 }
 
-// A way is how tokens are had.
+// A way describes how to get tokens.
 type way struct {
 	Issuer   string   `json:"issuer"`
-	URL      string   `json:"url"` // of tokens
+	URL      string   `json:"url"` // token endpoint
 	Client   string   `json:"client"`
-	Given    bool     `json:"given,omitempty"`  // the operator named the client
-	Secret   string   `json:"secret,omitempty"` // of one that registered itself; in the vault alone
+	Given    bool     `json:"given,omitempty"`  // the operator configured the client
+	Secret   string   `json:"secret,omitempty"` // secret of a client that registered itself; stored only in the vault
 	Style    int      `json:"style"`
 	Resource string   `json:"resource"`
 	Scopes   []string `json:"scopes,omitempty"`
 }
 
-// A renewal is one that is under way.
+// A renewal is a token renewal in progress.
 type renewal struct {
 	done   chan struct{}
-	ok     bool  // read after done, as what follows
-	silent error // why nobody answered, which may be otherwise in a moment; nil: somebody did, or nobody has for long
+	ok     bool  // valid once done is closed, like silent
+	silent error // temporary reason why the authorization server gave no answer; nil when it answered, or has given no answer for longer than Config.Silence
 }
 
-// newSignin returns nil for servers without sign-in, and for those whose headers identify the daemon already.
+// newSignin returns nil for servers without sign-in, and for servers whose headers already identify the daemon.
 func newSignin(e *Entry, cfg *Config) *signin {
 	if e.URL == "" || cfg.Vault == nil {
 		return nil
@@ -101,7 +101,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 			return nil
 		}
 	}
-	var rules address.Rules // what a server names may not be a machine of ours
+	var rules address.Rules // Addresses that the server names must not be internal machines.
 	if u, err := url.Parse(e.URL); err == nil && loopback(u.Hostname()) {
 		rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
@@ -116,7 +116,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 	var r record
 	if text, ok := cfg.Vault.Load(e.Key); ok && json.Unmarshal(text, &r) == nil && r.Server == e.URL {
 		if r.Way.Given != (e.Client != nil) || e.Client != nil && e.Client.ID != r.Way.Client {
-			r.Token = nil // it was issued for another server
+			r.Token = nil // The token was issued to another client.
 		}
 		s.record = &r
 	}
@@ -124,7 +124,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 	return s
 }
 
-// same reports whether what one of them knows counts for the other.
+// same reports whether the credentials of other are valid for s.
 func (s *signin) same(other *signin) bool {
 	return s != nil && other != nil && s.url == other.url && s.operators().id() == other.operators().id()
 }
@@ -136,14 +136,14 @@ func (c *Client) id() string {
 	return c.ID
 }
 
-// operators is the client that the operator named; nil when there is none.
+// operators returns the client that the operator configured, or nil.
 func (s *signin) operators() *Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client
 }
 
-// adopt has what a reload says of a client count from now on.
+// adopt sets the client of a new configuration.
 func (s *signin) adopt(c *Client) {
 	s.mu.Lock()
 	s.client = c
@@ -151,7 +151,7 @@ func (s *signin) adopt(c *Client) {
 	s.learn(s.current())
 }
 
-// abandon has nothing kept any more: another address has the key.
+// abandon stops storing credentials, because the key now has another address.
 func (s *signin) abandon() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -160,7 +160,7 @@ func (s *signin) abandon() {
 	s.gone = true
 }
 
-// wanted reports whether the server refused the daemon because it does not know it.
+// wanted reports whether the server refused the daemon for lack of a sign-in.
 func (s *signin) wanted() bool {
 	if s == nil {
 		return false
@@ -170,7 +170,7 @@ func (s *signin) wanted() bool {
 	return s.missed
 }
 
-// admitted notes that the server takes the daemon as it is.
+// admitted records that the server accepts the daemon's credentials.
 func (s *signin) admitted() {
 	if s == nil {
 		return
@@ -186,8 +186,8 @@ func (s *signin) current() *record {
 	return s.record
 }
 
-// token returns what a request is sent with; empty when there is none. It is silent when it has ended and nobody answered who
-// could renew it.
+// token returns the access token for a request, or "" when there is none. silent is not nil when the token has expired and the
+// authorization server did not answer the renewal.
 func (s *signin) token(ctx context.Context) (token string, silent error) {
 	t := s.current().Token
 	if t == nil {
@@ -201,7 +201,7 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	if t.Expiry.IsZero() || left >= soon {
 		return t.AccessToken, nil
 	}
-	if left > 0 { // it is good, and nobody waits for the next one
+	if left > 0 { // The token is still valid, so no request waits for the renewal.
 		s.renewal(t.AccessToken, true)
 		return t.AccessToken, nil
 	}
@@ -212,8 +212,8 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	return t.AccessToken, silent
 }
 
-// renew replaces a token that is not valid any more, and reports whether there is another one. All callers wait for
-// one renewal, which continues without callers: its answer may be the only way to know what the next one needs.
+// renew replaces a token that the server no longer accepts. It reports whether there is a new token. All callers wait for the same renewal.
+// The renewal continues when its callers are cancelled, because its response may contain the only valid refresh token.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	select {
 	case <-ctx.Done():
@@ -232,8 +232,8 @@ func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent e
 	}
 }
 
-// renewal begins one, unless it is under way. There is none when nothing is known to renew with, or when there is another
-// token already. An early one waits after one that failed.
+// renewal starts a renewal, or returns the one in progress. It returns nil when there is no refresh token, or when there is already another
+// token; other reports the latter. After a failed renewal, an early one must wait for renewalRest.
 func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,18 +242,18 @@ func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	case r.Token == nil:
 		return nil, false
 	case r.Token.AccessToken != used:
-		return nil, true // another goroutine was faster
+		return nil, true // Another goroutine has renewed the token.
 	case r.Token.RefreshToken == "" || early && time.Since(s.failed) < renewalRest:
 		return nil, false
 	}
 	if s.renewing == nil {
 		s.renewing = &renewal{done: make(chan struct{})}
-		go s.replace(r, s.renewing) // ends after renewalTime; settle waits for it
+		go s.replace(r, s.renewing) // The goroutine ends within renewalTime; settle waits for it.
 	}
 	return s.renewing, false
 }
 
-// settle waits for a renewal that is under way.
+// settle waits for a renewal in progress.
 func (s *signin) settle() {
 	if s == nil {
 		return
@@ -266,19 +266,19 @@ func (s *signin) settle() {
 	}
 }
 
-// replace is a renewal. A refusal is for good: what was refused is not shown again.
+// replace performs a renewal. A refusal is final: the refused refresh token is not used again.
 func (s *signin) replace(r *record, under *renewal) {
 	defer close(under.done)
 	ctx, stop := context.WithTimeout(context.WithValue(context.Background(), oauth2.HTTPClient, s.http), renewalTime)
 	defer stop()
-	c := clientcredentials.Config{ // it asks for the configured scopes
+	c := clientcredentials.Config{ // This type requests the configured scopes.
 		ClientID: r.Way.Client, ClientSecret: s.secret(&r.Way), TokenURL: r.Way.URL, AuthStyle: oauth2.AuthStyle(r.Way.Style),
 		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Token.RefreshToken}, "resource": {r.Way.Resource}},
 	}
 	next, err := c.Token(ctx)
 	silent := unanswered(err)
 	if err == nil {
-		if err = bearer(next); err != nil { // but what comes with it may be all that the next one can be had with
+		if err = bearer(next); err != nil { // The new refresh token may still be the only valid one.
 			worn := *r.Token
 			worn.RefreshToken, next = next.RefreshToken, &worn
 		}
@@ -290,7 +290,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 	if next != nil {
 		s.change(func(now *record) {
-			if now.Token == r.Token { // nobody signed in meanwhile
+			if now.Token == r.Token { // No other sign-in happened meanwhile.
 				now.Token, under.ok = next, err == nil
 			}
 		})
@@ -301,7 +301,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	switch {
 	case silent == nil:
 		s.silent = time.Time{}
-	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // it was not asked meanwhile
+	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // A long time without any renewal does not count as silence.
 		s.silent = now
 	}
 	if now.Sub(s.silent) < s.cfg.Silence {
@@ -312,13 +312,13 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 }
 
-// unanswered says why nobody judged a renewal; nil when somebody did. What is out of order is no refusal.
+// unanswered returns why a renewal got no decision, or nil when the authorization server decided. A temporary failure is not a refusal.
 func unanswered(err error) error {
 	said, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case err == nil:
 		return nil
-	case !ok: // nobody was reached, or it is no answer
+	case !ok: // The server was not reached, or its response is not an answer.
 		return errors.New("no renewal of the sign-in: " + cleanLine(err.Error(), maxDescription))
 	case said.Response.StatusCode >= 500 || said.Response.StatusCode == http.StatusTooManyRequests:
 		return errors.New("no renewal of the sign-in: the authorization server answers " + cleanLine(said.Response.Status, maxTitle))
@@ -326,7 +326,7 @@ func unanswered(err error) error {
 	return nil
 }
 
-// bearer refuses a token that is sent in another way or could not be hidden, and notes how long one lives.
+// bearer rejects a token that is not a bearer token or is too short to be redacted. It also records the token's lifetime.
 func bearer(t *oauth2.Token) error {
 	if len(t.AccessToken) < leastHidden {
 		return fmt.Errorf("the authorization server gave a token of fewer than %d bytes", leastHidden)
@@ -340,7 +340,7 @@ func bearer(t *oauth2.Token) error {
 	return nil
 }
 
-// secret is the client's.
+// secret returns the client's secret.
 func (s *signin) secret(w *way) string {
 	if c := s.operators(); c != nil {
 		return c.Secret
@@ -348,15 +348,15 @@ func (s *signin) secret(w *way) string {
 	return w.Secret
 }
 
-// change puts another record in force and keeps it. One that cannot be kept is in force all the same: what it replaces may be
-// good for nothing any more.
+// change replaces the record and stores it. If storing fails, the new record is used nevertheless, because the old tokens may no longer be
+// valid.
 func (s *signin) change(f func(*record)) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	now := s.current() // nobody else changes it
+	now := s.current() // Only the holder of writing changes it.
 	next := *now
 	f(&next)
-	s.learn(&next) // before it is sent
+	s.learn(&next) // The values are redacted before they are sent.
 	s.mu.Lock()
 	if s.record = &next; next.Token != nil && (next.Visit != now.Visit || now.Token == nil || next.Token.AccessToken != now.Token.AccessToken) {
 		s.challenge, s.more, s.missed = nil, false, false
@@ -375,8 +375,8 @@ func (s *signin) change(f func(*record)) {
 	}
 }
 
-// refused notes that a server does not know the daemon by a token, unless there is another one meanwhile, or the same of
-// another visit.
+// refused records that the server refused a token. It returns false and records nothing when there is another token meanwhile, or the same
+// token from another visit.
 func (s *signin) refused(used, visit string, resp *http.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ func (v *vault) kept(key string) string {
 	return v.text[key]
 }
 
-// issuer is one that ends with the test.
+// issuer returns an Issuer that ends with the test.
 func issuer(t *testing.T) *mcptest.Issuer {
 	t.Helper()
 	i, end := mcptest.NewIssuer(eras[0], false)
@@ -31,7 +31,7 @@ func issuer(t *testing.T) *mcptest.Issuer {
 	return i
 }
 
-// guest is a world with one server, w, to which nobody has signed in yet.
+// guest returns a world with one server, w, without a sign-in.
 func guest(t *testing.T, v mcp.Vault, e mcp.Entry, change ...func(*mcp.Config)) *world {
 	t.Helper()
 	w := connect(t, newMemory(), func(c *mcp.Config) {
@@ -44,7 +44,7 @@ func guest(t *testing.T, v mcp.Vault, e mcp.Entry, change ...func(*mcp.Config)) 
 	return w
 }
 
-// asks has somebody asked to sign in.
+// asks makes a call that asks a person to sign in.
 func (w *world) asks() (c *tool.Call, rep *reporter, asked *tool.Result) {
 	w.t.Helper()
 	c, rep = newCall(w.t, `{}`)
@@ -53,7 +53,7 @@ func (w *world) asks() (c *tool.Call, rep *reporter, asked *tool.Result) {
 	return c, rep, asked
 }
 
-// signIn is what a person does.
+// signIn signs in as a person does.
 func (w *world) signIn(i *mcptest.Issuer) *world {
 	w.t.Helper()
 	c, rep, asked := w.asks()
@@ -65,7 +65,7 @@ func (w *world) signIn(i *mcptest.Issuer) *world {
 	return w.ready()
 }
 
-// What somebody signed in for at one server is not sent to another one that takes its name meanwhile.
+// A sign-in for one server is not used for another server that gets its key meanwhile.
 func TestVisitOfAnotherServer(t *testing.T) {
 	a, b, v := issuer(t), issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: a.URL + "/mcp"})
@@ -85,7 +85,7 @@ func TestVisitOfAnotherServer(t *testing.T) {
 	w.signIn(b)
 }
 
-// The secrets of clients are in no checkpoint; what the daemon registered itself with is found again after a restart.
+// Checkpoints contain no client secrets. The daemon finds its own registration again after a restart.
 func TestSecretOfClientIsNotInTheJournal(t *testing.T) {
 	const secret = "client-secret-0123456789"
 	for _, given := range []bool{true, false} {
@@ -118,7 +118,7 @@ func TestSecretOfClientIsNotInTheJournal(t *testing.T) {
 	}
 }
 
-// A call that is cancelled while a token is renewed does not lose what the next renewal needs.
+// When a call is cancelled during a token renewal, the new refresh token is not lost.
 func TestRenewalOutlivesItsCall(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -138,8 +138,8 @@ func TestRenewalOutlivesItsCall(t *testing.T) {
 	contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
 }
 
-// Of a token that is good once nobody shows the second half: many calls at once renew it once, also when a reload replaces
-// the server meanwhile, says something else of who the daemon is there, or removes it and adds it again.
+// A refresh token that is valid only once is used only once. Many concurrent calls cause one renewal. This holds even when a reload
+// replaces the server, changes its client, or removes the server and adds it again.
 func TestRenewalIsOne(t *testing.T) {
 	client := func(scopes ...string) *mcp.Client { return &mcp.Client{ID: "known", Scopes: scopes} }
 	for name, reload := range map[string]func(e *mcp.Entry) (removed bool){
@@ -161,7 +161,7 @@ func renewalIsOne(t *testing.T, e mcp.Entry, reload func(*mcp.Entry) bool) {
 	for range 8 {
 		calls = append(calls, w.running("w__echo", "before"))
 	}
-	w.eventually("all of them wait for one renewal", func() bool { // one that has not begun is not run on a server that was removed
+	w.eventually("all of them wait for one renewal", func() bool { // A call that has not begun is not run on a removed server.
 		n, _, _ := i.Counts()
 		return n == 1 && i.Visits() >= visits+8
 	})
@@ -186,7 +186,7 @@ func renewalIsOne(t *testing.T, e mcp.Entry, reload func(*mcp.Entry) bool) {
 	}
 }
 
-// failing is a vault that keeps nothing any more.
+// failing is a vault that can no longer store anything.
 type failing struct {
 	vault
 	full atomic.Bool
@@ -199,7 +199,7 @@ func (f *failing) Save(key string, text []byte) error {
 	return f.vault.Save(key, text)
 }
 
-// What cannot be kept is in force all the same: what it replaced is good for nothing.
+// Tokens that cannot be stored are used nevertheless, because the previous ones are no longer valid.
 func TestRenewalThatCannotBeKept(t *testing.T) {
 	i, v := issuer(t), &failing{vault: vault{text: map[string]string{}}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -210,7 +210,7 @@ func TestRenewalThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// T79: what the daemon is known by, or was a moment ago, is in no answer, whichever form the answer has.
+// T79: no answer contains current or recent credentials of the daemon, in any form.
 func TestTokensAreHidden(t *testing.T) {
 	var told sync.Map
 	i, v := issuer(t), &vault{text: map[string]string{}}
@@ -241,8 +241,7 @@ func TestTokensAreHidden(t *testing.T) {
 	contains(t, text, "bad: [token], [token]")
 }
 
-// A refusal that says what is no challenge, or far too much, does not keep anybody from signing in, and has the daemon ask
-// nobody else.
+// Malformed or excessive challenges do not prevent a sign-in, and do not make the daemon contact other addresses.
 func TestHostileChallenges(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Refuse(func(w http.ResponseWriter) {
@@ -262,7 +261,7 @@ func TestHostileChallenges(t *testing.T) {
 	}
 }
 
-// Calls that ask register the daemon once, and who has signed in has done so for all of them.
+// Concurrent calls register the daemon once, and one sign-in serves all of them.
 func TestOneSignInForManyCalls(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
@@ -276,7 +275,7 @@ func TestOneSignInForManyCalls(t *testing.T) {
 	door, _ := w.tools.Lookup("w__sign_in")
 	for _, c := range []*tool.Call{
 		answered(c, rep, asked, addressed(at)),
-		answered(c, rep, asked, addressed(at)), // the daemon was killed before the end of the call was kept
+		answered(c, rep, asked, addressed(at)), // the daemon was killed before the end of the call was stored
 		answered(other, otherRep, otherAsked, addressed("http://127.0.0.1:33418/callback?state=x")),
 	} {
 		r, err := door.Tool.Execute(t.Context(), c)
@@ -285,7 +284,7 @@ func TestOneSignInForManyCalls(t *testing.T) {
 	}
 }
 
-// An address without a code, with the error of another authorization server, or with a code that is none.
+// The sign-in fails for an address without a code, with the error of another authorization server, or with an invalid code.
 func TestWrongEndsOfASignIn(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
@@ -305,7 +304,7 @@ func TestWrongEndsOfASignIn(t *testing.T) {
 	}
 }
 
-// A token that lives shortly is not renewed with each request.
+// A token with a short lifetime is not renewed with each request.
 func TestShortLivedTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Live(25)
@@ -318,7 +317,7 @@ func TestShortLivedTokens(t *testing.T) {
 	}
 }
 
-// T48: a server on this machine leads the daemon to this machine and the public network, and nowhere between.
+// T48: a server on this machine can direct the daemon to this machine and to the public network, but not to private networks.
 func TestT48LocalServerLeadsNowhereElse(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	about := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

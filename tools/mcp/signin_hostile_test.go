@@ -18,8 +18,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// What an authorization server gave is in no message in a way that makes it grow: values shorter than what stands in their
-// place stay, or each would be found in the mark of the one before.
+// Redaction never makes a message grow. Values shorter than the mark are not redacted: a value could otherwise match inside a mark that an
+// earlier replacement inserted.
 func TestShortTokensMakeNoMessageGrow(t *testing.T) {
 	srv := httptest.NewServer(mcptest.Over(mcptest.New(eras[0])))
 	t.Cleanup(srv.Close)
@@ -32,7 +32,7 @@ func TestShortTokensMakeNoMessageGrow(t *testing.T) {
 	}
 }
 
-// An access token that is too short to be hidden is not put in force.
+// An access token that is too short to be redacted is not used.
 func TestShortTokenIsRefused(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Give(map[string]any{"access_token": "short", "token_type": "Bearer", "refresh_token": "refresh-0123456789"})
@@ -45,8 +45,8 @@ func TestShortTokenIsRefused(t *testing.T) {
 	contains(t, r.ModelText(), "fewer than 8 bytes")
 }
 
-// A connection that failed is not gone on with in an earlier era, where it would be ready for a moment and lose the calls of
-// that moment.
+// The client does not continue a failed connection in an earlier era. It would be ready for a moment there and lose the calls of that
+// moment.
 func TestFailedConnectionIsOver(t *testing.T) {
 	h := mcptest.Over(mcptest.New(eras[0]))
 	var mu sync.Mutex
@@ -74,7 +74,7 @@ func TestFailedConnectionIsOver(t *testing.T) {
 	}
 }
 
-// A server that answers in the words of a connection that was closed before a call began has run it all the same: it is not
+// A server's answer may have the text of a connection that closed before the call began. The server has still run the call, so it is not
 // called again.
 func TestClosedConnectionInAnAnswer(t *testing.T) {
 	h := mcptest.Over(mcptest.New(eras[0]))
@@ -103,8 +103,8 @@ func TestClosedConnectionInAnAnswer(t *testing.T) {
 	}
 }
 
-// T79: what an authorization server chooses to give is taken out of everybody's text when it looks like a token alone, and is
-// told with the server that it came of.
+// T79: a value from an authorization server is redacted in all texts only when it looks like a token. It is reported with the server that
+// it came from.
 func TestWordsAreNoTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	var told sync.Map
@@ -128,7 +128,7 @@ func TestWordsAreNoTokens(t *testing.T) {
 	}
 }
 
-// T79: a new token is hidden before the first request is sent with it.
+// T79: a new token is redacted before the first request is sent with it.
 func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	var renewing, refused atomic.Int32
@@ -158,7 +158,7 @@ func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// A renewal that brings what is no bearer's token puts nothing in force.
+// A renewal that returns a token of another type than bearer does not replace the access token.
 func TestRenewalOfAnotherType(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -174,7 +174,7 @@ func TestRenewalOfAnotherType(t *testing.T) {
 	w.eventually("what came with it is what the next one is asked for with", func() bool { return i.Last().Get("refresh_token") == "Next-0123456789" })
 }
 
-// While a token is good nobody waits for the next one, and a renewal that failed is not tried again with each request.
+// While a token is valid, no request waits for its renewal. A failed renewal is not repeated with each request.
 func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	e := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
@@ -198,7 +198,7 @@ func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// Of two sign-ins at once the first counts.
+// When two sign-ins run at the same time, the first one counts.
 func TestTwoSignInsAtOnce(t *testing.T) {
 	i, v := issuer(t), &saves{vault: vault{text: map[string]string{}}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
@@ -222,7 +222,7 @@ func TestTwoSignInsAtOnce(t *testing.T) {
 	}
 }
 
-// saves is a vault that remembers all visits.
+// saves is a vault that records all visits.
 type saves struct {
 	vault
 	mu  sync.Mutex
@@ -244,7 +244,7 @@ func (s *saves) Save(key string, text []byte) error {
 
 func (s *saves) visits() map[string]bool { s.mu.Lock(); defer s.mu.Unlock(); return s.all }
 
-// What an authorization server says in the first line of a refusal is as long and as plain as other texts.
+// The status line of an authorization server's refusal is shortened and cleaned like other texts.
 func TestStatusOfARefusal(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// Who was asked first may sign in after others were asked for other scopes, for which the daemon registered again.
+// The first person who was asked can still sign in after the daemon registered again for other scopes.
 func TestSecondRegistrationKeepsTheFirst(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Confidential("client-secret-0123456789")
@@ -46,7 +46,7 @@ func scopesOf(t *testing.T, asked *tool.Result) string {
 	return u.Query().Get("scope")
 }
 
-// Who agrees to more has agreed to what was agreed to before, too: the new token takes the place of the old one.
+// A sign-in for more scopes includes the previous scopes, because the new token replaces the old one.
 func TestMoreScopes(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -69,7 +69,7 @@ func TestMoreScopes(t *testing.T) {
 	}
 }
 
-// A server that did not know the daemon and takes it again asks nobody while it is away for another reason.
+// A server refuses the daemon and then accepts it again. When the server is later down for another reason, no person is asked to sign in.
 func TestRefusalThatPassed(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -94,7 +94,7 @@ func TestRefusalThatPassed(t *testing.T) {
 	<-lost
 }
 
-// A sign-in that brings the token that was there, which now may more, is one.
+// A sign-in that returns the same token with more rights counts as a sign-in.
 func TestSignInBringsTheSameToken(t *testing.T) {
 	const same = "Same-0123456789abcdef"
 	i, v := issuer(t), &vault{text: map[string]string{}}
@@ -122,7 +122,7 @@ func TestSignInBringsTheSameToken(t *testing.T) {
 	contains(t, said.ModelText(), "Signed in")
 }
 
-// T79: an authorization server that repeats what the daemon showed has nobody read it.
+// T79: when an authorization server repeats the daemon's secret, the secret is redacted.
 func TestSecretInARefusal(t *testing.T) {
 	const secret = "8c3a4d9f0e1b2a3c4d5e6f70"
 	i, v := issuer(t), &vault{text: map[string]string{}}
@@ -141,7 +141,7 @@ func TestSecretInARefusal(t *testing.T) {
 	contains(t, r.ModelText(), "no client has [token]")
 }
 
-// T79: a server that tells the token where no message is has nobody read it, also of a token that looks like a hash.
+// T79: when a server repeats the token outside of a message, the token is redacted, even one that looks like a hash.
 func TestTokenInAStatusLine(t *testing.T) {
 	const token = "8c3a4d9f0e1b2a3c4d5e6f70"
 	var code atomic.Int32
@@ -166,12 +166,12 @@ func TestTokenInAStatusLine(t *testing.T) {
 		t.Errorf("it says %+v", e)
 	}
 	code.Store(http.StatusFound)
-	_, _ = w.do("w__echo", c) // the server goes away with it
+	_, _ = w.do("w__echo", c) // The connection to the server ends.
 	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == tool.SourceDown })
 	contains(t, w.hub.Sources()[0].Error, "302 [token]")
 }
 
-// A page whose host could be taken for another one is shown to nobody.
+// A page whose host looks like another host is not shown.
 func TestHostsThatLookLikeOthers(t *testing.T) {
 	for _, host := range []string{"acc\u0435pt.example", "acc\u200bept.example", "accept.example@evil.example"} {
 		for _, member := range []string{"authorization_endpoint", "token_endpoint"} {
@@ -206,7 +206,7 @@ func TestHostsThatLookLikeOthers(t *testing.T) {
 	}
 }
 
-// A server that refuses whoever signed in does not have people asked for ever.
+// When a server refuses the call after each sign-in, the number of requests to sign in is limited.
 func TestSigninsOfACallAreBounded(t *testing.T) {
 	t.Parallel()
 	i, end := mcptest.NewIssuer("good", false)

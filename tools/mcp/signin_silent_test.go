@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// troubles are answers of an authorization server that refuse nothing.
+// troubles returns responses of an authorization server that are not refusals.
 func troubles() map[string]http.HandlerFunc {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", code) }
@@ -26,7 +26,7 @@ func troubles() map[string]http.HandlerFunc {
 	}
 }
 
-// What keeps an authorization server from answering is no refusal: nobody is asked to sign in, and calls wait until it is over.
+// A temporary failure of an authorization server is not a refusal. No person is asked to sign in, and calls wait until it is over.
 func TestSilenceIsNoRefusal(t *testing.T) {
 	for name, answer := range troubles() {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestSilenceIsNoRefusal(t *testing.T) {
 	}
 }
 
-// So it is for a token that ended while the daemon was down.
+// The same holds for a token that expired while the daemon was down.
 func TestSilenceAtTheStart(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := signedInUntil(t, i, v, -time.Minute)
@@ -54,7 +54,7 @@ func TestSilenceAtTheStart(t *testing.T) {
 	w = connect(t, w.memory, func(c *mcp.Config) { c.Vault = v }, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
 	w.eventually("it says why", func() bool { return strings.Contains(w.hub.Sources()[0].Error, "answers 503") })
 	w.eventually("it is connected to again and again", func() bool { return w.hub.Sources()[0].Starts > 6 })
-	if tried, starts := i.Requests()-before, w.hub.Sources()[0].Starts; tried > starts+3 { // the first world may have tried, too
+	if tried, starts := i.Requests()-before, w.hub.Sources()[0].Starts; tried > starts+3 { // The first world may have tried once too.
 		t.Errorf("it was tried %d times in %d connections", tried, starts)
 	}
 	i.Break(nil)
@@ -62,7 +62,7 @@ func TestSilenceAtTheStart(t *testing.T) {
 	contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
 }
 
-// signedInUntil is a world that was stopped after somebody had signed in, with a token that ends then.
+// signedInUntil returns a stopped world after a sign-in whose token ends after the given time.
 func signedInUntil(t *testing.T, i *mcptest.Issuer, v *vault, end time.Duration) *world {
 	t.Helper()
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -76,7 +76,7 @@ func signedInUntil(t *testing.T, i *mcptest.Issuer, v *vault, end time.Duration)
 	return w
 }
 
-// An authorization server that has not answered for long may never again: people are asked.
+// When an authorization server has not answered for a long time, people are asked to sign in.
 func TestLongSilence(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) { c.Silence = 50 * time.Millisecond }).signIn(i)

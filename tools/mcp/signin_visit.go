@@ -19,28 +19,29 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// callback is where a browser ends after a sign-in. Nobody listens there: a person hands its address over, and without the
-// verifier that the daemon keeps the code in it is worth nothing.
+// callback is the address to which a browser is redirected after a sign-in. No server listens there: the person copies the address into the
+// answer. The code in it is useless without the verifier that the daemon keeps.
 const callback = "http://127.0.0.1:33418/callback"
 
-// membership is how long a registration serves the next sign-in. Only the person sees that a server forgot the daemon.
+// membership is how long a registration is reused for the next sign-in. A limit is needed because only the person sees that an
+// authorization server has forgotten the daemon.
 const membership = time.Hour
 
-// maxEarlier is how many registrations are kept beside the last one.
+// maxEarlier is how many registrations are kept in addition to the latest one.
 const maxEarlier = 4
 
-// A visit is a sign-in that a person was asked for. It is kept with the call, and holds no secret of a client.
+// A visit is a request to a person to sign in. It is stored with the call and contains no secret of a client.
 type visit struct {
-	Server   string `json:"server"` // the URL that it is for
+	Server   string `json:"server"` // URL of the server
 	Way      way    `json:"way"`
 	State    string `json:"state"`
 	Verifier string `json:"verifier"`
-	Before   string `json:"before,omitempty"` // the visit that counted when this one was asked for
-	Named    bool   `json:"named,omitempty"`  // the answer names its issuer
+	Before   string `json:"before,omitempty"` // state of the visit that was current when this one began
+	Named    bool   `json:"named,omitempty"`  // the answer contains its issuer
 	Page     string `json:"page"`
 }
 
-// A member is the daemon as an authorization server registered it.
+// A member is one registration of the daemon at an authorization server.
 type member struct {
 	Issuer string    `json:"issuer"`
 	ID     string    `json:"id"`
@@ -50,7 +51,7 @@ type member struct {
 	Since  time.Time `json:"since"`
 }
 
-// members returns what the daemon was registered as, newest first.
+// members returns the registrations, newest first.
 func (r *record) members() []*member {
 	if r.Member == nil {
 		return nil
@@ -65,13 +66,13 @@ func (w *way) config(page, secret string) *oauth2.Config {
 	}
 }
 
-// errSignIn means that somebody has to sign in.
+// errSignIn means that a person must sign in.
 var errSignIn = errors.New("the server wants somebody to sign in, which a call of one of its tools asks for")
 
-// begin finds out where somebody signs in, and makes the daemon known there.
+// begin finds the authorization server and registers the daemon there.
 func (s *signin) begin(ctx context.Context) (*visit, error) {
 	select {
-	case s.turn <- struct{}{}: // one at a time, so that many calls register the daemon once
+	case s.turn <- struct{}{}: // One at a time, so that many calls register the daemon only once.
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -106,7 +107,7 @@ func (s *signin) begin(ctx context.Context) (*visit, error) {
 	return v, nil
 }
 
-// challenged is what the refusal says to somebody with a bearer's token. Other challenges, and what is none, are left alone.
+// challenged returns the parameters of the first bearer challenge in the last refusal. It ignores other and malformed challenges.
 func (s *signin) challenged() (about string, scopes []string) {
 	s.mu.Lock()
 	list := s.challenge
@@ -125,10 +126,10 @@ func (s *signin) challenged() (about string, scopes []string) {
 	return "", nil
 }
 
-// about is what the server says about where to sign in; nil when it says nothing.
+// about returns the server's metadata about its authorization servers, or nil when it has none, and the scopes to ask for.
 func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMetadata, scopes []string) {
 	u, err := url.Parse(s.url)
-	if err != nil { // it was checked
+	if err != nil { // The URL was checked before.
 		u = &url.URL{}
 	}
 	root := &url.URL{Scheme: u.Scheme, Host: u.Host}
@@ -153,7 +154,7 @@ func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMet
 	return about, scopes
 }
 
-// plain refuses addresses that a person who reads them in a ticket could take for others.
+// plain rejects addresses that a person could mistake for others when reading them in a ticket.
 func plain(addresses ...string) error {
 	for _, text := range addresses {
 		u, err := url.Parse(text)
@@ -164,7 +165,7 @@ func plain(addresses ...string) error {
 	return nil
 }
 
-// together adds what was agreed to already to what a good token lacks: the next token takes its place.
+// together adds the scopes of a valid token to the missing ones, because the next token replaces the current one.
 func (s *signin) together(issuer string, scopes []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +182,8 @@ func (s *signin) together(issuer string, scopes []string) []string {
 	return all
 }
 
-// issuer is what the authorization server says of itself. A server that says nothing is its own, as in the era of 2025-03-26;
-// then there need not be a description either.
+// issuer returns the metadata of the authorization server. A server without metadata is its own authorization server, as in the era of
+// 2025-03-26. Then default endpoints apply if it publishes none.
 func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMetadata) (*oauthex.AuthServerMeta, error) {
 	if about != nil {
 		at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)
@@ -205,7 +206,7 @@ func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMet
 	return at, err
 }
 
-// style is how the client of an operator authenticates, so that a code is shown once.
+// style returns how the operator's client authenticates. It is fixed in advance because a code may be sent only once.
 func style(secret string, methods []string) int {
 	if secret == "" || slices.Contains(methods, "client_secret_post") && !slices.Contains(methods, "client_secret_basic") {
 		return int(oauth2.AuthStyleInParams)
@@ -213,7 +214,7 @@ func style(secret string, methods []string) int {
 	return int(oauth2.AuthStyleInHeader)
 }
 
-// register makes the daemon known, unless it is.
+// register registers the daemon, unless a recent registration exists.
 func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *way) error {
 	if c := s.operators(); c != nil {
 		w.Client, w.Given, w.Style = c.ID, true, style(c.Secret, at.TokenEndpointAuthMethodsSupported)
@@ -236,7 +237,7 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 	if refusal, ok := errors.AsType[*oauthex.ClientRegistrationError](err); ok {
 		return refusal
 	}
-	if err != nil { // its text may have the answer, with a secret
+	if err != nil { // The error text may contain the response with a secret.
 		return errors.New("the authorization server " + at.Issuer + " did not register the daemon")
 	}
 	m := &member{Issuer: at.Issuer, ID: got.ClientID, Secret: got.ClientSecret, Style: int(oauth2.AuthStyleInParams), Scope: scope, Since: time.Now()}
@@ -255,14 +256,14 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 	return nil
 }
 
-// finish takes the address that a browser ended at.
+// finish completes a sign-in with the final address of the browser.
 func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 	now, client := s.current(), s.operators()
 	if v.Server != s.url || v.Way.Given != (client != nil) || client != nil && client.ID != v.Way.Client {
 		return errors.New("the server is another one now")
 	}
 	if now.Visit != v.Before {
-		return nil // somebody signed in meanwhile, or this very visit did before the daemon was ended
+		return nil // Another sign-in happened meanwhile, or the daemon ended right after this one was stored.
 	}
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Query().Get("state") == "" {
@@ -291,17 +292,17 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		err = bearer(token)
 	}
 	if err != nil {
-		return errors.New(s.hideText(refusal(err).Error())) // it may repeat what the daemon showed
+		return errors.New(s.hideText(refusal(err).Error())) // The text may repeat the daemon's credentials.
 	}
 	s.change(func(r *record) {
-		if r.Visit == v.Before { // else another person signed in meanwhile
+		if r.Visit == v.Before { // Otherwise another person has signed in meanwhile.
 			r.Way, r.Token, r.Visit = w, token, v.State
 		}
 	})
 	return nil
 }
 
-// refusal is what an authorization server answered, without what it may repeat.
+// refusal returns an authorization server's answer, without parts that may repeat credentials.
 func refusal(err error) error {
 	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return errors.New("the authorization server answers " + cleanLine(cmp.Or(said.ErrorCode, said.Response.Status), maxTitle))
@@ -309,10 +310,10 @@ func refusal(err error) error {
 	return errors.New(cleanLine(err.Error(), maxDescription))
 }
 
-// ticket asks somebody to sign in.
+// ticket returns the ticket that asks a person to sign in.
 func (s *signin) ticket(v *visit) tool.Ticket {
 	u, err := url.Parse(v.Page)
-	if err != nil { // it was checked
+	if err != nil { // The URL was checked before.
 		u = &url.URL{}
 	}
 	where := u.Host

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// stubborn cancels a call that its server does not stop, and returns the error and the processes that ran it.
+// stubborn cancels a call that its server does not stop. It returns the error and the ids of the processes.
 func (w *world) stubborn(cause error) (server, child int, err error) {
 	w.t.Helper()
 	c, _ := newCall(w.t, `{}`)
@@ -39,7 +39,7 @@ func (w *world) stubborn(cause error) (server, child int, err error) {
 	return server, child, <-done
 }
 
-// withChild is an entry whose server has a child.
+// withChild returns an entry whose server has a child process.
 func withChild(t *testing.T, change func(*mcp.Entry)) mcp.Entry {
 	e := own(t, "w", "good", change)
 	e.Args = []string{"-c", `sleep 600 </dev/null >/dev/null 2>&1 & echo "child $!" >>"$` + mcptest.Journal + `"; exec "` + e.Command + `"`}
@@ -47,7 +47,7 @@ func withChild(t *testing.T, change func(*mcp.Entry)) mcp.Entry {
 	return e
 }
 
-// A server that does not stop a cancelled call is restarted, and nothing that it started is left. The call was stopped.
+// A server that does not stop a cancelled call is restarted, and all its processes are killed. The call counts as stopped.
 func TestUnstoppedServerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]func(*mcp.Entry){
@@ -78,7 +78,7 @@ func TestUnstoppedServerIsRestarted(t *testing.T) {
 	}
 }
 
-// A server that is left alone goes on: nobody knows what becomes of the call.
+// A server with on_cancel leave continues, and the outcome of the call is unknown.
 func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]func(*mcp.Entry){
@@ -101,7 +101,7 @@ func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 	}
 }
 
-// Nothing ran of a call that was cancelled before its server was there, or before the server was sent anything. The server stays.
+// Nothing ran for a call that is cancelled before its server is ready or received anything. The server is not restarted.
 func TestCancelledBeforeItWasSent(t *testing.T) {
 	t.Parallel()
 	remembered := newMemory()
@@ -119,7 +119,7 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no tool w__nap", name)
 		}
-		for range 20 { // which of two things that are ready is taken is chance
+		for range 20 { // When two cases of a select are ready, the choice is random.
 			c, _ := newCall(t, `{}`)
 			if _, err := e.Tool.Execute(ctx, c); !errors.Is(err, tool.ErrNotRun) || tool.AsError(err).Message != "enough" {
 				t.Fatalf("%s: the call ended with %v", name, err)

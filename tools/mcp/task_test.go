@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A tool that runs as a task alone is not offered, and the source says why, also when the list is remembered.
+// A tool that runs only as a task is not listed, and the source gives the reason. This holds for a list from Memory too.
 func TestTaskAloneIsNotOffered(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
@@ -30,7 +30,7 @@ func TestTaskAloneIsNotOffered(t *testing.T) {
 	}
 }
 
-// A task that a server begins unasked is no result of the call.
+// A task that the server starts without being asked is not a result of the call.
 func TestTaskIsNoResult(t *testing.T) {
 	t.Parallel()
 	w := connect(t, newMemory(), nil, own(t, "w", "task")).ready()

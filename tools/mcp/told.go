@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A told counts the reports of a server about its calls: received and passed on. The SDK passes it on in a goroutine of its own,
-// and an answer that comes behind it would overtake it.
+// A told counts the reports of a server about its calls: how many came, and how many were passed on. The SDK passes a report on in a
+// separate goroutine, so a later answer could overtake it.
 type told struct {
 	mu           sync.Mutex
 	came, passed int64
@@ -21,15 +21,15 @@ func tells(method string) bool {
 	return method == "notifications/progress" || method == "notifications/message"
 }
 
-// arrive counts what came.
+// arrive counts a report that came.
 func (t *told) arrive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.came++
 }
 
-// pass counts what was passed on. What nobody waited for any more was counted before: never more than came, or later answers would
-// not wait.
+// pass counts a report that was passed on. The count never exceeds the reports that came, because settle may have counted late reports
+// already. Without this limit, later answers would not wait for their reports.
 func (t *told) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,10 +38,10 @@ func (t *told) pass() {
 	t.changed = make(chan struct{})
 }
 
-// tellWithin bounds the wait for what an answer has overtaken. The SDK drops what it cannot read.
+// tellWithin is the longest wait for reports that an answer overtook. The SDK drops reports that it cannot parse.
 const tellWithin = time.Second
 
-// settle waits until all that has come was passed on.
+// settle waits until all reports that came so far were passed on.
 func (t *told) settle(ctx context.Context) {
 	t.mu.Lock()
 	want := t.came
@@ -65,7 +65,7 @@ func (t *told) settle(ctx context.Context) {
 			return
 		case <-late:
 			t.mu.Lock()
-			t.passed = max(t.passed, want) // no later call waits for it
+			t.passed = max(t.passed, want) // Later calls need not wait for these reports.
 			t.mu.Unlock()
 			return
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// signinName is the tool in place of the tools of a server that shows its list only after a sign-in.
+// signinName is the name of the tool that replaces the tools of a server while it needs a sign-in to show its list.
 const signinName = "sign_in"
 
-// A door is that tool.
+// A door is the tool for that sign-in.
 type door struct {
 	server     *server
 	descriptor tool.Descriptor
@@ -39,26 +39,26 @@ func (d *door) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) 
 	return &tool.Result{Status: tool.StatusSuccess, Message: "Signed in. The tools of the server are there.", Data: `"signed in"`}, nil
 }
 
-// offerSignin lists the tool to sign in with where no other one is known.
+// offerSignin lists the sign-in tool when no other tool of the server is known.
 func (s *server) offerSignin() {
 	s.listing.Lock()
 	defer s.listing.Unlock()
 	if s.retired || !s.signin.wanted() {
 		return
 	}
-	s.publish(nil) // this wakes the calls that wait for it
+	s.publish(nil) // Wakes the calls that wait for the server.
 	if s.kept != nil || len(s.shown) > 0 {
 		return
 	}
 	id, err := toolID(s.entry.Key, signinName)
 	if err != nil {
-		return // it has a key
+		return // Cannot fail for a valid key.
 	}
 	d := tool.Descriptor{
 		ID: id, DisplayName: cleanLine(s.entry.Key+": sign in", maxTitle), Category: "mcp",
 		Description: "Asks a person to sign in to the MCP server " + cleanLine(s.entry.Key, maxTitle) + ", whose tools are there afterwards.",
 		Parameters:  json.RawMessage(`{"type":"object","additionalProperties":false}`),
-		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // a person is asked anyway
+		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // OBSERVE, because the call asks a person anyway.
 	}
 	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&door{s, d}})
 }
@@ -66,9 +66,9 @@ func (s *server) offerSignin() {
 // maxVisits is how often people are asked to sign in for one call.
 const maxVisits = 3
 
-// visit suspends a call until somebody has signed in.
+// visit suspends a call until a person has signed in.
 func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result, error) {
-	if s = s.newest(); s.signin == nil { // a reload made it another one meanwhile
+	if s = s.newest(); s.signin == nil { // A reload replaced the server meanwhile.
 		return nil, s.away("nobody can sign in to it any more")
 	}
 	if m.Visits++; m.Visits > maxVisits {
@@ -97,7 +97,7 @@ func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result
 	return tool.SuspendedWith(s.signin.ticket(v)), nil
 }
 
-// arrive signs in with what a decision brought. The server is then taken up at once.
+// arrive signs in with the answer of a decision. The server is then connected at once.
 func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	s = s.newest()
 	v := m.Visit
@@ -105,7 +105,7 @@ func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	var answer struct {
 		Address string `json:"address"`
 	}
-	_ = json.Unmarshal([]byte(c.Resume.Result), &answer) // it met the schema
+	_ = json.Unmarshal([]byte(c.Resume.Result), &answer) // The result matches the schema.
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	if s.signin == nil {
@@ -118,10 +118,10 @@ func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	return nil
 }
 
-// retry has the server taken up without a wait.
+// retry connects to the server without waiting for the backoff.
 func (s *server) retry() {
 	select {
 	case s.kick <- struct{}{}:
-	default: // it is taken up anyway
+	default: // A retry is already pending.
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// habits are servers that behave badly. Each answers as the era before 2026-07-28 does, by hand.
+// habits are servers that violate the protocol. They answer by hand, in the era before 2026-07-28.
 var habits = map[string]func(){
 	"names":   func() { script(func(string, json.RawMessage) {}) },
 	"endless": func() { script(func(string, json.RawMessage) { endless() }) },
@@ -63,7 +63,7 @@ var habits = map[string]func(){
 	"mute":  func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
 }
 
-// names are what the tools of a bad server are called.
+// names are the tool names of such a server.
 const names = `["bash","read ","r\u0435ad","b__c","","a.b","a_b","` + "long" + `"]`
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
@@ -72,7 +72,7 @@ func answer(id json.RawMessage, text string) {
 	say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text)
 }
 
-// Leak is the variable that a leaky server tells in every form.
+// Leak is the variable whose value the leaky server prints in several encodings.
 const Leak = "TOOLD_MCPTEST_LEAK"
 
 func leak(id json.RawMessage) {
@@ -92,7 +92,7 @@ func endless() {
 	}
 }
 
-// script answers what a client asks at first and leaves calls to call.
+// script answers the first requests of a client and passes calls to call.
 func script(call func(name string, id json.RawMessage)) {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)

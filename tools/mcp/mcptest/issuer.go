@@ -18,35 +18,36 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An Issuer is an authorization server, and the MCP server that believes it.
+// An Issuer is an authorization server together with an MCP server that accepts its tokens.
 type Issuer struct {
-	URL    string // where it listens
+	URL    string // listening address
 	server *sdk.Server
-	plain  bool // has no description and no registration: the era of 2025-03-26
+	plain  bool // has no metadata and no resource description, as in the era of 2025-03-26
 
-	requests atomic.Int32 // for tokens
+	requests atomic.Int32 // token requests
 
 	mu             sync.Mutex
 	n              int
-	secret         string                      // that clients get, and have to show
-	holding        chan struct{}               // closed when tokens are told again; nil: they are
-	header         func(w http.ResponseWriter) // of a refusal
-	admits         func(token string) int      // the status of a refusal, 0 for none; nil: those with a good token come in
-	spent          map[string]bool             // what tokens were renewed with
-	renewed, asked int                         // how often tokens were renewed, and what the server says of itself was asked
-	visits         int                         // requests to its MCP server
-	heard          []string                    // tokens that it was sent
+	secret         string                      // secret of registered clients, which they must send
+	holding        chan struct{}               // closed when token requests are answered again; nil when they are answered
+	header         func(w http.ResponseWriter) // sets the headers of a refusal
+	admits         func(token string) int      // returns the status of a refusal, or 0 to accept; nil accepts valid tokens
+	spent          map[string]bool             // used refresh tokens
+	renewed, asked int                         // number of token renewals, and of requests for the wrong resource description
+	visits         int                         // requests to the MCP server
+	heard          []string                    // tokens that the MCP server received
 	clients        map[string]bool
-	codes          map[string]url.Values // what was asked for, by code
-	tokens         map[string]bool       // that are good
+	codes          map[string]url.Values // authorization parameters, by code
+	tokens         map[string]bool       // valid tokens
 	refresh        string
 	expires        int
-	given          any        // instead of tokens; nil: they are
-	last           url.Values // the last request for tokens
+	given          any        // replaces the answer to token requests; nil means tokens
+	last           url.Values // the last token request
 	broken         http.HandlerFunc
 }
 
-// NewIssuer returns one with a server of this mode at its path /mcp, over HTTP. A plain one has no description of itself.
+// NewIssuer returns an Issuer over HTTP whose MCP server has this mode and the path /mcp. A plain one has no metadata. The caller must call
+// end.
 func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 	i = &Issuer{server: New(mode), plain: plain, clients: map[string]bool{"known": true}, codes: map[string]url.Values{}, tokens: map[string]bool{}, spent: map[string]bool{}, expires: 3600}
 	h := Over(i.server)
@@ -97,7 +98,7 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 		s.CloseClientConnections()
 		s.Close()
 		for session := range i.server.Sessions() {
-			_ = session.Close() // nobody listens to it
+			_ = session.Close() // No client uses the session any more.
 		}
 	}
 }
@@ -128,7 +129,7 @@ func (i *Issuer) next(what string) string {
 	return fmt.Sprintf("%s-0123456789abcdef-%d", what, i.n)
 }
 
-// judge returns the status that who comes with a token is refused with; 0 when they come in.
+// judge returns the status with which the MCP server refuses a token, or 0 to accept it.
 func (i *Issuer) judge(token string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,14 +146,15 @@ func (i *Issuer) judge(token string) int {
 	return http.StatusUnauthorized
 }
 
-// Admit has its MCP server refuse with the status that admits says, or nobody where that is 0; with nil tokens count again.
+// Admit sets the function that decides on each request to the MCP server. It returns the status of a refusal, or 0 to accept. Nil restores
+// the check of tokens.
 func (i *Issuer) Admit(admits func(token string) (status int)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.admits = admits
 }
 
-// complains answers a request that holds "complain" with an error that tells the token.
+// complains answers a request that contains "complain" with an error that contains the token. It reports whether it answered.
 func (i *Issuer) complains(w http.ResponseWriter, r *http.Request, token string) bool {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -168,26 +170,27 @@ func (i *Issuer) complains(w http.ResponseWriter, r *http.Request, token string)
 	return true
 }
 
-// Confidential has all clients get a secret, and show it.
+// Confidential makes every registered client get this secret. Clients must send it with token requests.
 func (i *Issuer) Confidential(secret string) { i.mu.Lock(); defer i.mu.Unlock(); i.secret = secret }
 
-// Refuse has refusals say what header sets.
+// Refuse sets the function that adds headers to refusals.
 func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.header = header
 }
 
-// Live says for how many seconds tokens are good.
+// Live sets the lifetime of new tokens, in seconds.
 func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
 
-// Give has this told in place of tokens, or an [http.HandlerFunc] tell what it wants; with nil they are again.
+// Give replaces the answer to token requests with this value, or with the response of an [http.HandlerFunc]. Nil restores the answer with
+// tokens.
 func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = answer }
 
-// Break has requests for tokens change nothing and get this answer; with nil they are heard again.
+// Break makes token requests get this response and change nothing. Nil ends that.
 func (i *Issuer) Break(answer http.HandlerFunc) { i.mu.Lock(); defer i.mu.Unlock(); i.broken = answer }
 
-// Hold has requests for tokens wait for their answer, but not for what they change, until it is let go.
+// Hold delays the answers to token requests until letGo is called. The requests take effect at once.
 func (i *Issuer) Hold() (letGo func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -204,20 +207,20 @@ func (i *Issuer) letGo() {
 	}
 }
 
-// Counts says how often tokens were renewed, how many clients were registered, and how often the wrong description was asked for.
+// Counts returns the number of token renewals, of registered clients, and of requests for the wrong resource description.
 func (i *Issuer) Counts() (renewed, registered, asked int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.renewed, len(i.clients) - 1, i.asked
 }
 
-// Visits says how many requests its MCP server was sent.
+// Visits returns the number of requests to the MCP server.
 func (i *Issuer) Visits() int { i.mu.Lock(); defer i.mu.Unlock(); return i.visits }
 
-// Heard are the tokens that its MCP server was sent.
+// Heard returns the tokens that the MCP server received.
 func (i *Issuer) Heard() []string { i.mu.Lock(); defer i.mu.Unlock(); return slices.Clone(i.heard) }
 
-// Forget makes all tokens bad, and with renewal what they would be renewed with.
+// Forget invalidates all access tokens. With renewal, it also invalidates the refresh token.
 func (i *Issuer) Forget(renewal bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -227,10 +230,10 @@ func (i *Issuer) Forget(renewal bool) {
 	}
 }
 
-// Requests says how often tokens were asked for.
+// Requests returns the number of token requests.
 func (i *Issuer) Requests() int { return int(i.requests.Load()) }
 
-// Last is the last request for tokens.
+// Last returns the parameters of the last token request.
 func (i *Issuer) Last() url.Values {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -264,7 +267,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.last = f
 	asked := i.codes[f.Get("code")]
 	sum := sha256.Sum256([]byte(f.Get("code_verifier")))
-	if i.spent[f.Get("refresh_token")] { // somebody stole it: nothing of that sign-in is good any more
+	if i.spent[f.Get("refresh_token")] { // A second use means that the refresh token was stolen. All tokens of the sign-in become invalid.
 		clear(i.tokens)
 		i.refresh = "gone"
 	}
@@ -296,7 +299,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.say(w, map[string]any{"access_token": access, "token_type": "Bearer", "refresh_token": refresh, "expires_in": i.expires})
 }
 
-// Visit is what a person does with a page, and the address that the browser ends at.
+// Visit acts as the person who signs in on a page, and returns the final address of the browser.
 func (i *Issuer) Visit(page string) (string, error) {
 	u, err := url.Parse(page)
 	if err != nil {

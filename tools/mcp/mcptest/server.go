@@ -1,7 +1,6 @@
-// Package mcptest is an MCP server for tests: one that asks, changes its tools while it runs, and one that behaves badly.
+// Package mcptest is an MCP server for tests. It asks questions, changes its tools while it runs, and can violate the protocol.
 //
-// A test binary becomes the server when [Mode] stands in its environment; what it did can be read in the file that
-// [Journal] names.
+// A test binary becomes the server when [Mode] is in its environment. The server records its actions in the file that [Journal] names.
 package mcptest
 
 import (
@@ -18,15 +17,15 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The environment of a server.
+// Environment variables of a server.
 const (
-	// Mode is good, earlier (the era before 2026-07-28) or the name of a bad habit: see [Main].
+	// Mode is good, earlier (the era before 2026-07-28) or the name of a protocol violation: see [Main].
 	Mode = "TOOLD_MCPTEST_MODE"
-	// Journal is a file to which a line is added for everything that a call changed.
+	// Journal is a file to which the server adds a line for each change that a call makes.
 	Journal = "TOOLD_MCPTEST_JOURNAL"
 )
 
-// Main is the server of this mode on standard input and output, until they end.
+// Main runs the server of this mode on standard input and output until they end.
 func Main(mode string) {
 	if bad := habits[mode]; bad != nil {
 		bad()
@@ -38,19 +37,19 @@ func Main(mode string) {
 	}
 }
 
-// Handler serves the same over HTTP.
+// Handler serves the same server over HTTP.
 func Handler(mode string) http.Handler { return Over(New(mode)) }
 
-// Over serves a server over HTTP. Its sessions last until somebody ends them.
+// Over serves s over HTTP. A session lasts until the client or the test closes it.
 func Over(s *sdk.Server) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 }
 
-// note adds to the journal.
+// note adds a line to the journal.
 func note(text string) {
 	f, err := os.OpenFile(os.Getenv(Journal), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return // nobody wants to know
+		return // There is no journal.
 	}
 	defer f.Close()
 	_, _ = f.WriteString(text + "\n")
@@ -138,7 +137,7 @@ func pieces(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) 
 	}}, nil
 }
 
-// ask works in all eras: the SDK asks an earlier client itself and calls again.
+// ask works in all eras: with an earlier client, the SDK asks the question itself and calls again.
 func (s server) ask(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	name, ok := r.Params.InputResponses["name"].(*sdk.ElicitResult)
 	if !ok {
@@ -177,7 +176,7 @@ func slow(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, err
 	return nil, ctx.Err()
 }
 
-// stubborn works on, whatever it is told, until there is a file with the name of the journal and ".go".
+// stubborn ignores a cancel and works until a file exists whose name is that of the journal plus ".go".
 func stubborn(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	note(fmt.Sprintf("stubborn began %d", os.Getpid()))
 	for {
@@ -190,7 +189,7 @@ func stubborn(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "written"}}}, nil
 }
 
-// change adds a tool, removes one, and changes one in a nested description alone.
+// change adds a tool, removes one, and changes only a nested description of another one.
 func (s server) change(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	s.add("grown", "Is new.", "", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "new"}}}, nil
