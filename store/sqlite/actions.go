@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// writeActions makes actions due whose batch or run has ended, then stores new ones.
+// writeActions first makes due the actions that waited for the end of a batch or run, then stores new actions.
 func (w *writer) writeActions(p *group.Plan) error {
 	for _, d := range p.Due {
 		if err := exec(w.conn, ripenActions, nanos(p.Now), d.Namespace, d.Phase, d.End); err != nil {
@@ -33,7 +33,6 @@ func (w *writer) writeActions(p *group.Plan) error {
 	return nil
 }
 
-// RemoveAction implements [group.Database].
 func (w *writer) RemoveAction(_ context.Context, namespace, id string) error {
 	err := exec(w.conn, deleteAction, namespace, id)
 	if err == nil && w.conn.Changes() == 0 {
@@ -57,7 +56,7 @@ const (
 	allActions    = selectActions + " WHERE position > ? AND (? = '' OR namespace = ?) AND (? = '' OR state = ?) ORDER BY position LIMIT ?"
 )
 
-// Actions returns what was not carried out yet.
+// Actions returns actions that were not carried out yet.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := allActions, []any{q.After, q.Namespace, q.Namespace, string(q.State), string(q.State), limit}
@@ -74,7 +73,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Actio
 	return s.Reader.Actions(ctx, text, args...)
 }
 
-// shredActions removes what purged calls asked for.
+// shredActions removes the actions of purged calls.
 func (w *writer) shredActions(namespace string, calls map[string]bool) error {
 	var found []string
 	err := query(w.conn, "SELECT id, call_id FROM actions WHERE namespace = ?", func(st *sqlite.Stmt) error {

@@ -16,14 +16,14 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// ErrOccupied means that a copy would have to go where something is already.
+// ErrOccupied means that the destination of a copy exists and is not empty.
 var ErrOccupied = errors.New("is there already and not empty")
 
-// Backup writes a copy of the journal, as it is at one moment, and of the output of its calls into the directory dest,
-// which is made. The copy counts as moved, so that a daemon that is started on it holds its unfinished calls. It is on
-// the disk, whole, when Backup returns without an error; else there is none.
+// Backup copies the journal and the output of its calls into the directory dest, which it creates. The copy shows the journal at one
+// moment. The copy counts as moved: a daemon that starts on it holds the unfinished calls. When Backup returns nil, the whole copy is on
+// the disk; after an error there is no copy.
 func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
-	s.trimming.Lock() // output of calls that are in the copy stays
+	s.trimming.Lock() // No trim may remove the output of calls that are in the copy.
 	defer s.trimming.Unlock()
 	if err := s.Refusal(); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
 	return copied, errors.Join(err, conn.Close())
 }
 
-// Backup is [Store.Backup] for the journal in dir that no daemon has open.
+// Backup is [Store.Backup] for the journal in dir, which no daemon may have open.
 func Backup(ctx context.Context, dir, dest string) (_ *call.Backup, err error) {
 	path := filepath.Join(dir, "journal.db")
 	if _, err := os.Stat(path); err != nil {
@@ -47,7 +47,7 @@ func Backup(ctx context.Context, dir, dest string) (_ *call.Backup, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	conn, err := sqlite.OpenConn(owned(path), sqlite.OpenReadWrite|sqlite.OpenURI) // it may have to take up a write-ahead log
+	conn, err := sqlite.OpenConn(owned(path), sqlite.OpenReadWrite|sqlite.OpenURI) // SQLite may have to recover a write-ahead log.
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 	})
 }
 
-// Restore makes a store of a backup in the directory dest. A daemon that is started on it begins a new epoch, in which the
-// unfinished calls are held. The backup stays as it is.
+// Restore makes a store from a backup in the directory dest. A daemon that starts on it begins a new epoch and holds the unfinished calls.
+// The backup does not change.
 func Restore(ctx context.Context, src, dest string) (*call.Backup, error) {
 	from := filepath.Join(src, "journal.db")
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
@@ -83,7 +83,7 @@ func Restore(ctx context.Context, src, dest string) (*call.Backup, error) {
 	})
 }
 
-// stage fills a directory beside dest and puts it in the place of dest once it is on the disk.
+// stage fills a temporary directory beside dest, and renames it to dest when it is on the disk.
 func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call.Backup, err error) {
 	if dest, err = filepath.Abs(dest); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call
 		err = syncDir(staged)
 	}
 	if err == nil {
-		err = os.Rename(staged, dest) // takes the place of an empty directory only
+		err = os.Rename(staged, dest) // The rename fails unless dest is an empty directory or does not exist.
 	}
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call
 	return copied, syncDir(parent)
 }
 
-// complete checks a copied journal, marks it as a copy and brings the output of its calls.
+// complete checks a copied journal, marks it as a copy, and copies the output of its calls.
 func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *call.Backup, err error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -142,9 +142,9 @@ func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *
 	return copied, syncDir(path)
 }
 
-// markCopy makes the journal one whose file has changed. Its epochs begin beyond all that the original may have come to
-// since, or another copy of it: their events must not be taken for this one's. Nobody starts a daemon more than once a
-// second for long, so the time is beyond them.
+// markCopy marks the journal as moved to another file. Events of the copy must never have the epoch of events of the original, or of
+// another copy. So the epochs of the copy begin at the current Unix time in seconds: daemons start less than once a second on average, so
+// no other copy has reached that epoch.
 func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time, copied *call.Backup) error {
 	var id int64
 	if err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) }); err != nil {
@@ -165,8 +165,8 @@ func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time
 	})
 }
 
-// copySpool copies the output of the calls that a journal knows. What is appended meanwhile may be in it: the journal
-// names output after it is in its file.
+// copySpool copies the output of the calls in a journal. The copy may contain output that was appended after the journal was copied. It
+// contains all output that the journal refers to, because output is in its file before the journal refers to it.
 func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *call.Backup) error {
 	calls, err := fs.Glob(os.DirFS(from), "[0-9a-f][0-9a-f]/*")
 	if err != nil {
@@ -205,13 +205,13 @@ func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *
 	return nil
 }
 
-// ownerIn reports whether a directory of the spool belongs to a call that the journal knows.
+// ownerIn reports whether a directory of the spool belongs to a call in the journal.
 func ownerIn(conn *sqlite.Conn, dir string) (found bool, err error) {
 	var key call.Key
 	b, err := os.ReadFile(filepath.Join(dir, "call"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil // half made
+		return false, nil // The directory was not completed.
 	case err != nil:
 		return false, err
 	}
@@ -246,7 +246,7 @@ func copyFiles(from, to string, copied *call.Backup) error {
 	return nil
 }
 
-// copySynced copies as much of a file as there is now, to the disk.
+// copySynced copies the bytes that a file has now, and syncs the copy.
 func copySynced(from, to string) (n int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -268,7 +268,7 @@ func copySynced(from, to string) (n int64, err error) {
 	return n, out.Sync()
 }
 
-// syncDir brings the entries of a directory, or the bytes of a file, to the disk.
+// syncDir syncs the entries of a directory, or the bytes of a file.
 func syncDir(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {

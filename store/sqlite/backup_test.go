@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// A backup that is made while the store is written holds whole changes and the output of the calls in it.
+// A backup made during writes contains whole changes and the output of its calls.
 func TestBackup(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -99,7 +99,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// What is no backup is not restored: a text, a store that was killed with a part of it in its write-ahead log.
+// Restore refuses a directory that is no backup: a text file, and a killed store whose write-ahead log has data.
 func TestRestoreRefuses(t *testing.T) {
 	text := t.TempDir()
 	if err := os.WriteFile(filepath.Join(text, "journal.db"), make([]byte, 9000), 0o600); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// InsertBatch implements [group.Database].
 func (w *writer) InsertBatch(_ context.Context, b *call.Batch, record []byte) error {
 	switch err := readBatch(w.conn, b.Key()); {
 	case err == nil:
@@ -40,7 +39,7 @@ func readBatch(conn *sqlite.Conn, key call.Key) error {
 const selectOpenBatches = "SELECT " + rows.BatchColumns + ` FROM batches INDEXED BY batches_open
 	WHERE ended IS NULL AND (namespace, batch_id) > (?, ?) ORDER BY namespace, batch_id LIMIT ?`
 
-// EndBatch notes that there is nothing to do any more.
+// EndBatch marks a batch as ended.
 func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error 
 	})
 }
 
-// trimBatches leaves of batches whose calls are gone their ids alone.
+// trimBatches reduces ended batches to their ids when all their calls were trimmed.
 func (w *writer) trimBatches(before time.Time) error {
 	return exec(w.conn, `UPDATE batches SET trimmed = ?, record = x'', crc = 0 WHERE ended < ? AND trimmed IS NULL AND NOT EXISTS (
 		SELECT 1 FROM calls INDEXED BY calls_batch WHERE calls.namespace = batches.namespace AND calls.batch_id = batches.batch_id)`,

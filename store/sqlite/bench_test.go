@@ -21,7 +21,7 @@ import (
 
 var rows = flag.Int("rows", 20_000, "calls in the journal of the reading benchmarks; a million at night")
 
-// benchCall is a call like those of the engine, with 200 bytes of arguments.
+// benchCall returns a call as the engine makes it, with 200 bytes of arguments.
 func benchCall(id string) *call.Call {
 	arguments := fmt.Sprintf(`{"path":"/workspace/project/internal/server/handler.go","text":"%0120d","limit":10}`, 7)
 	return &call.Call{Namespace: "ns", ID: id, Tool: "edit_file", ToolDigest: "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
@@ -53,15 +53,15 @@ func must(b *testing.B, err error) {
 	}
 }
 
-// BenchmarkTransitions measures durable transitions, an intent and a result for each call that was accepted, against an
-// append of the same number of bytes with fdatasync, batched alike.
+// BenchmarkTransitions measures durable transitions: an intent and a result for each accepted call. It compares them with appends of the
+// same number of bytes, synced with fdatasync in the same batches.
 func BenchmarkTransitions(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
 			s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
 			var ids atomic.Int64
 			var cpu, durable, raw time.Duration
-			const rounds = 5 // alternating, because the disk has moods
+			const rounds = 5 // Alternate the two, because the speed of the disk varies.
 			each := max(b.N/rounds, 3*writers)
 			for range rounds {
 				began, used := time.Now(), cpuTime(b)
@@ -90,7 +90,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// spread calls f on each of the writers with its share of n.
+// spread runs f on each of the writers, with its share of n.
 func spread(writers, n int, f func(n int)) {
 	var wg sync.WaitGroup
 	for range writers {
@@ -99,7 +99,7 @@ func spread(writers, n int, f func(n int)) {
 	wg.Wait()
 }
 
-// rawAppend is what the disk could do: writers hand records to one goroutine that appends what is there and syncs once.
+// rawAppend measures the limit of the disk: writers pass records to one goroutine, which appends the waiting records and syncs once.
 func rawAppend(b *testing.B, writers, n, size int) time.Duration {
 	f, err := os.Create(filepath.Join(b.TempDir(), "raw"))
 	if err != nil {
@@ -152,7 +152,7 @@ func rawAppend(b *testing.B, writers, n, size int) time.Duration {
 	return elapsed
 }
 
-// packed is the change of a read-only call that has ended, as the engine writes it: one row.
+// packed returns the change that stores a finished read-only call, as the engine writes it: one row.
 func packed(id string) *store.Change {
 	c := benchCall(id)
 	c.Class, c.Run = call.Behind, tool.Run{ID: "bench-run", Thread: "bench-thread"}
@@ -167,7 +167,7 @@ func packed(id string) *store.Change {
 	return change
 }
 
-// BenchmarkReadOnly writes calls that have ended behind their callers, 64 at a time. What it makes them of is not counted.
+// BenchmarkReadOnly writes finished read-only calls in the BEHIND class, 64 at a time. It does not count the time to make the calls.
 func BenchmarkReadOnly(b *testing.B) {
 	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
 	var all sync.WaitGroup
@@ -190,7 +190,7 @@ func BenchmarkReadOnly(b *testing.B) {
 	b.ReportMetric(float64(used.Nanoseconds())/calls, "cpu-ns/call")
 }
 
-// BenchmarkReadPacked reads calls that were written behind.
+// BenchmarkReadPacked reads calls that are stored in packs.
 func BenchmarkReadPacked(b *testing.B) {
 	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
 	var all sync.WaitGroup
@@ -216,7 +216,7 @@ func BenchmarkReadPacked(b *testing.B) {
 	}
 }
 
-// filled is a journal of many calls, every tenth of which waits for an answer.
+// filled returns a journal with many calls. Every tenth call is suspended.
 func filled(b *testing.B) *sqlite.Store {
 	b.Helper()
 	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
@@ -238,7 +238,7 @@ func filled(b *testing.B) *sqlite.Store {
 	return s
 }
 
-// measured calls f again and again, and reports the CPU of a call too: it is steady when the machine is not.
+// measured calls f repeatedly. It also reports the CPU time of a call, which varies less on a busy machine.
 func measured(b *testing.B, name string, f func(i int) error) {
 	b.Run(name, func(b *testing.B) {
 		used := cpuTime(b)
@@ -269,7 +269,7 @@ func BenchmarkRead(b *testing.B) {
 		return err
 	})
 	measured(b, "oldest50", page(call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))
-	var walk int64 // a page that was not read before, or long ago
+	var walk int64 // Each read gets a page that was not read before, or not recently.
 	measured(b, "next50", func(int) error {
 		page, err := s.Calls(b.Context(), call.Query{Namespace: "ns", Limit: 50, Statuses: []call.Status{call.Suspended}, OldestFirst: true, After: walk})
 		walk = page.Next
@@ -281,13 +281,13 @@ func BenchmarkRead(b *testing.B) {
 	must(b, err)
 	record, err := call.EncodeCall(c)
 	must(b, err)
-	measured(b, "decode", func(int) error { // what of a get is decoding
+	measured(b, "decode", func(int) error { // The share of decoding in a get.
 		_, err := call.DecodeCall(record)
 		return err
 	})
 }
 
-// BenchmarkUnknown asks for ids that are not there, as each new call does.
+// BenchmarkUnknown looks up unknown ids, as each new call does.
 func BenchmarkUnknown(b *testing.B) {
 	s := filled(b)
 	measured(b, "id", func(i int) error {

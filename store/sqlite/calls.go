@@ -19,7 +19,7 @@ const insertCall = `INSERT INTO calls (position, namespace, call_id, status, rev
 	tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// writeCalls writes the rows of a plan, and what new calls belong to.
+// writeCalls writes the call rows of a plan, and the memberships of new calls.
 func (w *writer) writeCalls(p *group.Plan) (err error) {
 	for _, r := range p.Rows {
 		switch {
@@ -68,7 +68,7 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	st.BindInt64(7, nanos(c.Created))
 	st.BindInt64(8, nanos(now))
 	if ended := group.EndOf(c, now); now.Sub(ended).Abs() > time.Minute {
-		bindTime(st, 9, ended) // else updated says it, and the row is in one index less
+		bindTime(st, 9, ended) // Else ended stays NULL: updated has the time, and the row is in one index less.
 	}
 	st.BindInt64(10, w.s.Identity().Epoch)
 	st.BindText(11, c.Tool)
@@ -92,23 +92,23 @@ func sumCall(c *call.Call, record []byte) uint32 {
 	return rows.SumCall(c.Key(), c.Status, c.Revision, record)
 }
 
-// callColumns is what a callScanner reads, of a table that is named calls.
+// callColumns lists the columns that a callScanner reads. The table must be named calls.
 const callColumns = "position, calls.namespace, call_id, status, revision, last_sequence, crc, record"
 
-// A callRow is a call as it was stored, or why it cannot be read.
+// A callRow is a stored call, or the error that reading it gave.
 type callRow struct {
 	position int64
-	pack     int64 // position of the pack that it is in
+	pack     int64 // Position of the pack that contains the call. Zero: the call is a row of its own.
 	key      call.Key
-	call     *call.Call // nil with err
+	call     *call.Call // nil when err is set
 	err      error
 }
 
-// A callScanner reads calls from the columns of a statement. It uses its memory again for each.
+// A callScanner reads calls from the columns of a statement. It reuses its buffers for each call.
 type callScanner struct {
 	row   []byte
 	pack  pack
-	cache *listCache // nil: each row is decoded, and the caller may change the call
+	cache *listCache // When nil, each row is decoded, and the caller may change the call.
 }
 
 func (s *callScanner) scan(st *sqlite.Stmt) callRow {
@@ -152,14 +152,14 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 }
 
 const (
-	// selectCall looks in the packs first, where most calls are. It is one statement, so that none can be missed that
-	// becomes a row in between.
+	// selectCall looks in the packs first, because most calls are in packs. It is one statement, so that it cannot miss a call that moves
+	// from a pack to a row meanwhile.
 	selectCall = selectPacked + " UNION ALL SELECT " + callColumns + " FROM calls WHERE namespace = ?1 AND call_id = ?2"
-	// selectKnown reports whether there is such a call.
+	// selectKnown returns a row when the call exists.
 	selectKnown = "SELECT 1 FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL SELECT 1 FROM packed WHERE namespace = ?1 AND call_id = ?2"
 )
 
-// Call returns a call.
+// Call returns a call. The error is ErrNotFound for an unknown id, and ErrTrimmed when only a tombstone remains.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	if s.ids.excludes(ofCall(key)) {
 		return nil, cmp.Or(s.Refusal(), ctx.Err(), store.ErrNotFound)
@@ -175,7 +175,7 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	return row.call, cmp.Or(err, row.err)
 }
 
-// find reads a call. Its position is 0 when it is nowhere.
+// find reads a call. The position is 0 when the call does not exist.
 func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 	scanner, ok := s.scanners.Get().(*callScanner)
 	if !ok {
@@ -186,7 +186,7 @@ func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 			s.scanners.Put(scanner)
 		}
 	}()
-	scanner.pack.position = 0 // what the pack was may have changed
+	scanner.pack.position = 0 // The pack that the scanner read last may have changed.
 	err = query(conn, selectCall, func(st *sqlite.Stmt) error {
 		row = scanner.scan(st)
 		return rows.ErrEnough
@@ -194,7 +194,7 @@ func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 	return row, err
 }
 
-// absent says why a call is not there.
+// absent returns the error for a missing call: ErrTrimmed or ErrNotFound.
 func (s *Store) absent(conn *sqlite.Conn, key call.Key) error {
 	trimmed, err := s.isTrimmed(conn, key)
 	switch {
@@ -217,7 +217,7 @@ func (s *Store) isTrimmed(conn *sqlite.Conn, key call.Key) (found bool, err erro
 	return found, err
 }
 
-// remembers is what [spool.Spool.Sweep] asks.
+// remembers returns a function that reports whether the journal has a call. [spool.Spool.Sweep] uses it.
 func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
 	return func(key call.Key) (found bool, err error) {
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
@@ -234,7 +234,7 @@ const selectUnfinished = "SELECT " + callColumns + ` FROM calls WHERE position I
 	SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND status <> 'SUCCEEDED' AND position > ?
 	ORDER BY position LIMIT ?) ORDER BY position`
 
-// Unfinished visits what recovery has to look at. No snapshot is held while visit runs, so it may write.
+// Unfinished visits the calls that recovery must check. It holds no snapshot while visit runs, so visit may write.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
 	const page = 128
 	for after := int64(0); ; {

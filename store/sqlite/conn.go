@@ -16,20 +16,20 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// oldest is the first release of SQLite that cannot damage a database when its write-ahead log is restarted.
+// oldest is the first SQLite release that cannot corrupt a database when its write-ahead log is restarted.
 var oldest = [3]int{3, 51, 3}
 
-// A failure is what the database said, in difference to what a change was refused for.
+// A failure is an error of the database. The refusal of a change is not a failure.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// pageSize leaves little unused beside the rows of calls, and halves what a group asks of the file system. 16 KiB were
-// measured to be no better than 4.
+// pageSize wastes little space beside the rows of calls, and halves the file system operations of a group. In measurements, 16 KiB was no
+// better than 4 KiB.
 const pageSize = 8192
 
-// owned is the address of a database that belongs to this process: SQLite locks it once, against all other programs,
-// instead of asking the system for a lock twice in each transaction.
+// owned returns the URI of a database that this process uses alone. SQLite then locks it once against all other programs, instead of taking
+// two file locks in each transaction.
 func owned(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?vfs=unix-excl"
 }
@@ -45,11 +45,11 @@ func openConn(path string, maxBytes int64) (*sqlite.Conn, error) {
 	}
 	conn.SetBusyTimeout(10 * time.Second)
 	pragmas := []string{
-		fmt.Sprintf("page_size = %d", pageSize), // of a new database
+		fmt.Sprintf("page_size = %d", pageSize), // applies to a new database only
 		"journal_mode = WAL",
 		"synchronous = FULL",
-		"wal_autocheckpoint = 0",        // the writer does it, and sees its errors
-		"journal_size_limit = 67108864", // what a burst left of the log is given back
+		"wal_autocheckpoint = 0",        // The writer runs checkpoints, and handles their errors.
+		"journal_size_limit = 67108864", // SQLite truncates the log to 64 MiB after a burst.
 		"cache_size = -16384",
 		"temp_store = MEMORY",
 	}
@@ -78,7 +78,8 @@ func applyPragmas(conn *sqlite.Conn, pragmas []string) error {
 	return nil
 }
 
-// pragma runs a pragma, which takes effect when it is compiled: a kept statement would do nothing.
+// pragma runs a pragma. It prepares the statement each time: some pragmas take effect when they are compiled, so a cached statement would
+// do nothing.
 func pragma(conn *sqlite.Conn, p string, row func(*sqlite.Stmt)) (err error) {
 	stmt, _, err := conn.PrepareTransient("PRAGMA " + p)
 	if err != nil {
@@ -125,7 +126,7 @@ func checkVersion(conn *sqlite.Conn) error {
 	return nil
 }
 
-// query runs a statement, which the connection keeps, and calls row with each row; a nil row wants none.
+// query runs a statement, which the connection caches, and calls row with each row. With a nil row it ignores the rows.
 func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ...any) error {
 	st, err := conn.Prepare(text)
 	if err != nil {
@@ -137,7 +138,7 @@ func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ..
 	return each(st, row)
 }
 
-// run runs a statement that has its values and returns no rows.
+// run runs a statement whose parameters are bound and ignores its rows.
 func run(st *sqlite.Stmt) error { return each(st, nil) }
 
 func each(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
@@ -161,7 +162,6 @@ func each(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
 	}
 }
 
-// exec runs a statement that returns no rows.
 func exec(conn *sqlite.Conn, text string, args ...any) error { return query(conn, text, nil, args...) }
 
 func bind(st *sqlite.Stmt, i int, a any) {
@@ -187,21 +187,21 @@ func bind(st *sqlite.Stmt, i int, a any) {
 	}
 }
 
-// bindTime leaves the zero time NULL.
+// bindTime leaves the parameter NULL when the time is zero.
 func bindTime(st *sqlite.Stmt, i int, t time.Time) {
 	if !t.IsZero() {
 		st.BindInt64(i, t.UnixNano())
 	}
 }
 
-// bindID leaves the empty id NULL.
+// bindID leaves the parameter NULL when the id is empty.
 func bindID(st *sqlite.Stmt, i int, id string) {
 	if id != "" {
 		st.BindText(i, id)
 	}
 }
 
-// appendColumn appends the bytes of a text or a blob.
+// appendColumn appends the bytes of a text or blob column.
 func appendColumn(b []byte, st *sqlite.Stmt, col int) []byte {
 	n := st.ColumnLen(col)
 	b = slices.Grow(b, n)
@@ -221,22 +221,17 @@ func columnTime(st *sqlite.Stmt, col int) time.Time {
 	return time.Unix(0, st.ColumnInt64(col)).UTC()
 }
 
-// A stmtRow is the row of a statement as package rows reads it.
+// A stmtRow adapts a row of a statement to [rows.Row].
 type stmtRow struct{ *sqlite.Stmt }
 
-// Int implements [rows.Row].
 func (r stmtRow) Int(col int) int64 { return r.ColumnInt64(col) }
 
-// Text implements [rows.Row].
 func (r stmtRow) Text(col int) string { return r.ColumnText(col) }
 
-// Bytes implements [rows.Row].
 func (r stmtRow) Bytes(col int) []byte { return columnBytes(r.Stmt, col) }
 
-// Time implements [rows.Row].
 func (r stmtRow) Time(col int) time.Time { return columnTime(r.Stmt, col) }
 
-// Null implements [rows.Row].
 func (r stmtRow) Null(col int) bool { return r.ColumnIsNull(col) }
 
 // Query implements [rows.Database].
@@ -247,7 +242,7 @@ func (s *Store) Query(ctx context.Context, text string, reset func(), row func(r
 	})
 }
 
-// queries are the texts of the reader.
+// queries holds the SQL texts for [rows.Reader].
 var queries = rows.Queries{
 	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = ?", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
 	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision, Run: selectRun, BlockedRuns: selectBlockedRuns,
@@ -255,10 +250,11 @@ var queries = rows.Queries{
 	DeadLetters: countDead,
 }
 
-// snapshotTime is how long a reader may hold a snapshot: while one is held, the write-ahead log cannot start again.
+// snapshotTime bounds how long a reader holds a snapshot. While a reader holds one, the write-ahead log cannot restart.
 const snapshotTime = 50 * time.Millisecond
 
-// read calls f with a connection of its own and one state of the journal.
+// read lends a reader connection to f, and translates the errors of the database. Each statement in f sees one state of the journal; use
+// readAll when several statements must see the same state.
 func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	if err := s.Refusal(); err != nil {
 		return err
@@ -281,7 +277,7 @@ func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return known(f(conn))
 }
 
-// readAll is read for several statements that must see the same state.
+// readAll is read in one transaction: all statements in f see the same state.
 func (s *Store) readAll(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return s.read(ctx, func(conn *sqlite.Conn) error {
 		if err := exec(conn, "BEGIN"); err != nil {
@@ -292,7 +288,7 @@ func (s *Store) readAll(ctx context.Context, f func(*sqlite.Conn) error) error {
 	})
 }
 
-// known turns what the database said into what the contract says.
+// known translates an error of the database to an error of package store.
 func known(err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
@@ -306,17 +302,18 @@ func known(err error) error {
 	return fmt.Errorf("%w: %w", meaningOf(sqlite.ErrCode(f.error)), err)
 }
 
-// meaningOf gives each result code its place in the closed set of errors. What no row names may succeed later.
+// meaningOf maps each SQLite result code to an error of package store. A code that is not listed is ErrBusy: the operation may succeed
+// later.
 func meaningOf(code sqlite.ResultCode) error {
 	switch code {
 	case sqlite.ResultIOErrSHMSize:
 		return store.ErrFull
 	case sqlite.ResultIOErrRead, sqlite.ResultIOErrShortRead:
-		return store.ErrCorrupt // what a disk cannot read is refused alone, and nothing was written
+		return store.ErrCorrupt // Only this read fails; nothing was written.
 	case sqlite.ResultIOErrNoMem:
 		return store.ErrBusy
 	case sqlite.ResultReadOnlyDBMoved:
-		return store.ErrFatal // what is written now is in a file that nobody finds
+		return store.ErrFatal // The database file was renamed or deleted, so later writes are lost.
 	}
 	switch code.ToPrimary() {
 	case sqlite.ResultFull:

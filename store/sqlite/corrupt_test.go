@@ -21,7 +21,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// populate makes two calls, broken and sound, with a row of each kind.
+// populate makes two calls, "broken" and "sound", each with rows of every kind.
 func populate(t *testing.T, dir string) {
 	t.Helper()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -54,7 +54,7 @@ func commit(t *testing.T, s *sqlite.Store, c *store.Change) {
 	}
 }
 
-// read reads every kind of row of a call, and says which it got.
+// read reads each kind of row of a call, and returns the error for each kind.
 func read(t *testing.T, s *sqlite.Store, id string) map[string]error {
 	_, callErr := s.Call(t.Context(), key(id))
 	_, byErr := s.CallBySuspension(t.Context(), "ns", "s-"+id)
@@ -78,9 +78,9 @@ func read(t *testing.T, s *sqlite.Store, id string) map[string]error {
 	return map[string]error{"call": callErr, "suspension": byErr, "first": firstErr, "rest": restErr, "decision": decisionErr, "document": documentErr, "record": recordErr, "policy": policyErr}
 }
 
-// P9: a row with a flipped bit is refused, alone.
+// P9: a row with a flipped bit is refused, and no other row is.
 func TestFlippedBits(t *testing.T) {
-	flip := func(column string) string { // the tenth byte of a value
+	flip := func(column string) string { // replaces the fifth byte of a value with X
 		return fmt.Sprintf("%[1]s = CAST(substr(%[1]s, 1, 4) || 'X' || substr(%[1]s, 6) AS BLOB)", column)
 	}
 	tests := []struct {
@@ -123,7 +123,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// checkLists looks at what reads many calls: the broken one is named, and hides no other.
+// checkLists checks that reads of many calls name the broken call and still return the others.
 func checkLists(t *testing.T, s *sqlite.Store, broken bool) {
 	t.Helper()
 	for _, limit := range []int{1, 50} {
@@ -174,7 +174,7 @@ func checkLists(t *testing.T, s *sqlite.Store, broken bool) {
 	}
 }
 
-// Broken calls that are due hide no other that is.
+// Broken calls that are due do not hide other calls that are due.
 func TestDueBehindBroken(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -195,7 +195,7 @@ func TestDueBehindBroken(t *testing.T) {
 	}
 }
 
-// Whatever bit of the file flips: what is read is what was written, or it is refused. Nothing is made up.
+// For a flip of any bit of the file, a read returns the written data or an error, never other data.
 func TestRandomBits(t *testing.T) {
 	origin := t.TempDir()
 	populate(t, origin)
@@ -244,7 +244,7 @@ func TestRandomBits(t *testing.T) {
 	t.Logf("%d of %d were refused as a whole", refused, flips)
 }
 
-// P4, P9: the feed of a namespace names each row of events that it cannot read, and goes on.
+// P4, P9: the feed of a namespace reports each row of events that it cannot read, and continues.
 func TestP4FeedNamesDamagedRows(t *testing.T) {
 	const zero = "%[1]s = zeroblob(length(%[1]s))"
 	tests := []struct {
@@ -287,8 +287,8 @@ func TestP4FeedNamesDamagedRows(t *testing.T) {
 	}
 }
 
-// P4, P9: the feeds of a run, a thread and a caller name each damaged call of theirs, in a pack too, and none of others; also when
-// much of others lies between.
+// P4, P9: the feeds of a run, a thread and a caller report each of their damaged calls, also in a pack, and no damaged call of others. They
+// do so even with many calls of others in between.
 func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -300,7 +300,7 @@ func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	commit(t, s, creation(row))
 	row.Revision, row.LastSequence, row.Status = 2, 2, call.Running
 	commit(t, s, &store.Change{Call: row, Events: []call.Event{{Sequence: 2, Type: call.EventAttemptStarted, Attempt: 1}}})
-	others := make([]string, 600) // more than are looked at one after the other
+	others := make([]string, 600) // more than the feed scans before it uses an index
 	for i := range others {
 		others[i] = fmt.Sprint("other-", i)
 	}
@@ -373,12 +373,12 @@ func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	damage("later events", "events", "events", "last = 2", 1, flip(middle))
 	const pack = "position = (SELECT max(position) FROM packs)"
 	damage("a pack of zeros", "packs", "members", pack, 1, func(b []byte) { clear(b) })
-	for i := range 8 { // one in a record leaves the events whole
+	for i := range 8 { // A flipped bit in a record does not damage the events.
 		damage(fmt.Sprint("a bit of a pack at ", i, "/8"), "packs", "members", pack, 0, flip(func(n int) int { return n * i / 8 }))
 	}
 }
 
-// T130: the list of a caller names no damaged calls of others, which are in the same run, thread and pack.
+// T130: the list of a caller does not name damaged calls of other callers, even in the same run, thread and pack.
 func TestT130ListsOfCallersNameNoOthersDamagedRows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -414,7 +414,8 @@ func TestT130ListsOfCallersNameNoOthersDamagedRows(t *testing.T) {
 	}
 }
 
-// commitPack makes read-only calls that ended as they were created. One group holds them, or a few on a busy machine.
+// commitPack commits read-only calls that are already finished when they are created. They form one group, or a few groups on a busy
+// machine.
 func commitPack(t *testing.T, s *sqlite.Store, set func(*call.Call), ids ...string) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -433,7 +434,7 @@ func commitPack(t *testing.T, s *sqlite.Store, set func(*call.Call), ids ...stri
 	all.Wait()
 }
 
-// P9: a flipped bit of user_version, by which the schema is known, is an error with its name.
+// P9: a flipped bit in user_version, which holds the schema version, gives an error that names user_version.
 func TestP9FlippedVersion(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, sqlite.Config{Dir: dir}))
@@ -443,7 +444,7 @@ func TestP9FlippedVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for bit := range 32 {
-		const at = 60 // where the header has user_version
+		const at = 60 // offset of user_version in the header
 		damaged := bytes.Clone(whole)
 		damaged[at+bit/8] ^= 1 << (bit % 8)
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What a documentCache keeps, at most.
+// The bounds of a documentCache.
 const (
 	cachedDocumentBytes = 4 << 20
 	cachedDocumentLists = 4096
 )
 
-// A documentCache keeps lists of documents between two changes of any document: a conversation that reads files asks for the
-// same list with each call.
+// A documentCache keeps lists of documents until any document changes. It serves conversations that read files: each of their calls reads
+// the same list.
 type documentCache struct {
 	mu    sync.Mutex
-	age   uint64 // counts changes; a list that was read before one is not kept
+	age   uint64 // Counts changes. put ignores a list that was read before the last change.
 	lists map[documentsKey][]tool.Document
 	bytes int
 }
 
-// documentsKey is what one list was asked for by. A call has three scopes at most.
+// documentsKey identifies a list by its namespace and scopes. A call has at most three scopes.
 type documentsKey struct {
 	namespace string
 	scopes    [3]store.DocumentScope
@@ -34,7 +34,7 @@ func keyOfDocuments(namespace string, scopes []store.DocumentScope) (k documents
 	return k, copy(k.scopes[:], scopes) == len(scopes)
 }
 
-// get returns a list, or the age that put wants back.
+// get returns a list. When ok is false, the caller passes age to put.
 func (c *documentCache) get(k documentsKey) (docs []tool.Document, age uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *documentCache) put(k documentsKey, docs []tool.Document, age uint64) {
 	c.bytes += size
 }
 
-// changed forgets all lists. The writer calls it after a commit and before the commit is acknowledged.
+// changed drops all lists. The writer calls it after each commit that may change documents, before it acknowledges the commit.
 func (c *documentCache) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

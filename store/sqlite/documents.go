@@ -18,7 +18,8 @@ const (
 	selectRoom     = "SELECT count(*) - coalesce(sum(deleted), 0), coalesce(sum(deleted), 0), coalesce(sum(octet_length(value)), 0) FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?"
 )
 
-// readDocuments reads the documents and the rooms that a plan asks for. A broken row still has its revision, so it can be replaced.
+// readDocuments reads the documents and the document counts that a plan needs. A broken row still has its revision, so the document can be
+// replaced.
 func (w *writer) readDocuments(p *group.Plan) error {
 	for _, k := range p.AskDocuments {
 		err := query(w.conn, selectDocument, func(st *sqlite.Stmt) error {
@@ -52,8 +53,8 @@ func (w *writer) writeDocument(k group.Document, d store.DocumentState, now time
 
 const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"
 
-// Documents returns all documents of these scopes. A broken one refuses them all: a snapshot without it would be read as
-// if it were not there.
+// Documents returns all documents of these scopes. If one is broken, Documents fails: a list without it would look as if the document did
+// not exist.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	k, mayKeep := keyOfDocuments(namespace, scopes)
 	docs, age, ok := s.documents.get(k)

@@ -17,8 +17,8 @@ func (w *writer) insertEvents(c *group.Chunk) error {
 
 const selectEvents = "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?"
 
-// Events returns a part of a call's log. A broken chunk is refused when it is the first that was asked for, so that
-// what stands before it can be read. Of a call that was purged there is no chunk.
+// Events returns a part of a call's log. It returns ErrCorrupt only when the first requested chunk is broken; else it returns the events
+// before the broken chunk. A purged call has no chunks.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30
@@ -55,7 +55,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	return events, 1, err
 }
 
-// firstKept returns the number with which the log of a call begins when nothing of it was found.
+// firstKept returns the first sequence that the log still has, for a call without chunks to return.
 func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
 	c, err := s.Call(ctx, key)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
 	return 1, nil
 }
 
-// firstChunk finds the call and the chunk in its row, if that is asked for.
+// firstChunk finds the call. It adds the chunk in the call's row if that chunk has events after the sequence.
 func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]rows.Chunk) (position int64, err error) {
 	err = query(conn, "SELECT position, events_last FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)

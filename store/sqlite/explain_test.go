@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// TestPlans holds which statement uses which index. It is inside the package because the statements are.
+// TestPlans checks the index that each statement uses. It is inside the package because the statements are unexported.
 func TestPlans(t *testing.T) {
 	conn, err := openConn(filepath.Join(t.TempDir(), "journal.db"), 0)
 	if err != nil {
@@ -28,23 +28,23 @@ func TestPlans(t *testing.T) {
 	const members = "PRIMARY KEY (namespace=? AND kind=? AND name=? AND block<?)"
 	tests := []struct {
 		name, text, index string
-		may               string // what else is expected of the plan
+		may               string // other steps that the plan may contain
 	}{
 		{"standing", selectStanding, "calls_id", ""},
 		{"call", selectCall, "calls_id", ""},
 		{"call in a pack", selectPacked, "SEARCH packed USING PRIMARY KEY (namespace=? AND call_id=?)", ""},
 		{"pack of a call", selectPacked, "SEARCH packs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
-		{"old, in packs", selectPacks + "TRUE ORDER BY position", "SCAN packs", ""}, // in order, as far as they are old
+		{"old, in packs", selectPacks + "TRUE ORDER BY position", "SCAN packs", ""}, // The scan runs in order and stops at the first pack that is not old.
 		{"feed, packs", scanPacks, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"ids in packs", selectPackedIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
 		{"ids", selectCallIDs, "COVERING INDEX calls_id ((namespace,call_id)>(?,?))", ""},
 		{"runs and threads", selectMembers, "PRIMARY KEY ((namespace,kind,name)>(?,?,?))", ""},
 		{"tombstones", selectTombstoneIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
-		{"unfinished", selectUnfinished, "calls_status", sorts}, // few, at start only
+		{"unfinished", selectUnfinished, "calls_status", sorts}, // Few calls, and only at start.
 		{"events", selectEvents, "events_call", ""},
 		{"by suspension", selectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"due", selectDue, "suspensions_expires", ""},
-		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // of names
+		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // Sorts names only.
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
@@ -53,7 +53,7 @@ func TestPlans(t *testing.T) {
 		{"actions at an end", endActions, "actions_ends", ""},
 		{"dead letters", deadActions, "actions_dead", ""}, {"how many dead letters", countDead, "actions_dead", ""},
 		{"an action", oneAction, "actions_id", ""},
-		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // of one run
+		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // Sorts the calls of one run.
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},
 		{"policies", selectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
@@ -67,7 +67,7 @@ func TestPlans(t *testing.T) {
 		{"runs of no calls", deleteRuns, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
 		{"feed, events", scanEvents, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"feed, calls", scanCalls, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
-		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // of one run's positions alone
+		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // Sorts the positions of one run.
 		{"feed of a batch", seekInBatch, "calls_batch (namespace=? AND batch_id=?)", sorts + merges},
 		{"open batches", selectOpenBatches, "batches_open", ""},
 		{"feed of a thread", seekIn("thread"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges},

@@ -1,6 +1,6 @@
 package sqlite
 
-// Checkpoint writes a group of its own, after which the log is copied into the database however little was written.
+// Checkpoint writes an empty group and then copies the write-ahead log into the database, regardless of the log's size.
 func (s *Store) Checkpoint() error {
 	return s.write(func(w *writer) error {
 		w.written = checkpointBytes

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// points lets a test decide at each point of a write.
+// points lets a test choose the error at each fail point of a write.
 type points struct {
 	mu   sync.Mutex
 	at   func(point string) error
@@ -49,7 +49,7 @@ func (p *points) count(point string) int {
 	return p.seen[point]
 }
 
-// An unknown COMMIT and a failing disk end the store: recovery decides.
+// The store stops after a COMMIT with unknown outcome and after a disk failure; recovery decides later.
 func TestFatal(t *testing.T) {
 	disk := errors.New("input/output error")
 	for _, point := range []string{"commit", "committed"} {
@@ -88,7 +88,7 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// What makes a whole group fail is tried one by one, so that only the cause fails.
+// When a whole group fails, its changes are tried one by one, so that only the change that causes the failure fails.
 func TestGroupIsTriedAgain(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
@@ -96,7 +96,7 @@ func TestGroupIsTriedAgain(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make([]error, 10)
 	held := hold(t, s, &p, func(point string) error {
-		if n := p.seen["write"]; point == "write" && (n == 1 || n == 4) { // the group, then its third alone
+		if n := p.seen["write"]; point == "write" && (n == 1 || n == 4) { // first the group, then its third change alone
 			return odd
 		}
 		return nil
@@ -118,7 +118,7 @@ func TestGroupIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A change that is tried again tells its callbacks once: what they wrote into the events must be what happened.
+// A change that is tried again runs its callbacks once, because a callback sets values in the stored events.
 func TestCallbacksOnce(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
@@ -150,7 +150,7 @@ func TestCallbacksOnce(t *testing.T) {
 	}
 }
 
-// hold keeps the writer busy until the function that it returns is called; then next decides.
+// hold blocks the writer until the test calls release. After that, next decides the error at each point.
 func hold(t *testing.T, s *sqlite.Store, p *points, next func(string) error) (release func()) {
 	t.Helper()
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -166,7 +166,7 @@ func hold(t *testing.T, s *sqlite.Store, p *points, next func(string) error) (re
 	return func() { close(leave) }
 }
 
-// What is there is one group, and Full changes go first.
+// The waiting changes form one group, and Full changes come first.
 func TestLanes(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
@@ -203,7 +203,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A full disk refuses, loses nothing, and goes on by itself.
+// On a full disk the store refuses changes, loses nothing, and resumes when there is space.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -253,7 +253,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// The first time that the disk is full the reserve is given up and the same group goes through.
+// The first time that the disk is full, the store releases the reserve and the same group succeeds.
 func TestReserve(t *testing.T) {
 	var p points
 	dir := t.TempDir()
@@ -291,7 +291,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A disk that is full of output is full: new calls are refused, and the journal has its reserve.
+// When output fills the disk, new calls are refused, and the journal has its reserve.
 func TestFullOfOutput(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -326,7 +326,7 @@ func TestFullOfOutput(t *testing.T) {
 	}
 }
 
-// P7: a journal on a full disk opens: from its reserve, or to be read alone until there is space.
+// P7: a journal on a full disk opens. It uses its reserve, or is read-only until there is space.
 func TestP7OpensOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	var full, reserved atomic.Bool
@@ -347,7 +347,7 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 
 	full.Store(true)
 	reserved.Store(true)
-	_ = open(t, sqlite.Config{Dir: dir}).Close() // it has stored its epoch; the clean end has no space
+	_ = open(t, sqlite.Config{Dir: dir}).Close() // The epoch is stored; the clean end has no space.
 	s = open(t, sqlite.Config{Dir: dir})
 	if s.Identity().Epoch != 3 {
 		t.Errorf("epoch %d", s.Identity().Epoch)
@@ -358,7 +358,7 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 
 	full.Store(true)
 	reserved.Store(false)
-	for range 2 { // a start that stored nothing leaves no trace
+	for range 2 { // A start that stored nothing leaves no trace, so the second start behaves the same.
 		s = open(t, sqlite.Config{Dir: dir})
 		if _, err := s.Call(t.Context(), key("before")); err != nil {
 			t.Errorf("read: %v", err)
@@ -399,7 +399,7 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestTrimHoldsNobodyUp: what looks at all documents does it in parts, so that changes wait for one part.
+// TestTrimHoldsNobodyUp checks that Trim scans the documents in parts, so that a change waits for one part only.
 func TestTrimHoldsNobodyUp(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})

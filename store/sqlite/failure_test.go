@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// TestErrorsOfTheDatabase has a row for each result code with which SQLite may refuse to write.
+// TestErrorsOfTheDatabase has a case for each result code with which SQLite may refuse a write.
 func TestErrorsOfTheDatabase(t *testing.T) {
 	rows := []struct {
 		want  error
@@ -64,7 +64,7 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// meanings counts which of the closed set an error is.
+// meanings counts how many errors of package store err matches.
 func meanings(err error) (n int) {
 	for _, meaning := range [...]error{store.ErrFull, store.ErrBusy, store.ErrRefused, store.ErrCorrupt, store.ErrFatal} {
 		if errors.Is(err, meaning) {

@@ -16,12 +16,12 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A blow is a disk that fails at its n-th operation, once or from then on.
+// A blow describes a disk failure: at the n-th operation, either once or from then on.
 type blow struct {
 	n     int64
 	fault faultfs.Fault
 	once  bool
-	syncs bool // only these count
+	syncs bool // Count only sync operations.
 }
 
 func (b blow) String() string {
@@ -29,15 +29,15 @@ func (b blow) String() string {
 	return fmt.Sprintf("%s at %s %d, once: %t", [...]string{"nothing", "EIO", "ENOSPC"}[b.fault], what, b.n, b.once)
 }
 
-// A trial is a life of a journal under a blow, and what was acknowledged in it.
+// A trial is one run of a journal on a failing disk, and the acknowledgements of that run.
 type trial struct {
 	t          *testing.T
 	blow       blow
 	dir        string
 	operations atomic.Int64
 
-	struck         atomic.Pointer[faultfs.Op] // what the first blow met
-	acked, durable map[string][2]int64        // durable: acknowledged before, or with, a FULL change
+	struck         atomic.Pointer[faultfs.Op] // the first operation that failed
+	acked, durable map[string][2]int64        // durable: acknowledged before or with a FULL change
 	tried          map[string]int64
 	outcomes       map[string]int
 	fatal          bool
@@ -60,7 +60,7 @@ func (tr *trial) errorf(format string, args ...any) {
 	tr.t.Errorf("%v, which was %v: %s", tr.blow, tr.struck.Load(), fmt.Sprintf(format, args...))
 }
 
-// try commits a change, three times when the disk is full. It says whether the change is there.
+// try commits a change, up to three times when the disk is full. It reports whether the change was acknowledged.
 func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 	tr.t.Helper()
 	id := c.Call.ID
@@ -81,7 +81,7 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 		case errors.Is(err, store.ErrFatal):
 			tr.outcomes["ErrFatal"]++
 			if tr.tried[id] = c.Call.Revision; tr.fatal {
-				tr.tried[id]-- // refused: it was never tried
+				tr.tried[id]-- // The store refused the change without trying it.
 			}
 			tr.fatal = true
 			return false
@@ -96,7 +96,7 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 	return false
 }
 
-// live is the life: calls that start, wait, are decided and end, with a checkpoint and retention between them.
+// live runs calls that start, wait, are decided and end, with a checkpoint and a trim between them.
 func (tr *trial) live() {
 	s, err := sqlite.Open(tr.t.Context(), sqlite.Config{Dir: tr.dir, Now: func() time.Time { return scriptStart }})
 	if err != nil {
@@ -141,13 +141,13 @@ func (tr *trial) admin(err error) {
 	}
 }
 
-// cannotRead says that the blow met a read: then that alone is refused.
+// cannotRead reports whether ErrCorrupt is allowed: a read failed, or all later operations fail.
 func (tr *trial) cannotRead() bool {
 	at := tr.struck.Load()
 	return at != nil && at.Kind == faultfs.Read || !tr.blow.once
 }
 
-// endure plays the life on a disk that fails, and looks at what is left: after the death of the process, and of the machine.
+// endure runs live on a failing disk. Then it checks the files as the end of the process leaves them, and as a power loss leaves them.
 func endure(t *testing.T, root string, b blow) *trial {
 	t.Helper()
 	tr := &trial{t: t, blow: b, dir: filepath.Join(root, fmt.Sprint(b.n, b.fault, b.once)), acked: map[string][2]int64{}, durable: map[string][2]int64{}, tried: map[string]int64{}, outcomes: map[string]int{}}
@@ -187,10 +187,14 @@ func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
 	}
 }
 
-// TestDiskFails is P7: the disk says EIO or ENOSPC at its n-th operation, for every n of a life. What was acknowledged is
-// there, what was refused for want of room is not, a full disk is tried again, and after any other failure nothing is
-// acknowledged any more. The landing check looks at every fsync and a
-// sample of the others, the nightly run at all.
+// TestDiskFails is P7. The disk returns EIO or ENOSPC at its n-th operation, for every n of a run. The test checks four things:
+//
+//   - Acknowledged changes are stored.
+//   - Changes that were refused for lack of space are not stored.
+//   - The store tries a full disk again.
+//   - After any other failure the store acknowledges nothing more.
+//
+// The landing check tests every fsync and a sample of the other operations; the nightly run tests all of them.
 func TestDiskFails(t *testing.T) {
 	root := t.TempDir()
 	calm, synced := endure(t, root, blow{}), endure(t, root, blow{syncs: true})

@@ -13,11 +13,11 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is how many changes of all calls are searched for the next one of a run or thread. A reader near the end finds it among
-// them. For a reader that is far behind in a quiet run, the run's own calls are faster.
+// nearby is how many positions a feed scans for the next change of a run or thread before it uses an index. A reader near the end finds the
+// change by scanning. A reader far behind in a quiet run finds it faster through the calls of the run.
 const nearby = 512
 
-// Feed returns the events of many calls.
+// Feed returns the events of many calls, in the order of their positions.
 func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
 	for {
 		r := feedReader{f: f, after: after, limit: limit - len(entries), began: time.Now()}
@@ -35,7 +35,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 	}
 }
 
-// A feedReader reads a piece of a feed in one snapshot.
+// A feedReader reads a part of a feed in one snapshot.
 type feedReader struct {
 	f        store.Feed
 	after    int64
@@ -43,7 +43,7 @@ type feedReader struct {
 	began    time.Time
 	found    []rows.Chunk
 	newest   int64
-	complete bool // nothing is left
+	complete bool // The reader has reached the end of the feed.
 }
 
 func (r *feedReader) read(conn *sqlite.Conn) error {
@@ -84,14 +84,14 @@ const (
 	feedEvents = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
 		FROM events e CROSS JOIN calls c ON c.Position = e.call WHERE `
 	feedCalls = `SELECT c.Position, c.namespace, c.call_id, c.Epoch, c.Position, 1, c.events_last, c.events_crc, c.Events
-		FROM calls c NOT INDEXED WHERE c.events_last IS NOT NULL AND ` // but by position
-	// The empty words of a feed select all.
+		FROM calls c NOT INDEXED WHERE c.events_last IS NOT NULL AND ` // NOT INDEXED makes SQLite scan by position.
+	// An empty field of a feed matches all calls.
 	feedFilter = ` AND c.namespace = ?3 AND (?4 = '' OR c.run_id = ?4) AND (?5 = '' OR c.thread_id = ?5) AND (?6 = '' OR c.caller = ?6) AND (?8 = '' OR c.batch_id = ?8)`
 	scanEvents = feedEvents + "e.position > ?1 AND e.position <= ?2" + feedFilter + " ORDER BY e.position LIMIT ?7"
 	scanCalls  = feedCalls + "c.Position > ?1 AND c.Position <= ?2" + feedFilter + " ORDER BY c.Position LIMIT ?7"
 )
 
-// scan reads what of the feed is at positions up to to.
+// scan adds the entries of the feed at positions up to and including to.
 func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
 	args := []any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch}
 	err := query(conn, scanEvents, r.add, args...)
@@ -106,10 +106,10 @@ func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
 
 const scanPacks = selectPacks + "position > ?1 - 8 AND position <= ?2 AND last > ?1 AND namespace = ?3 ORDER BY position"
 
-// unpack adds what of packs is at positions up to to.
+// unpack adds the entries in packs at positions up to and including to.
 func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	if r.f.Batch != "" {
-		return nil // calls of batches are rows of their own
+		return nil // Calls of batches are never packed.
 	}
 	found := 0
 	var p pack
@@ -136,7 +136,7 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	}, r.after, to, r.f.Namespace)
 }
 
-// in reports whether a call is of a feed. The table members says so for a call that cannot be read.
+// in reports whether a call belongs to a feed. For a call that cannot be read, the table members decides.
 func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 	switch {
 	case f.Run+f.Thread+f.Caller == "":
@@ -153,7 +153,7 @@ func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 
 const isMember = "SELECT 1 FROM members WHERE namespace = ? AND kind = ? AND name = ? AND block = ? AND bits >> ? & 1"
 
-// memberOf reports whether a call is of a feed, without a look at its record.
+// memberOf reports whether a call belongs to a feed, without reading its record.
 func (m *packed) memberOf(conn *sqlite.Conn, f store.Feed) (bool, error) {
 	for _, of := range []member{{f.Namespace, inRun, f.Run}, {f.Namespace, inThread, f.Thread}, {f.Namespace, ofCaller, f.Caller}} {
 		is := of.name == ""
@@ -174,7 +174,7 @@ func (r *feedReader) add(st *sqlite.Stmt) error {
 	return nil
 }
 
-// seekIn is the statement that finds the positions of a run's or thread's next events, without a look at the calls.
+// seekIn returns the statement that finds the positions of the next events of a run or thread. It does not read the calls.
 func seekIn(kind string) string {
 	which := " WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits
 	events := "SELECT e.position, 1 FROM " + membersOf + " CROSS JOIN events e INDEXED BY events_call ON e.call = " + memberAt + which + " AND e.position > ?1 ORDER BY 1 LIMIT ?4"
@@ -182,13 +182,13 @@ func seekIn(kind string) string {
 	return "SELECT * FROM (" + events + ") UNION ALL SELECT * FROM (" + calls + ") ORDER BY 1 LIMIT ?4"
 }
 
-// seekInBatch is seekIn for the calls of a batch, which are few.
+// seekInBatch finds the positions of the next events of a batch, through the calls of the batch, which are few.
 const seekInBatch = `SELECT * FROM (SELECT e.position, 1 FROM calls c INDEXED BY calls_batch CROSS JOIN events e INDEXED BY events_call ON e.call = c.Position
 	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND e.position > ?1 ORDER BY 1 LIMIT ?4)
 	UNION ALL SELECT * FROM (SELECT c.Position, 0 FROM calls c INDEXED BY calls_batch
 	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND c.Position > ?1 ORDER BY 1 LIMIT ?4) ORDER BY 1 LIMIT ?4`
 
-// seek finds what comes next through the calls of the run, thread or batch.
+// seek finds the next events through the calls of the run, thread or batch.
 func (r *feedReader) seek(conn *sqlite.Conn) error {
 	text, id := seekIn(inRun), r.f.Run
 	switch {

@@ -17,7 +17,7 @@ var ErrLocked = dirlock.ErrHeld
 // ErrForeign means that the file is not a journal of toold.
 var ErrForeign = errors.New("not a journal of toold")
 
-// files is the journal's directory, locked.
+// files holds the paths and the lock of the journal's directory.
 type files struct {
 	database string
 	lock     *os.File
@@ -35,7 +35,7 @@ func openFiles(dir string) (*files, error) {
 	return f, nil
 }
 
-// lockFiles takes the directory and leaves what is in it as it is.
+// lockFiles locks the directory and does not change its files.
 func lockFiles(dir string) (*files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func lockFiles(dir string) (*files, error) {
 	return &files{database: filepath.Join(dir, "journal.db"), lock: held}, nil
 }
 
-// prepare makes the database's file with the right mode and refuses one that is something else.
+// prepare creates the database file with the right mode, and refuses a file that is not a journal.
 func (f *files) prepare() error {
 	file, err := os.OpenFile(f.database, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -63,13 +63,13 @@ func (f *files) prepare() error {
 	var header [72]byte
 	switch _, err := io.ReadFull(file, header[:]); {
 	case errors.Is(err, io.EOF):
-		return nil // new
+		return nil // The file is new.
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	}
 	id := uint32(header[68])<<24 | uint32(header[69])<<16 | uint32(header[70])<<8 | uint32(header[71])
-	// 0 is a journal whose first transaction is in the write-ahead log still; migrate looks again. So it does after the
-	// power went while the first page was written: SQLite's own journal takes that back.
+	// With application id 0, the file can be a journal in two cases: its first transaction is still in the write-ahead log, or the power
+	// failed while the first page was written. In the second case SQLite's rollback journal restores the page. migrate checks the id again.
 	if _, err := os.Stat(f.database + "-journal"); err == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (f *files) prepare() error {
 	return nil
 }
 
-// inode names the database's file on this machine.
+// inode returns the device and inode of the database file.
 func (f *files) inode() (string, error) {
 	var st syscall.Stat_t
 	if err := syscall.Stat(f.database, &st); err != nil {

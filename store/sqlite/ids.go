@@ -11,24 +11,23 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An idFilter recognises, without a query, most ids of calls, runs and threads that the journal does not have
-// that it does not have them. It never says so of one that it has, of a call or its tombstone, or of a run or thread that
-// has calls: the writer adds an id before its row is committed, and until all that were there at the start have been
-// added it excludes nothing.
+// An idFilter tells without a query that the journal lacks most unknown ids of calls, runs and threads. It never excludes an id that the
+// journal has: a call, a tombstone, or a run or thread with calls. Two rules ensure this. The writer adds an id before it commits the row.
+// The filter excludes nothing until all ids that existed at the start are added.
 //
-// It is a chain of Bloom filters, each twice as large as the one before, two bytes for each id. When they have their
-// 16 MiB, which is room for eight million ids, the last takes all that comes; from some fifty million on it excludes
-// hardly anything, and every question goes to the database. The hash is keyed, so no client can choose ids that collide.
+// It is a chain of Bloom filters, each twice as large as the one before, with two bytes for each id. The chain takes at most 16 MiB, which
+// holds eight million ids. After that, the last filter takes all new ids. From about fifty million ids on, it excludes almost nothing, and
+// every lookup goes to the database. The hash is keyed, so clients cannot choose ids that collide.
 type idFilter struct {
 	seed     maphash.Seed
 	complete atomic.Bool
-	chain    atomic.Pointer[[]filter] // replaced when it grows
+	chain    atomic.Pointer[[]filter] // replaced when the chain grows
 
-	mu   sync.Mutex // held to add
-	left int        // for how many more the last filter has room
+	mu   sync.Mutex // held by add
+	left int        // how many more ids the last filter takes before the chain grows
 }
 
-// A filter is made of cache lines: an id has its bits in one of them, one in each word.
+// A filter consists of cache lines. Each id sets bits in one line: one bit in each word.
 type filter []line
 
 type line [8]atomic.Uint64
@@ -60,10 +59,10 @@ func (k *idFilter) hash(m member) uint64 {
 	return maphash.String(k.seed, m.name) + 31*maphash.String(k.seed, m.namespace) + 961*maphash.String(k.seed, m.kind)
 }
 
-// ofCall is the id of a call in the filter.
+// ofCall returns the entry of a call in the filter.
 func ofCall(key call.Key) member { return member{namespace: key.Namespace, name: key.ID} }
 
-// excludes reports that the journal has no such id, for certain.
+// excludes reports that the journal certainly does not have the id.
 func (k *idFilter) excludes(m member) bool { return k.complete.Load() && !k.has(k.hash(m)) }
 
 func (k *idFilter) has(hash uint64) bool {
@@ -91,7 +90,7 @@ func (k *idFilter) add(m member) {
 	chain[len(chain)-1].add(hash)
 }
 
-// place returns the line of a hash, and six bits for each of its words.
+// place returns the line for a hash, and the bit numbers: six bits for each word of the line.
 func (f filter) place(hash uint64) (*line, uint64) {
 	at, _ := bits.Mul64(hash, uint64(len(f)))
 	return &f[at], hash * 0x9e3779b97f4a7c15 >> 16
@@ -116,7 +115,7 @@ func (f filter) add(hash uint64) {
 	}
 }
 
-// The ids that the journal has, in their order and in pages.
+// These statements select the ids in the journal, in key order, one page at a time.
 const (
 	selectCallIDs      = "SELECT namespace, '', call_id FROM calls INDEXED BY calls_id WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
 	selectPackedIDs    = "SELECT namespace, '', call_id FROM packed WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
@@ -124,8 +123,8 @@ const (
 	selectMembers      = "SELECT DISTINCT namespace, kind, name FROM members WHERE (namespace, kind, name) > (?, ?, ?) ORDER BY namespace, kind, name LIMIT ?"
 )
 
-// learn adds what the journal had when it was opened. Those in packs come first, then
-// the others: one that becomes a row, or is trimmed meanwhile, is then met among them or among the tombstones. When it cannot read them all the filter stays unused.
+// learn adds the ids that the journal had when it was opened. It reads packs first, then calls, then tombstones. So it finds a call that
+// meanwhile moves from a pack to a row, or from a row to a tombstone. When it cannot read all ids, the filter stays unused.
 func (s *Store) learn() {
 	defer close(s.learned)
 	conn, err := openReader(s.files.database, 256)

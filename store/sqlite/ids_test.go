@@ -13,13 +13,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// These tests are inside the package because nobody outside can tell whether the filter or the database answered.
+// These tests are inside the package because only the package can tell whether the filter or the database answered.
 
 func numbered(i int) call.Key { return call.Key{Namespace: "ns", ID: fmt.Sprintf("id-%06d", i)} }
 
 func id(i int) member { return ofCall(numbered(i)) }
 
-// TestFilterForgetsNothing adds more ids than the first filters of the chain hold, while others ask.
+// TestFilterForgetsNothing adds more ids than the first filters of the chain hold, while other goroutines look up ids.
 func TestFilterForgetsNothing(t *testing.T) {
 	const n = 100_000
 	f := newIDFilter()
@@ -55,11 +55,11 @@ func TestFilterForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestFilterIsBounded fills a filter of the smallest sort until it has as much memory as it may take.
+// TestFilterIsBounded fills a filter until it reaches its memory limit.
 func TestFilterIsBounded(t *testing.T) {
 	f := newIDFilter()
 	for range 3 * mostFilters {
-		f.left = 0 // as if it were full
+		f.left = 0 // Pretend that the last filter is full.
 		f.add(id(len(*f.chain.Load())))
 		f.add(id(-1))
 	}
@@ -89,7 +89,7 @@ func reopened(t *testing.T, s *Store) *Store {
 	return s
 }
 
-// ended commits calls that have ended, from number from up to number to.
+// ended commits finished calls with the numbers from up to, but not including, to.
 func ended(t *testing.T, s *Store, from, to int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -108,8 +108,8 @@ func ended(t *testing.T, s *Store, from, to int) {
 	all.Wait()
 }
 
-// TestFilterLearns asks for ids while the filter learns what a journal had: each is there from the first moment, as a
-// call or, when it is trimmed meanwhile, as a tombstone.
+// TestFilterLearns looks up ids while the filter reads the journal. Each id is found from the first moment: as a call, or as a tombstone
+// when the call was trimmed meanwhile.
 func TestFilterLearns(t *testing.T) {
 	const n, gone = 6000, 2000
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
@@ -136,7 +136,7 @@ func TestFilterLearns(t *testing.T) {
 		if err != nil && !errors.Is(err, store.ErrTrimmed) {
 			t.Fatalf("Call(%d) = %v", i%n, err)
 		}
-		if i%n == n-1 { // which is not trimmed
+		if i%n == n-1 { // The last call is not trimmed.
 			for _, q := range []call.Query{{Namespace: "ns", Run: "run-" + numbered(n-1).ID}, {Namespace: "ns", Thread: "thread-" + numbered(n-1).ID}} {
 				if page, err := s.Calls(t.Context(), q); err != nil || len(page.Calls) != 1 {
 					t.Fatalf("Calls(%+v) = %d, %v", q, len(page.Calls), err)
@@ -153,7 +153,7 @@ func TestFilterLearns(t *testing.T) {
 	if !s.nobodyIn(call.Query{Namespace: "ns", Run: "run"}) || s.nobodyIn(call.Query{Run: "run"}) || s.nobodyIn(call.Query{Namespace: "ns"}) {
 		t.Error("the filter takes one query for another")
 	}
-	for i := range n { // no look-up may hide it from the writer either
+	for i := range n { // The writer must find each id, too.
 		c := newCall(numbered(i).ID)
 		if err := s.Commit(t.Context(), creation(c, store.Normal)); !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrTrimmed) {
 			t.Fatalf("create of %s = %v", c.ID, err)
@@ -161,7 +161,7 @@ func TestFilterLearns(t *testing.T) {
 	}
 }
 
-// TestFilterAnswers holds what an answer without the database must still look at.
+// TestFilterAnswers checks that an answer from the filter still respects a canceled context and a closed store.
 func TestFilterAnswers(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {

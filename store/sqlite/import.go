@@ -15,23 +15,23 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// ErrHasStore means that a store would have to be copied to where one is already.
+// ErrHasStore means that the destination of a copy already has a store.
 var ErrHasStore = errors.New("has a store already")
 
-// Tables is a journal as the rows of its tables: integers, strings, bytes, booleans and nil.
+// Tables gives access to the rows of a journal. Values are integers, strings, bytes, booleans and nil.
 type Tables interface {
 	Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error]
 }
 
-// An Imported says how many rows of a table were copied.
+// An Imported reports how many rows of a table were copied.
 type Imported struct {
 	Table string
 	Rows  int64
 }
 
-// Import makes a store in dir of another one. What was written is read back and compared; until then there is no store,
-// whatever fails or is killed. Positions stay, so do the ids of the store and of its events; a daemon that is started on it
-// begins a new epoch, beyond all that the other store may come to, in which the unfinished calls are held.
+// Import copies another store into a new store in dir. It reads the written rows back and compares them. The new store appears only after
+// that, so a failure or a kill leaves no store. Positions stay the same, and so do the ids of the store and of its events. A daemon that
+// starts on the copy begins a new epoch and holds the unfinished calls. That epoch is higher than any epoch that the other store can reach.
 func Import(ctx context.Context, dir string, from Tables) (done []Imported, err error) {
 	f, err := lockFiles(dir)
 	if err != nil {
@@ -43,7 +43,7 @@ func Import(ctx context.Context, dir string, from Tables) (done []Imported, err 
 	}
 	made := *f
 	made.database += ".copy"
-	if err := made.remove(); err != nil { // of one that was killed
+	if err := made.remove(); err != nil { // Remove the files of an import that was killed.
 		return nil, err
 	}
 	if done, err = made.fill(ctx, from); err == nil {
@@ -58,7 +58,7 @@ func Import(ctx context.Context, dir string, from Tables) (done []Imported, err 
 	return done, nil
 }
 
-// fill makes the database of what the tables hold, and leaves it closed.
+// fill makes the database from the tables, and closes it.
 func (f *files) fill(ctx context.Context, from Tables) (done []Imported, err error) {
 	if err := f.prepare(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (f *files) fill(ctx context.Context, from Tables) (done []Imported, err err
 	return done, err
 }
 
-// remove deletes the database with what belongs to it.
+// remove deletes the database and the files that SQLite keeps beside it.
 func (f *files) remove() (err error) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if gone := os.Remove(f.database + suffix); !errors.Is(gone, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func (f *files) remove() (err error) {
 	return err
 }
 
-// imported are the tables that hold what a journal knows; the others follow from them.
+// imported lists the tables to copy. The other tables are derived from them.
 func imported() []string {
 	return []string{"actions", "batches", "calls", "decisions", "documents", "events", "policies", "records", "runs", "suspensions", "tombstones"}
 }
@@ -110,7 +110,7 @@ func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, e
 	return done, nil
 }
 
-// importTable copies a table and compares the stored rows with the copied ones.
+// importTable copies a table and compares the stored rows with the copied rows.
 func (w *writer) importTable(ctx context.Context, name string, from Tables) (n int64, err error) {
 	var columns []string
 	var text []bool
@@ -146,7 +146,7 @@ func (w *writer) importTable(ctx context.Context, name string, from Tables) (n i
 	return came.rows, err
 }
 
-// stored makes of values what the columns take.
+// stored converts values in place to the types of the columns.
 func stored(values []any, text []bool) error {
 	for i, v := range values {
 		switch v := v.(type) {
@@ -171,7 +171,7 @@ func stored(values []any, text []bool) error {
 	return nil
 }
 
-// A fingerprint is the same for the same rows in any order.
+// A fingerprint is a hash of rows that does not depend on their order.
 type fingerprint struct {
 	seed maphash.Seed
 	rows int64
@@ -202,7 +202,7 @@ func (f *fingerprint) add(values []any) {
 	f.sum += h.Sum64()
 }
 
-// enrolAll notes what the calls belong to, as their columns say it: that of a record that is broken, too.
+// enrolAll adds the memberships of all calls. It reads them from the columns, so it also covers calls whose record is broken.
 func (w *writer) enrolAll() error {
 	err := query(w.conn, "SELECT position, namespace, caller, run_id, thread_id FROM calls ORDER BY position", func(st *sqlite.Stmt) error {
 		position, namespace := st.ColumnInt64(0), st.ColumnText(1)
@@ -227,8 +227,8 @@ func (w *writer) enrolAll() error {
 	return err
 }
 
-// importMeta makes the copy a store whose file is another one. Its epochs begin beyond all that the original may have come
-// to since: nobody starts a daemon more than once a second for long.
+// importMeta writes the identity of the copy and marks it as moved to another file. Its epochs begin at the current Unix time in seconds,
+// beyond the epochs that the original can reach: daemons start less than once a second on average.
 func (w *writer) importMeta(ctx context.Context, from Tables) error {
 	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
 		if err != nil {

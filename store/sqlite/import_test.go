@@ -27,8 +27,7 @@ func (d during) Table(ctx context.Context, name string, columns []string) iter.S
 	}
 }
 
-// A copy into a data directory that is killed leaves no store there that a daemon would take for an empty one, and is asked for
-// again.
+// A killed import leaves no store that a daemon would open as an empty one. The import can be run again.
 func TestImportThatIsKilledLeavesNoStore(t *testing.T) {
 	from, _ := newHull(t).wreck(t, func([]byte) {})
 	rows, err := sqlite.OpenRows(from)

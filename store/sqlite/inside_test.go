@@ -23,7 +23,7 @@ func creation(c *call.Call, d store.Durability) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}}, Durability: d}
 }
 
-// TestSynchronous is inside the package because only the connection that writes knows how it commits.
+// TestSynchronous is inside the package because only the writing connection knows how it commits.
 func TestSynchronous(t *testing.T) {
 	var s *Store
 	var mu sync.Mutex
@@ -55,8 +55,8 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// TestLogStaysSmall writes single changes, each of which dirties many pages: the log is copied into the database now and
-// then and begins again.
+// TestLogStaysSmall writes single changes that each change many pages. The store must copy the log into the database from time to time and
+// restart it.
 func TestLogStaysSmall(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(t.Context(), Config{Dir: dir})
@@ -79,7 +79,7 @@ func TestLogStaysSmall(t *testing.T) {
 	}
 }
 
-// TestTrimLeavesNothing is inside the package because a row that nobody finds any more can only be counted.
+// TestTrimLeavesNothing is inside the package because it counts rows that no method of the store returns.
 func TestTrimLeavesNothing(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestTrimLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := s.Now().Add(time.Hour)
-	for range 2 { // the first makes the tombstone that the second forgets
+	for range 2 { // The first trim makes the tombstone; the second removes it.
 		if _, err := s.Trim(t.Context(), later, later, later, 10); err != nil {
 			t.Fatal(err)
 		}

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	childDir   = "TOOLD_STORE_TEST_DIR"   // makes the test binary a daemon that is killed
-	childPoint = "TOOLD_STORE_TEST_POINT" // where
-	childCount = "TOOLD_STORE_TEST_COUNT" // when it is there for this time
+	childDir   = "TOOLD_STORE_TEST_DIR"   // When set, the test binary acts as a daemon that kills itself.
+	childPoint = "TOOLD_STORE_TEST_POINT" // the fail point of the kill
+	childCount = "TOOLD_STORE_TEST_COUNT" // how often the child reaches the point before the kill
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child writes calls from eight goroutines and tells each that was acknowledged, until it kills itself.
+// child writes calls from eight goroutines and prints each acknowledged change, until it kills itself.
 func child(dir, point, count string) {
 	var seen, at int
 	fmt.Sscan(count, &at)
@@ -82,7 +82,7 @@ func child(dir, point, count string) {
 	os.Exit(1)
 }
 
-// advance makes the next step of a child's call: running, waiting, decided, done.
+// advance makes the next step of a child's call: running, suspended, resuming, succeeded.
 func advance(c *call.Call, n int) *store.Change {
 	next := map[call.Status]call.Status{call.New: call.Running, call.Running: call.Suspended, call.Suspended: call.Resuming, call.Resuming: call.Succeeded}[c.Status]
 	c.Revision++
@@ -98,8 +98,8 @@ func advance(c *call.Call, n int) *store.Change {
 	return change
 }
 
-// TestKill kills a process that writes with SIGKILL at each point of a write, again and again on one journal: what was
-// acknowledged is there, each change whole or not at all.
+// TestKill kills a writing process with SIGKILL at each point of a write, again and again on one journal. Acknowledged changes must be
+// stored, and each change must be stored whole or not at all.
 func TestKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	acked := map[string][2]int64{} // revision and last sequence

@@ -77,13 +77,13 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	return page, nil
 }
 
-// nobodyIn reports that the run or thread of a query has no calls, for certain: each new one is asked for.
+// nobodyIn reports that the run or thread of a query certainly has no calls. It saves a query for each new run and thread.
 func (s *Store) nobodyIn(q call.Query) bool {
 	return q.Namespace != "" && (q.Run != "" && s.ids.excludes(member{q.Namespace, inRun, q.Run}) ||
 		q.Thread != "" && s.ids.excludes(member{q.Namespace, inThread, q.Thread}))
 }
 
-// from is the position that a page begins beyond.
+// from returns the position after which a page begins, in list order.
 func from(q call.Query, after int64) int64 {
 	if after == 0 && !q.OldestFirst {
 		return 1<<63 - 1
@@ -91,7 +91,7 @@ func from(q call.Query, after int64) int64 {
 	return after
 }
 
-// selects is how a statement begins: columns that wanted does not look at are not read.
+// selects returns the beginning of a statement. It includes the extra columns of wanted only when wanted needs them.
 func selects(rest call.Query) string {
 	if !filters(rest) {
 		return "SELECT " + callColumns + " FROM "
@@ -99,7 +99,7 @@ func selects(rest call.Query) string {
 	return "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
 }
 
-// selectsMember is selects for the row or the pack of a member's bit.
+// selectsMember is selects for the row or pack that a bit of the table members refers to.
 func selectsMember(rest call.Query) string {
 	const one = "SELECT " + memberAt + ", coalesce(calls.namespace, packs.namespace), call_id, status, coalesce(revision, packs.position)," +
 		" coalesce(last_sequence, packs.last), crc, coalesce(record, packs.members)"
@@ -109,7 +109,7 @@ func selectsMember(rest call.Query) string {
 	return one + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
 }
 
-// everything is the statement for all calls of all namespaces: rows, and packs with all that is in them.
+// everything returns the statement for all calls of all namespaces. It returns rows of calls, and whole packs.
 func everything(q call.Query) string {
 	inRows, packs, order := "position < ?1", "position < ?1", " ORDER BY position DESC"
 	if q.OldestFirst {
@@ -122,10 +122,10 @@ func everything(q call.Query) string {
 	return selects(q) + "calls WHERE " + inRows + " UNION ALL SELECT position, namespace, NULL, 0, position, last, 0, members" + others + " FROM packs WHERE " + packs + order
 }
 
-// isPack reports whether the columns are those of a pack with all that is in it.
+// isPack reports whether the columns are those of a whole pack.
 func isPack(st *sqlite.Stmt) bool { return st.ColumnType(3) == sqlite.TypeInteger }
 
-// eachPacked takes the calls of a pack that lie beyond a position, and says how far the list has come.
+// eachPacked passes the calls of a pack after the position beyond to take, and returns the new position of the list.
 func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, take func(callRow) error) (after int64, err error) {
 	s.pack.find(st)
 	at, end, step := min(s.pack.last, beyond-1), s.pack.position, int64(-1)
@@ -138,8 +138,8 @@ func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Quer
 	return end, err
 }
 
-// takePacked takes a call of the pack that was found last when a query asks for it. Of one that is broken the table members
-// names caller, run and thread: the id of another caller's call is in no list. Its tool and time may match the query.
+// takePacked passes one call of the current pack to take when it matches the query. For a broken call, the table members gives caller, run
+// and thread. So no list shows the id of another caller's call. The tool and time of a broken call are unknown and count as matching.
 func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(callRow) error) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 	return take(r)
 }
 
-// asked reports whether a call that has ended is what a query asks for.
+// asked reports whether a finished call matches a query.
 func asked(q call.Query, c *call.Call) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) && q.Action == "" &&
@@ -168,8 +168,8 @@ func asked(q call.Query, c *call.Call) bool {
 		(q.CreatedAfter.IsZero() || nanos(c.Created) >= nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || nanos(c.Created) < nanos(q.CreatedBefore))
 }
 
-// plan chooses the index for a query: the narrowest that its words allow. The statement's first parameter is the
-// position that the page begins beyond. rest is what the index does not know and wanted must look at.
+// plan chooses the narrowest index for a query. The statement's first parameter is the position after which the page begins. rest holds the
+// conditions that the index does not cover; wanted checks them.
 func plan(q call.Query) (text string, args []any, rest call.Query) {
 	rest = q
 	beyond, order := " AND position < ?1", " ORDER BY position DESC"
@@ -189,7 +189,7 @@ func plan(q call.Query) (text string, args []any, rest call.Query) {
 		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + asks + beyond + order, args, rest
 	}
 	membersOf := func(kind, column string, id *string) (string, []any, call.Query) {
-		name, row := *id, "calls.namespace = ?2" // no bit is believed that the row does not bear out
+		name, row := *id, "calls.namespace = ?2" // A bit may be out of date, so the row must confirm it.
 		if column != "" {
 			row += " AND calls." + column + " = ?3" + asks
 		}
@@ -229,7 +229,7 @@ func plan(q call.Query) (text string, args []any, rest call.Query) {
 	return eachStatus(q, rest, beyond) + order, args, rest
 }
 
-// asking is the condition that an open question of a call is of an action, where ?4 is that.
+// asking returns the condition that a call has an open suspension with the action of the query. ?4 is the action.
 func asking(q call.Query) (text string, args []any) {
 	if q.Action == "" {
 		return "", nil
@@ -237,16 +237,16 @@ func asking(q call.Query) (text string, args []any) {
 	return " AND EXISTS (SELECT 1 FROM suspensions s INDEXED BY suspensions_open WHERE s.namespace = ?2 AND s.open = 1 AND s.action = ?4 AND s.call = calls.position)", []any{q.Action}
 }
 
-// eachStatus is a statement for each status that a query asks for.
+// eachStatus returns one statement for each status of the query, joined with UNION ALL.
 func eachStatus(q, rest call.Query, beyond string) string {
 	var parts []string
-	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // each in its order: SQLite merges them
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // Each part is in list order, and SQLite merges them.
 		parts = append(parts, selects(rest)+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
 	return strings.Join(parts, " UNION ALL ")
 }
 
-// safe is a status that may be part of a statement; an unknown one selects nothing.
+// safe returns a status that may be part of a statement, or "", which selects nothing, for an unknown status.
 func safe(s call.Status) string {
 	if !s.Valid() {
 		return ""
@@ -254,14 +254,14 @@ func safe(s call.Status) string {
 	return string(s)
 }
 
-// filters reports whether anything is left for wanted to look at.
+// filters reports whether wanted has conditions to check.
 func filters(q call.Query) bool {
 	return len(q.Statuses) > 0 || q.Namespace+q.Tool+q.Caller+q.Run+q.Thread+q.ParentCall+q.Batch != "" || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
 }
 
-// wanted reports whether a row is what the rest of a query asks for.
+// wanted reports whether a row matches the conditions in q.
 func wanted(q call.Query, st *sqlite.Stmt) bool {
-	const tool = 8 // the first column after those of scanCall
+	const tool = 8 // the first column after callColumns
 	is := func(want string, col int) bool { return want == "" || want == st.ColumnText(col) }
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Status(st.ColumnText(3)))) &&
 		is(q.Namespace, 1) && is(q.Tool, tool) && is(q.Caller, tool+1) && is(q.Run, tool+2) && is(q.Thread, tool+3) &&

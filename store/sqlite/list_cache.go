@@ -6,10 +6,9 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A listCache keeps the suspended calls that a list returned last, decoded: people with an inbox read the same page again
-// and again. A call is taken from it only when the row at hand has the revision, the last event and the checksum of the
-// row that was decoded, so changes need not be reported to it. It holds at most 512 calls of cachedRecord bytes.
-// Its calls are shared: nobody changes them.
+// A listCache keeps the decoded suspended calls of recent lists, because people read the same page of an inbox repeatedly. It returns a
+// call only when position, revision, last event and checksum match the row at hand, so no change has to invalidate it. It holds at most 512
+// calls of cachedRecord bytes. Readers share its calls: no reader may change them.
 type listCache struct {
 	sets [128][4]atomic.Pointer[cachedCall]
 	turn atomic.Uint32
@@ -21,15 +20,16 @@ type cachedCall struct {
 	call                     *call.Call
 }
 
-// cachedRecord bounds the stored form of a call that is kept.
+// cachedRecord is the maximum size of the stored record of a cached call, in bytes.
 const cachedRecord = 8 << 10
 
-// set is where a position may stand. Calls that wait often lie at even distances.
+// set returns the entries that may hold a position. It hashes the position, because the positions of suspended calls are often evenly
+// spaced.
 func (s *listCache) set(position int64) *[4]atomic.Pointer[cachedCall] {
 	return &s.sets[uint64(position)*0x9e3779b97f4a7c15>>57]
 }
 
-// find returns the call of a row, or nil.
+// find returns the cached call of a row, or nil.
 func (s *listCache) find(position, revision, last int64, crc uint32) *call.Call {
 	for i := range s.set(position) {
 		e := s.set(position)[i].Load()
@@ -43,7 +43,7 @@ func (s *listCache) find(position, revision, last int64, crc uint32) *call.Call 
 	return nil
 }
 
-// put takes the place of an older form of the call, or a free one, or any.
+// put replaces an older version of the same call, or a free entry, or else any entry of the set.
 func (s *listCache) put(e *cachedCall) {
 	set := s.set(e.position)
 	place := int(s.turn.Add(1) % 4)

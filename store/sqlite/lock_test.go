@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// TestInheritedLock: a process that was just being started when its parent, the owner, was killed has the parent's files
-// until its exec. The next owner must not take it for a daemon that lives.
+// TestInheritedLock kills the owner of a journal while it is starting a child process. Until its exec, the child has the parent's open
+// files, and so the lock. The next owner must not take the child for a running daemon.
 func TestInheritedLock(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
@@ -58,8 +58,8 @@ func TestInheritedLock(t *testing.T) {
 	}
 }
 
-// wantLockedAtOnce expects that a directory is refused without the two seconds that Open gives a process that inherited the lock.
-// It looks again when the machine was busy elsewhere for as long.
+// wantLockedAtOnce checks that a directory is refused at once, without the two seconds that Open waits for a process that inherited the
+// lock. It tries again when the machine was too busy to tell.
 func wantLockedAtOnce(t *testing.T, dir string) {
 	t.Helper()
 	for again := 0; ; again++ {

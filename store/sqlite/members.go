@@ -4,13 +4,13 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// blockSize is how many positions a row of the table members speaks of: one for each bit of an integer.
+// blockSize is how many positions a row of the table members covers: one for each bit of an integer.
 const blockSize = 64
 
-// A member names what calls belong to.
+// A member names a namespace, caller, run or thread that calls belong to.
 type member struct{ namespace, kind, name string }
 
-// What calls belong to.
+// The kinds of members.
 const (
 	inNamespace = "namespace"
 	ofCaller    = "caller"
@@ -18,7 +18,7 @@ const (
 	inThread    = "thread"
 )
 
-// enrol notes what a new call belongs to. It is written with the last of the group, or of the block.
+// enrol adds the memberships of a new call. They are written at the end of the group, or when the next block begins.
 func (w *writer) enrol(c *call.Call, position int64) error {
 	if block := position / blockSize; block != w.block {
 		if err := w.writeMembers(); err != nil {
@@ -45,7 +45,7 @@ func (w *writer) enrolIn(m member, position int64) {
 	w.members[m] = bits | 1<<(position%blockSize)
 }
 
-// writeMembers writes what was noted.
+// writeMembers writes the collected memberships.
 func (w *writer) writeMembers() error {
 	for m, bits := range w.members {
 		err := exec(w.conn, `INSERT INTO members (namespace, kind, name, block, bits) VALUES (?, ?, ?, ?, ?)
@@ -67,12 +67,12 @@ func (w *writer) forgetMembers(block int64) error {
 	return exec(w.conn, deleteMembers, block)
 }
 
-// The positions of the calls of something are those of the members' bits that are set.
+// Parts of statements. Each set bit of a member is the position of one of its calls.
 const (
 	membersOf  = "members m CROSS JOIN bit"
 	memberAt   = "m.block * 64 + n"
 	memberBits = " AND m.bits >> n & 1"
-	// joinMember finds the row or the pack of one; neither when it was trimmed.
+	// joinMember joins the row or the pack of a call. It joins neither when the call was trimmed.
 	joinMember = " LEFT JOIN calls ON calls.position = " + memberAt + " LEFT JOIN packs ON packs.position = CASE WHEN calls.position IS NULL THEN" +
 		" (SELECT position FROM packs WHERE position <= " + memberAt + " ORDER BY position DESC LIMIT 1) END AND packs.last >= " + memberAt
 	memberIs = " AND (calls.position IS NOT NULL OR packs.position IS NOT NULL)"

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// meta is the one row that says what this journal is.
+// meta is the only row of the table meta. It identifies the journal.
 type meta struct {
 	storeID  string
 	epoch    int64
@@ -28,7 +28,7 @@ func readMeta(conn *sqlite.Conn) (m meta, err error) {
 	return m, known(err)
 }
 
-// beginEpoch makes the start of this daemon durable before anything else is stored in it.
+// beginEpoch stores the new epoch before the daemon stores anything else.
 func (s *Store) beginEpoch(conn *sqlite.Conn, m meta) error {
 	file, err := s.files.inode()
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Store) storeEpoch(conn *sqlite.Conn) error {
 		id.StoreID, id.Epoch, s.clock.now().UnixNano(), m.position, m.file))
 }
 
-// Acknowledge remembers the file as it is now: an operator has released the calls of a store that was moved. Until then
-// every start finds it moved.
+// Acknowledge records the current file as the store's file, after an operator has released the calls of a moved store. Until then, every
+// start reports the store as moved.
 func (s *Store) Acknowledge() error {
 	file, err := s.files.inode()
 	if err != nil {
@@ -85,14 +85,14 @@ func (s *Store) endEpoch() error {
 	return known(err)
 }
 
-// A clock is the machine's, except that it never runs back. While it is ahead of the machine's, which ran ahead once, it
-// advances with the time that passes.
+// A clock follows the clock of the machine but never runs backwards. When the machine's clock was set back, the clock stays ahead and
+// advances with the elapsed time.
 type clock struct {
 	machine func() time.Time
 
 	mu   sync.Mutex
 	last time.Time
-	read time.Time // what the machine's was then, with its monotonic part
+	read time.Time // the last reading of the machine's clock, with its monotonic part
 }
 
 func newClock(machine func() time.Time, last time.Time) *clock {

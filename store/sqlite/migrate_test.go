@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// next is the schema of a release to come: what there is, and one more step that writes a lot.
+// next returns the schema of a future release: the current files and one more step that writes a lot.
 func next(t *testing.T) fs.FS {
 	t.Helper()
 	all := fstest.MapFS{"schema/9999_next.sql": {Data: []byte(`ALTER TABLE calls ADD COLUMN again TEXT;
@@ -38,8 +38,8 @@ func next(t *testing.T) fs.FS {
 	return all
 }
 
-// TestMigrationCut is T91: a migration whose process or machine dies at any of its writes is there whole or not at all, and
-// the next start goes on from there. It is inside the package because there is no second schema yet.
+// TestMigrationCut is T91. The process or the machine stops at any write of a migration. After that the migration is stored whole or not at
+// all, and the next start continues. The test is inside the package because there is no second released schema yet.
 func TestMigrationCut(t *testing.T) {
 	const calls = 120
 	dir := filepath.Join(t.TempDir(), "data")
@@ -76,7 +76,7 @@ func TestMigrationCut(t *testing.T) {
 		every = 1
 	}
 	for n := 0; n <= len(log); n++ {
-		for fate := range 3 { // killed; power lost; power lost in the middle of what was not synced
+		for fate := range 3 { // killed; power lost; power lost with half of the unsynced operations kept
 			if (n+fate)%every > 0 && n < len(log) {
 				continue
 			}
@@ -102,7 +102,7 @@ func TestMigrationCut(t *testing.T) {
 	t.Logf("ran: migration: cut %d times in %d operations; %d were there already", opened, len(log), migrated)
 }
 
-// resume opens what a cut migration left with both releases. It reports whether the migration was there.
+// resume opens the files of an interrupted migration with both releases. It reports whether the migration was stored.
 func resume(t *testing.T, what, dir string, later fs.FS, calls int) (there bool) {
 	t.Helper()
 	disk, err := faultfs.New(faultfs.Config{Dir: dir, SkipSync: true})

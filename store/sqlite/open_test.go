@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// script runs SQL on a journal that nobody has open.
+// script runs SQL on a journal that is not open.
 func script(t *testing.T, dir, text string) {
 	t.Helper()
 	conn, err := zombie.OpenConn(filepath.Join(dir, "journal.db"), zombie.OpenReadWrite|zombie.OpenCreate)
@@ -74,7 +74,7 @@ func TestRefusesOtherFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // a refused file is not kept locked
+			for range 2 { // Open does not keep a refused file locked.
 				if s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); !errors.Is(err, tt.want) {
 					t.Errorf("Open = %v, %v, want %v", s, err, tt.want)
 				}
@@ -98,7 +98,7 @@ func TestMoved(t *testing.T) {
 	}
 	id := s.Identity()
 	closeStore(t, s)
-	restore := func() string { // from a backup: the file is another
+	restore := func() string { // A restored backup is another file.
 		t.Helper()
 		b, err := os.ReadFile(filepath.Join(dir, "journal.db"))
 		if err != nil {
@@ -111,7 +111,7 @@ func TestMoved(t *testing.T) {
 		return to
 	}
 	copied := restore()
-	for range 2 { // until somebody says so
+	for range 2 { // The store counts as moved until an operator acknowledges it.
 		s = open(t, sqlite.Config{Dir: copied})
 		if got := s.Identity(); !got.Moved || got.StoreID != id.StoreID || got.Epoch <= id.Epoch {
 			t.Errorf("Identity of a copy = %+v, original %+v", got, id)
@@ -139,7 +139,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// A database that was not closed in order is looked through at start, or said to be unchecked when it is large.
+// After an unclean end, Open checks a small database and reports a large one as unchecked.
 func TestCheckAfterUncleanEnd(t *testing.T) {
 	dir := t.TempDir()
 	unclean := func(s *sqlite.Store) {
@@ -174,7 +174,7 @@ func TestCheckAfterUncleanEnd(t *testing.T) {
 	if s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("Open of a damaged database = %v, %v, want ErrCorrupt", s, err)
 	}
-	// who wants to save what is left opens it unchecked
+	// An operator who salvages a damaged journal opens it unchecked.
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir, CheckBytes: 1})
 	if err != nil {
 		t.Fatalf("Open = %v", err)
@@ -185,7 +185,7 @@ func TestCheckAfterUncleanEnd(t *testing.T) {
 	}
 }
 
-// scribble breaks the structure of a page in the index of calls.
+// scribble damages the structure of a page in the index of calls.
 func scribble(t *testing.T, path string) {
 	t.Helper()
 	conn, err := zombie.OpenConn(path, zombie.OpenReadWrite)
@@ -234,7 +234,7 @@ func TestSweepSpool(t *testing.T) {
 	}
 }
 
-// A directory that cannot be used leaves nothing behind.
+// Open leaves no files behind in a directory that it cannot use.
 func TestOpenFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

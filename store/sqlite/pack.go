@@ -16,21 +16,22 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// What a pack holds at most: enough that a call costs no row, little enough that to read one call is not to read many.
+// The limits of a pack. They are large enough that a call needs no row of its own, and small enough that reading one call does not read
+// many.
 const (
 	packCalls = 8
 	packBytes = 32 << 10
 )
 
-// packs reports whether a new call may go into a pack: it is what most calls are, and the table calls has it in no index but
-// that of ids.
+// packs reports whether a new call may go into a pack. Most calls may: those that the table calls would have in no index except the index
+// of ids.
 func packs(r *group.Row, now time.Time) bool {
 	o, c := r.Created, r.Call
 	return c == o.Change.Call && c.Status == call.Succeeded && r.Last > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
 		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00") && now.Sub(group.EndOf(c, now)).Abs() <= time.Minute && o.Size() <= packBytes
 }
 
-// A gathering is the pack that the writer will write next.
+// A gathering collects the calls of the next pack.
 type gathering struct {
 	rows  []*group.Row
 	size  int
@@ -44,7 +45,7 @@ func (g *gathering) clear() {
 	g.rows, g.size = g.rows[:0], 0
 }
 
-// gather puts a new call into the next pack.
+// gather adds a new call to the next pack. It writes the pack first when the call does not fit.
 func (w *writer) gather(r *group.Row, now time.Time) error {
 	g := &w.gathered
 	if n := len(g.rows); n == packCalls || g.size+r.Created.Size() > packBytes ||
@@ -57,7 +58,7 @@ func (w *writer) gather(r *group.Row, now time.Time) error {
 	return nil
 }
 
-// writePack writes what was gathered.
+// writePack writes the collected calls as one pack.
 func (w *writer) writePack() error {
 	g := &w.gathered
 	if len(g.rows) == 0 {
@@ -86,8 +87,8 @@ func (w *writer) writePack() error {
 	return exec(w.conn, w.insertPacked[n-1], names...)
 }
 
-// squeeze returns the members as they are stored: compressed, when that makes them smaller. Calls of one tool have most of their
-// bytes in common, and each byte is written twice.
+// squeeze returns the members in their stored form. They are compressed when that makes them smaller: calls of one tool have most bytes in
+// common, and SQLite writes each byte twice.
 func (g *gathering) squeeze(b []byte) []byte {
 	g.small = slices.Grow(g.small[:0], snappy.MaxEncodedLen(len(b)))
 	if small := snappy.Encode(g.small[:cap(g.small)], b); len(small) < len(b) {
@@ -96,8 +97,9 @@ func (g *gathering) squeeze(b []byte) []byte {
 	return b
 }
 
-// expand is the reverse of squeeze; what it cannot make out is empty. Members that are not compressed begin with where the first
-// of them ends, in four bytes of which the first is 0; compressed ones with their length, which never does.
+// expand reverses squeeze. It returns an empty slice for bytes that it cannot decode. The first byte tells the form. Uncompressed members
+// begin with the end of the first member in four bytes, of which the first is 0. Compressed members begin with their length, whose first
+// byte is never 0.
 func expand(room, b []byte) []byte {
 	if len(b) == 0 || b[0] == 0 {
 		return append(room, b...)
@@ -112,8 +114,8 @@ func expand(room, b []byte) []byte {
 	return room
 }
 
-// insertPacked returns the statements that note the ids of 1 to [packCalls] calls: ?1 is their namespace, ?2 the position of
-// the first. What fails ends the group, so that no statement needs a journal of its own.
+// insertPacked returns the statements that insert the ids of 1 to [packCalls] calls. ?1 is their namespace, ?2 the position of the first. A
+// failure aborts the whole group, so OR FAIL saves SQLite a statement journal.
 func insertPacked() (statements [packCalls]string) {
 	s := "INSERT OR FAIL INTO packed (namespace, position, call_id) VALUES (?1, ?2, ?3)"
 	for i := range statements {
@@ -125,7 +127,7 @@ func insertPacked() (statements [packCalls]string) {
 	return statements
 }
 
-// fill writes the members of a pack in pieces: bound to a statement, each byte would be copied by itself.
+// fill writes the members of a pack through a blob handle. Binding them to a statement would copy them byte by byte.
 func (w *writer) fill(position int64, b []byte) error {
 	blob, err := w.conn.OpenBlob("main", "packs", "members", position, true)
 	if err != nil {
@@ -138,8 +140,8 @@ func (w *writer) fill(position int64, b []byte) error {
 	return nil
 }
 
-// appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
-// and its events. In front of the members is where each of them ends.
+// appendMember appends one call in the format of a pack: its checksums, its last sequence, its id and record with their lengths, and its
+// events. The end offset of each member comes before all members.
 func appendMember(b []byte, r *group.Row) []byte {
 	b = binary.BigEndian.AppendUint32(b, sumCall(r.Call, r.Record))
 	b = binary.BigEndian.AppendUint32(b, rows.SumEvents(r.Created.Events, r.Position, 1, r.Last))

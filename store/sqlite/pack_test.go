@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// packedCall is the creation of a call that goes into a pack.
+// packedCall creates a call that goes into a pack.
 func packedCall(id string) *store.Change {
 	c := newCall(id)
 	c.Class, c.Status, c.LastSequence, c.Requested = call.Behind, call.Succeeded, 2, fmt.Sprintf("%q", strings.Repeat(id, 3))
@@ -25,13 +25,13 @@ func packedCall(id string) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}, {Sequence: 2}}, Durability: store.Normal}
 }
 
-// newPack has a store write a pack of five calls, which keep these records, and returns it.
+// newPack lets a store write a pack of five calls with these records, and returns the pack.
 func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
 	t.Helper()
 	return newPackOf(t, s, packedCall, records...)
 }
 
-// A backup, and what is made of it, counts the calls in packs as any other.
+// A backup, and a store restored from it, count the calls in packs like other calls.
 func TestBackupCountsPackedCalls(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
@@ -80,8 +80,8 @@ func newPackOf(t testing.TB, s *Store, created func(id string) *store.Change, re
 	return p
 }
 
-// TestPackFlippedBits is P9 for calls that are in one row: whichever bit of it flips, what is read is what was written, or
-// it is refused, and beside the call that it belongs to at most the next is.
+// TestPackFlippedBits is P9 for packs. For a flip of any bit of the row, a read returns the written data or an error. At most the damaged
+// call and the one after it are refused.
 func TestPackFlippedBits(t *testing.T) {
 	testFlippedBits(t, packedCall)
 }
@@ -94,7 +94,7 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 	defer s.Close()
 	p := newPackOf(t, s, created)
 	told := len(created("call").Events)
-	every := 7 // a bit of each byte; the nightly run flips all
+	every := 7 // One bit of each byte. The nightly run flips all bits.
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		every = 1
 	}
@@ -121,7 +121,7 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 	}
 }
 
-// TestBrokenMember looks at a pack with a broken call in every way: it is named, and hides no other.
+// TestBrokenMember reads a pack with one broken call in every way. The broken call is named, and does not hide the others.
 func TestBrokenMember(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -139,16 +139,16 @@ func TestBrokenMember(t *testing.T) {
 			p := newPack(t, s)
 			tt.spoil(&p)
 			if err := s.write(func(w *writer) error {
-				return exec(w.conn, "UPDATE packs SET members = ? WHERE position = ?", p.members, p.position) // not compressed, as those of old
+				return exec(w.conn, "UPDATE packs SET members = ? WHERE position = ?", p.members, p.position) // Uncompressed, as in old packs.
 			}); err != nil {
 				t.Fatal(err)
 			}
 			broken := []call.Key{{Namespace: "ns", ID: "call-2"}}
-			if tt.name == "end" { // where the next begins
+			if tt.name == "end" { // The next member begins there, too.
 				broken = append(broken, call.Key{Namespace: "ns", ID: "call-3"})
 			}
 			wantBroken(t, s, broken, call.Query{}, call.Query{Namespace: "ns"}, call.Query{Namespace: "ns", Run: "run"})
-			if err := s.Purge(t.Context(), call.Key{Namespace: "ns", ID: "call-4"}, call.Purge{}); err != nil { // makes rows of them
+			if err := s.Purge(t.Context(), call.Key{Namespace: "ns", ID: "call-4"}, call.Purge{}); err != nil { // The purge turns the members into rows.
 				t.Fatal(err)
 			}
 			wantBroken(t, s, broken, call.Query{}, call.Query{Namespace: "ns"})
@@ -169,7 +169,7 @@ func TestBrokenMember(t *testing.T) {
 	}
 }
 
-// TestBrokenPack damages what is stored of a pack in every way: a call is what it was, or is told as damaged.
+// TestBrokenPack damages the stored form of a pack in every way. A call must be unchanged or reported as damaged.
 func TestBrokenPack(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
@@ -235,7 +235,7 @@ func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...call.Query
 	}
 }
 
-// FuzzPack reads foreign bytes as a pack.
+// FuzzPack reads arbitrary bytes as a pack.
 func FuzzPack(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx"), int64(0))
 	f.Add(snappy.Encode(nil, []byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx")), int64(0))
@@ -253,7 +253,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// Records that calls keep are written behind them, so that they share a row all the same.
+// Records of packed calls are written after the calls, so that the calls still share a row.
 func TestPackWithRecords(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {

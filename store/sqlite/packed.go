@@ -13,20 +13,20 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// A pack is a row of packs.
+// A pack is a row of the table packs.
 type pack struct {
 	position, last int64
 	namespace      string
 	updated, epoch int64
 	members        []byte
-	stored         []byte // members as they are in the row
+	stored         []byte // members in their stored form
 }
 
 const (
-	// selectPacks is what [pack.read] reads.
+	// selectPacks selects the columns that [pack.read] reads.
 	selectPacks = "SELECT position, last, namespace, updated, epoch, members FROM packs WHERE "
-	// selectPacked finds the pack of a call, which begins less than packCalls before it: in place of what callColumns says of
-	// a row, what [pack.find] reads.
+	// selectPacked finds the pack of a call. A pack begins less than packCalls positions before each of its calls. The columns match
+	// callColumns in number, but have the values that [pack.find] reads.
 	selectPacked = "SELECT packed.position, packs.namespace, call_id, NULL, packs.position, packs.last, 0, packs.members" +
 		" FROM packed CROSS JOIN packs ON packs.position > packed.position - 8 AND packs.position <= packed.position AND packs.last >= packed.position " +
 		"WHERE packed.namespace = ?1 AND call_id = ?2"
@@ -37,16 +37,15 @@ func (p *pack) read(st *sqlite.Stmt) {
 	p.load(st, 5)
 }
 
-// load reads the members.
 func (p *pack) load(st *sqlite.Stmt, col int) {
 	p.stored = appendColumn(p.stored[:0], st, col)
 	p.members = expand(p.members[:0], p.stored)
 }
 
-// inPack reports whether the columns of a call are those of one in a pack.
+// inPack reports whether the columns are those of a call in a pack.
 func inPack(st *sqlite.Stmt) bool { return st.ColumnIsNull(3) }
 
-// find reads a call and its pack, unless that is the one that was read before.
+// find reads a call of a pack. It loads the pack only when the last find used another one.
 func (p *pack) find(st *sqlite.Stmt) packed {
 	if at := st.ColumnInt64(4); p.position != at {
 		p.position, p.last, p.namespace, p.updated, p.epoch = at, st.ColumnInt64(5), st.ColumnText(1), 0, 0
@@ -59,7 +58,7 @@ func (p *pack) find(st *sqlite.Stmt) packed {
 	return m
 }
 
-// A packed is a call in a pack. Its bytes are the pack's.
+// A packed is a call in a pack. Its slices point into the pack.
 type packed struct {
 	pack       *pack
 	position   int64
@@ -71,7 +70,7 @@ type packed struct {
 	events     []byte
 }
 
-// member finds a call in its pack; one that cannot be made out has neither id nor record.
+// member finds a call in its pack. A call that cannot be decoded has neither id nor record.
 func (p *pack) member(position int64) packed {
 	m := packed{pack: p, position: position}
 	i, n := position-p.position, p.last-p.position+1
@@ -96,7 +95,7 @@ func (p *pack) member(position int64) packed {
 	return m
 }
 
-// cutWord cuts what has its length in front of it.
+// cutWord cuts off the first length-prefixed word.
 func cutWord(b []byte) (word, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return nil, nil, false
@@ -110,13 +109,12 @@ func cutWord(b []byte) (word, rest []byte, ok bool) {
 
 func (m *packed) key() call.Key { return call.Key{Namespace: m.pack.namespace, ID: m.id} }
 
-// whole reports whether the record is what was written.
+// whole reports whether the record matches its checksum.
 func (m *packed) whole() bool {
 	c := call.Call{Namespace: m.pack.namespace, ID: m.id, Status: call.Succeeded, Revision: 1}
 	return m.record != nil && sumCall(&c, m.record) == m.crc
 }
 
-// row decodes the call.
 func (m *packed) row() callRow {
 	r := callRow{position: m.position, key: m.key(), pack: m.pack.position}
 	var err error
@@ -131,7 +129,7 @@ func (m *packed) row() callRow {
 	return r
 }
 
-// speaksOf reports whether the record has all these words in it. A call that does not have them is not decoded for them.
+// speaksOf reports whether the record contains all these words. It rules out most calls without decoding them.
 func (m *packed) speaksOf(words ...string) bool {
 	for _, word := range words {
 		if !bytes.Contains(m.record, []byte(word)) {
@@ -145,7 +143,7 @@ func (m *packed) chunk() rows.Chunk {
 	return rows.Chunk{Position: m.position, Key: m.key(), Epoch: m.pack.epoch, Call: m.position, First: 1, Last: m.eventsLast, CRC: m.eventsCRC, Events: bytes.Clone(m.events)}
 }
 
-// named finds a call in its pack, and its id elsewhere when its pack is unreadable.
+// named finds a call in its pack. When the pack is unreadable, it takes the id from the table packed.
 func (p *pack) named(conn *sqlite.Conn, position int64) (packed, error) {
 	m := p.member(position)
 	if m.id != "" {
@@ -157,7 +155,8 @@ func (p *pack) named(conn *sqlite.Conn, position int64) (packed, error) {
 	}, position)
 }
 
-// unpack makes rows of the calls of a pack. ended is given to those that are about to be looked for by it.
+// unpack turns the calls of a pack into rows. ended is the value of that column. It is nil unless the calls must be in the index of ended
+// calls.
 func (w *writer) unpack(position int64, ended any) error {
 	var p pack
 	err := query(w.conn, selectPacks+"position = ?", func(st *sqlite.Stmt) error {
@@ -187,7 +186,7 @@ func (w *writer) deletePack(p *pack) error {
 	return err
 }
 
-// restore makes the row that a call of a pack would have been. One that is broken stays so.
+// restore inserts the row of a call that was in a pack. A broken call stays broken.
 func (w *writer) restore(m *packed, ended any) error {
 	c := &call.Call{}
 	if r := m.row(); r.call != nil {

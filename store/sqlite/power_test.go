@@ -17,10 +17,10 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A fate is a way for the power to go: what becomes of each operation that was not synced.
+// A fate is one way in which the power fails. It decides what happens to each unsynced operation.
 type fate struct {
 	name   string
-	killed bool // nothing is lost: the process died and not the machine
+	killed bool // Only the process died, so nothing is lost.
 	choose func(rng *rand.Rand, pending int) func(faultfs.Op) faultfs.Survival
 }
 
@@ -57,18 +57,18 @@ func fates() []fate {
 	}
 }
 
-// An outage is one moment at which the power goes, and what the journal must then still know.
+// An outage is one moment at which the power fails, with the state that the journal must then still have.
 type outage struct {
-	at     int // operations before it
+	at     int // number of operations before it
 	fate   string
 	files  faultfs.Files
-	floor  int // the newest step that must be there
-	newest int // the newest that may be
+	floor  int // the oldest step that the journal may show
+	newest int // the newest step that the journal may show
 	epoch  int64
 	clock  time.Time
 }
 
-// known is what the marks said so far.
+// known collects the marks so far.
 type known struct {
 	full, any, submitted int
 	epoch                int64
@@ -81,13 +81,13 @@ func (k *known) take(m mark) {
 		k.any = max(k.any, m.commit)
 	}
 	if m.acked && m.full {
-		k.full = max(k.full, k.any) // one fsync makes durable all that was written before it
+		k.full = max(k.full, k.any) // One fsync makes all earlier writes durable.
 		k.epoch, k.clock = max(k.epoch, m.epoch), m.clock
 	}
 }
 
-// outages visits every moment of a log with every fate that is sampled, until visit returns false. Two that leave the same
-// files and demand the same are visited once.
+// outages visits every sampled moment of a log with every fate, until visit returns false. Outages with the same files and the same
+// required state are visited once.
 func outages(base faultfs.Files, log []faultfs.Op, rng *rand.Rand, sampled func(at int) bool, visit func(outage) (more bool)) (moments int) {
 	power := faultfs.NewPower(base)
 	var k known
@@ -133,7 +133,7 @@ func (o outage) sum() (sum [32]byte) {
 	return [32]byte(h.Sum(nil))
 }
 
-// reopen opens what an outage left and says what is wrong with it. It returns what the disk saw of the recovery.
+// reopen opens the files of an outage. It returns the disk operations of the recovery, and an error for a wrong state.
 func (o outage) reopen(t *testing.T, dir string, states []string) (log []faultfs.Op, wrong error) {
 	t.Helper()
 	if err := o.files.WriteTo(dir); err != nil {
@@ -182,7 +182,7 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
 }
 
-// record plays the story on a recorded disk.
+// record runs the story on a recorded disk.
 func record(t *testing.T) (states []string, base faultfs.Files, log []faultfs.Op) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -193,19 +193,19 @@ func record(t *testing.T) (states []string, base faultfs.Files, log []faultfs.Op
 	defer disk.Close()
 	sc := newStory(t, disk, dir)
 	sc.run()
-	base, log = disk.Log() // as after a kill; the end in order comes with Close
+	base, log = disk.Log() // The log ends as after a kill: before Close ends the journal cleanly.
 	if err := sc.s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return sc.states, base, log
 }
 
-// birth is how many operations it takes until the database has its first page: all outages in them are looked at.
+// birth is how many operations it takes until the database has its first page. All outages in them are tested.
 const birth = 10
 
-// TestPowerLoss is P1, T85 and T109: the power goes after every recorded write, and what was not synced is kept, dropped,
-// torn or reordered. What is opened then is the journal after one of its steps, the last acknowledged one or a later.
-// The landing check looks at a sample, the nightly run at all, and at outages in the recovery from an outage.
+// TestPowerLoss is P1, T85 and T109. The power fails after every recorded write. The unsynced operations are kept, dropped, torn or
+// reordered. The journal then shows the state after one of its steps: the last acknowledged step or a later one. The landing check tests a
+// sample. The nightly run tests all outages, and also outages during the recovery from an outage.
 func TestPowerLoss(t *testing.T) {
 	states, base, log := record(t)
 	seed := powerSeed(t)
@@ -256,7 +256,7 @@ func powerSeed(t *testing.T) uint64 {
 	return n
 }
 
-// A journal that promised more than its disk holds is seen: the replay is worth something.
+// The power loss test detects a journal that acknowledges more than its disk holds.
 func TestPowerLossSeesLies(t *testing.T) {
 	states, base, log := record(t)
 	without := func(unwanted func(faultfs.Op) bool) []faultfs.Op {
@@ -304,7 +304,7 @@ func TestPowerLossSeesLies(t *testing.T) {
 	}
 }
 
-// acknowledgedEarly moves each acknowledgement to where the step was submitted.
+// acknowledgedEarly moves each acknowledgement to the submission of its step.
 func acknowledgedEarly(log []faultfs.Op) (early []faultfs.Op) {
 	for _, op := range log {
 		early = append(early, op)

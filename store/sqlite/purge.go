@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Purge erases the content of a call that has ended, in one transaction.
+// Purge erases the content of a finished call, in one transaction.
 func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -52,24 +52,24 @@ func (w *writer) purge(key call.Key, by call.Purge) error {
 			return err
 		}
 	}
-	// The times of the row stay: retention goes by them.
+	// Keep the times of the row, because retention depends on them.
 	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",
 		c.Revision, c.LastSequence, sumCall(c, record), record, row.position)
 	if err == nil {
 		err = exec(w.conn, "DELETE FROM events WHERE call = ?", row.position)
 	}
-	if err == nil { // a gate said why it blocked the run
+	if err == nil { // The reason that a gate gave for blocking the run may quote the call.
 		err = exec(w.conn, "UPDATE runs SET reason = '' WHERE namespace = ? AND id = ? AND call_id = ?", c.Namespace, c.Run.ID, c.ID)
 	}
 	return err
 }
 
-// Shred erases what is beside purged calls, runs and threads, then every byte of the files that nothing refers to.
+// Shred erases the data beside purged calls, runs and threads. Then it rewrites the files, so that no unreferenced byte remains.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.trimming.Lock() // and no backup holds on to the past
+	s.trimming.Lock() // No backup may run meanwhile, because it would keep the old data.
 	defer s.trimming.Unlock()
 	calls := make(map[string]bool, len(p.Calls))
 	for _, id := range p.Calls {
@@ -101,11 +101,11 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := s.Do(group.Op{Bare: true, Run: func(context.Context, *group.Plan) error { return s.writer.rebuild() }}); err != nil {
 		return err
 	}
-	return syncFiles(s.cfg.Dir) // that files of output are gone, too
+	return syncFiles(s.cfg.Dir) // Make the removal of output files durable, too.
 }
 
-// roomToRebuild refuses to fill the disk: what is in use of the journal is there a second time in between, and once more in
-// its log.
+// roomToRebuild returns ErrFull when a rebuild could fill the disk. During a rebuild the used pages exist twice more: in the temporary file
+// and in the write-ahead log.
 func (s *Store) roomToRebuild(ctx context.Context) error {
 	var pages, unused int64
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
@@ -123,7 +123,7 @@ func (s *Store) roomToRebuild(ctx context.Context) error {
 	return err
 }
 
-// syncFiles brings all that was done to a file system to its disk.
+// syncFiles syncs the whole file system of dir.
 func syncFiles(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -132,10 +132,10 @@ func syncFiles(dir string) error {
 	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
-// shredPage is how many rows are looked at in one snapshot, and written in one transaction.
+// shredPage is how many rows are read in one snapshot and written in one transaction.
 const shredPage = 256
 
-// A keptDecision is a stored decision of a call that was purged.
+// A keptDecision is a stored decision of a purged call.
 type keptDecision struct {
 	id       string
 	decision store.Decision
@@ -143,8 +143,8 @@ type keptDecision struct {
 
 const selectDecisions = "SELECT id, crc, decision FROM decisions WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
 
-// shredDecisions looks at every decision: calls that are tombstones do not say which were theirs. One that cannot be read
-// stays, and is refused.
+// shredDecisions checks every decision, because the tombstone of a call does not name the call's decisions. A decision that cannot be read
+// stays, and reads of it fail.
 func (s *Store) shredDecisions(ctx context.Context, namespace string, calls map[string]bool) error {
 	after := ""
 	for n := shredPage; n == shredPage; {
@@ -189,7 +189,7 @@ func (w *writer) shredDecisions(namespace string, found []keptDecision) error {
 
 const selectRecordsAfter = "SELECT position, namespace, key, call_id, kind FROM records WHERE position > ? ORDER BY position LIMIT ?"
 
-// shredRecords removes what plugins and late attempts left beside calls.
+// shredRecords removes the records that plugins and late attempts stored for calls.
 func (s *Store) shredRecords(ctx context.Context, namespace string, calls map[string]bool) error {
 	after := int64(0)
 	for n := shredPage; n == shredPage; {
@@ -224,7 +224,7 @@ func (w *writer) deleteRecords(positions []int64) error {
 	return nil
 }
 
-// shredScopes removes what belongs to runs and threads.
+// shredScopes removes the data of runs and threads.
 func (w *writer) shredScopes(p *store.Shredding) error {
 	for _, of := range []struct {
 		scope tool.Scope
@@ -246,9 +246,8 @@ func (w *writer) shredScopes(p *store.Shredding) error {
 	return nil
 }
 
-// rebuild writes every page anew, so that nothing is left in free pages and in the gaps of others, and empties the
-// write-ahead log, which has the pages as they were before. What it builds in between is a file without a name in the
-// directory of the journal.
+// rebuild rewrites every page and empties the write-ahead log. So no old data remains in free pages, in unused parts of pages, or in the
+// log. The temporary file of the rebuild is an unnamed file in the directory of the journal.
 func (w *writer) rebuild() error {
 	if !w.begun.Load() {
 		return store.ErrFull
@@ -267,13 +266,13 @@ func (w *writer) rebuild() error {
 		err = w.point("rebuilt")
 	}
 	err = errors.Join(err, pragma(w.conn, "temp_store = MEMORY", nil))
-	if err == nil || errors.Is(known(err), store.ErrFull) { // what a rebuild that failed has written takes room
+	if err == nil || errors.Is(known(err), store.ErrFull) { // A failed rebuild also leaves data in the log.
 		err = errors.Join(err, w.truncate())
 	}
 	return err
 }
 
-// truncate copies all of the write-ahead log into the database and empties it.
+// truncate copies the whole write-ahead log into the database and empties the log.
 func (w *writer) truncate() error {
 	busy := true
 	for until := time.Now().Add(truncateTime); busy && time.Now().Before(until); {
@@ -289,10 +288,10 @@ func (w *writer) truncate() error {
 	return nil
 }
 
-// truncateTime bounds the wait for readers, which hold the write-ahead log for a moment only.
+// truncateTime bounds the wait for readers. Each reader uses the write-ahead log only briefly.
 const truncateTime = 20 * time.Second
 
-// statement runs a statement that is not kept.
+// statement runs a statement without caching it.
 func (w *writer) statement(text string) (err error) {
 	st, _, err := w.conn.PrepareTransient(text)
 	if err != nil {

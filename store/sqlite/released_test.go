@@ -15,9 +15,9 @@ import (
 
 var update = flag.String("update-released", "", "write the files of this `version` from the journal as it is now")
 
-// TestReleased is P10: a journal of each released version is opened, brought up to date, and says what it said then. The
-// files of a version are made when it is released and never again, those of the first anew until then: testdata/<version> has
-// the journal and what it said.
+// TestReleased is P10. It opens a journal of each released version, migrates it, and compares its content with the recorded content.
+// testdata/<version> has the journal and the recorded content. The files of a version do not change after its release; those of the first
+// version are remade until then.
 func TestReleased(t *testing.T) {
 	if *update != "" {
 		release(t, filepath.Join("testdata", *update))
@@ -33,7 +33,7 @@ func TestReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := string(unpack(t, filepath.Join(filepath.Dir(path), "state.txt.gz")))
-			for range 2 { // as it was, and as it is now
+			for range 2 { // first migrated, then reopened
 				s := open(t, sqlite.Config{Dir: dir})
 				if err := s.Check(t.Context()); err != nil {
 					t.Error(err)
@@ -87,7 +87,7 @@ func pack(t *testing.T, path string, b []byte) {
 	}
 }
 
-// release writes the files of a version: the journal of the story, closed in order.
+// release writes the files of a version: the journal of the story, closed cleanly.
 func release(t *testing.T, to string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")

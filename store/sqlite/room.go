@@ -14,11 +14,11 @@ import (
 	"github.com/toold-dev/toold/store/spool"
 )
 
-// reserveSize is what running calls have for their ends once the disk is full. On a small file system it is an eighth.
+// reserveSize is the disk space that lets running calls finish when the disk is full. A small file system gets an eighth of its size
+// instead.
 const reserveSize = 16 << 20
 
-// A room is the reserve on the disk: a file that is given up when the disk is full and made again when there is space
-// for it twice over.
+// A room is the reserve: a file that is deleted when the disk is full, and created again when the disk has twice its size free.
 type room struct {
 	path string
 	now  func() time.Time
@@ -34,7 +34,7 @@ func newRoom(path string, now func() time.Time) *room {
 	return r
 }
 
-// full reports whether the reserve is gone. At most once a second it tries to make it again.
+// full reports whether the reserve is gone. It tries to create the reserve again, at most once a second.
 func (r *room) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *room) full() bool {
 	return !r.there
 }
 
-// release gives the reserve up and reports whether there was one.
+// release deletes the reserve and reports whether that succeeded.
 func (r *room) release() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,13 +59,13 @@ func (r *room) release() bool {
 	return os.Remove(r.path) == nil
 }
 
-// An output is the spool, which fills the same disk.
+// An output is the spool together with the reserve of the same disk.
 type output struct {
 	*spool.Spool
 	room *room
 }
 
-// Append implements [store.Spool]. A full disk releases the reserve, once, for calls that can still end.
+// Append implements [store.Spool]. When the disk is full, it releases the reserve once, so that running calls can finish.
 func (o output) Append(key call.Key, thread, name string, b []byte) (int64, error) {
 	offset, err := o.Spool.Append(key, thread, name, b)
 	if errors.Is(err, store.ErrFull) && o.room.release() {
@@ -100,7 +100,7 @@ func (r *room) reserve() error {
 	return nil
 }
 
-// allocate takes the blocks, by writing where the file system cannot promise them.
+// allocate reserves the blocks of a file. It writes zeros when the file system does not support fallocate.
 func allocate(f *os.File, size int64) error {
 	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, syscall.EOPNOTSUPP) {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Rows shows a journal that no daemon has open as the rows of its tables, for a copy into another store.
+// Rows reads the tables of a journal row by row, for a copy into another store. No daemon may have the journal open.
 type Rows struct {
 	files *files
 	conn  *sqlite.Conn
@@ -39,7 +39,7 @@ func OpenRows(dir string) (_ *Rows, err error) {
 	return r, nil
 }
 
-// Close gives the journal up.
+// Close closes the journal and releases its lock.
 func (r *Rows) Close() (err error) {
 	if r.conn != nil {
 		err = r.conn.Close()
@@ -47,14 +47,14 @@ func (r *Rows) Close() (err error) {
 	return errors.Join(err, r.files.close())
 }
 
-// Table gives the rows of a table with these columns: integers, strings, bytes and nil. Calls are rows of the table calls
-// wherever they are.
+// Table returns the rows of a table with these columns. Values are integers, strings, bytes and nil. The table calls includes the calls in
+// packs.
 func (r *Rows) Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		r.conn.SetInterrupt(ctx.Done())
 		defer r.conn.SetInterrupt(nil)
 		chosen := strings.Join(columns, ", ")
-		if name == "calls" { // what ended as it was created says so by its last change
+		if name == "calls" { // A call that was already finished when it was created has NULL in ended; its end is updated.
 			chosen = strings.Replace(chosen, "ended", "CASE WHEN status IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN coalesce(ended, updated) END", 1)
 		}
 		err := query(r.conn, "SELECT "+chosen+" FROM "+name, func(st *sqlite.Stmt) error {
@@ -74,7 +74,7 @@ func (r *Rows) Table(ctx context.Context, name string, columns []string) iter.Se
 
 var errStopped = errors.New("no more rows are wanted")
 
-// packed gives the calls in packs.
+// packed yields the calls in packs.
 func (r *Rows) packed(columns []string, yield func([]any, error) bool) error {
 	return query(r.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
 		var p pack
@@ -92,7 +92,7 @@ func (r *Rows) packed(columns []string, yield func([]any, error) bool) error {
 	})
 }
 
-// columns are those of the row that a call of a pack would have been.
+// columns returns the column values of the row that this packed call would have.
 func (m *packed) columns(names []string) []any {
 	c := &call.Call{}
 	if r := m.row(); r.call != nil {

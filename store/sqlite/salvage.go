@@ -18,30 +18,30 @@ import (
 	"github.com/toold-dev/toold/store/dirlock"
 )
 
-// Salvaged says what [Salvage] could save.
+// Salvaged reports what [Salvage] saved.
 type Salvaged struct {
 	Tables []SalvagedTable
-	// Refused are calls of which something is damaged: their record, or a part of their log. They are in the new journal,
-	// and what is damaged is answered with ErrCorrupt.
+	// Refused lists the calls with a damaged record or a damaged part of their log. They are in the new journal; reading a damaged part
+	// gives ErrCorrupt.
 	Refused []call.Key
-	// Lost are calls of which only the id is left, in a tombstone, so that none of them runs again.
+	// Lost lists the calls of which only the id remains. Each has a tombstone, so that it never runs again.
 	Lost  []call.Key
-	Files int // of output
+	Files int // number of output files
 }
 
-// A SalvagedTable says how much of one table was saved.
+// A SalvagedTable reports how much of one table was saved.
 type SalvagedTable struct {
 	Name string
 	Rows int
-	// Damaged says that a part of the table cannot be read: rows of it may be missing.
+	// Damaged means that a part of the table cannot be read, so rows may be missing.
 	Damaged bool
 }
 
-// Salvage copies all that can still be read of the journal in src into a new one in dst. It reads row by row, so that a
-// page that is broken costs what is on it. The journal in src stays as it is; a daemon may not have it open.
+// Salvage copies everything that is still readable in the journal in src into a new journal in dst. It reads row by row, so a broken page
+// costs only the rows on it. The journal in src does not change; no daemon may have it open.
 //
-// A row whose bytes are not those that were written is copied as it is and refused when it is asked for. The new journal
-// counts as moved: its unfinished calls are held, because nobody knows what the daemon did after the damage.
+// A row with a wrong checksum is copied unchanged, and reads of it fail. The new journal counts as moved: its unfinished calls are held,
+// because it is unknown what the daemon did after the damage.
 func Salvage(ctx context.Context, src, dst string) (_ *Salvaged, err error) {
 	lock, err := dirlock.Take(filepath.Join(src, "lock"))
 	if err != nil {
@@ -77,7 +77,7 @@ func Salvage(ctx context.Context, src, dst string) (_ *Salvaged, err error) {
 	return s.report, err
 }
 
-// newJournal makes an empty journal that begins no epoch.
+// newJournal makes an empty journal without an epoch.
 func newJournal(path string) (*writer, error) {
 	conn, err := openConn(path, 0)
 	if err != nil {
@@ -88,23 +88,23 @@ func newJournal(path string) (*writer, error) {
 	if err := migrate(conn, schema); err != nil {
 		return w, err
 	}
-	return w, known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // its first page is compared with the damaged one's
+	return w, known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // mend reads the first page from the database file, so the log must be empty.
 }
 
-// A salvage is the work on one journal.
+// A salvage is the state of salvaging one journal.
 type salvage struct {
 	ctx    context.Context
 	from   *sqlite.Conn // a copy of the damaged journal
-	w      *writer      // of the new one
+	w      *writer      // writes the new journal
 	report *Salvaged
 	meta   meta
-	newest int64 // position that was seen
-	epoch  int64 // newest that was seen
+	newest int64 // the newest position found
+	epoch  int64 // the newest epoch found
 }
 
 func (s *salvage) close() (err error) {
 	if s.from != nil {
-		_ = s.from.Close() // a damaged one may not close in order
+		_ = s.from.Close() // Closing a damaged database may fail.
 	}
 	if s.w != nil {
 		err = s.w.conn.Close()
@@ -112,8 +112,8 @@ func (s *salvage) close() (err error) {
 	return err
 }
 
-// open copies the damaged journal and mends what SQLite needs to look at it at all: the header, and when the schema cannot
-// be read the pages that have it, which are alike in a new journal.
+// open copies the damaged journal and repairs the parts that SQLite needs to open it. That is the header. When the schema is unreadable, it
+// is also the schema pages, which are the same in a new journal.
 func (s *salvage) open(src, damaged, fresh string) error {
 	for _, suffix := range []string{"", "-wal"} {
 		if err := copyFile(src+suffix, damaged+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -160,8 +160,8 @@ func openDamaged(ctx context.Context, path string) (*sqlite.Conn, error) {
 
 const headerSize = 100
 
-// mend writes the first n bytes of a sound journal over those of a damaged one where they must be alike. Of the header these
-// are the signature, the form of the file, and the marks of a journal of ours; beyond it, the pages of the schema.
+// mend copies parts of the first n bytes of a sound journal to a damaged one, where both must be equal. In the header these are the
+// signature, the file format, and the application id and schema version of toold. After the header these are the schema pages.
 func mend(path string, sound []byte, n int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -181,8 +181,8 @@ func mend(path string, sound []byte, n int) error {
 			copy(page[part[0]:part[1]], sound[part[0]:part[1]])
 		}
 	}
-	clear(page[24:44]) // the size is taken from the file; what was free is lost, which costs nothing here
-	clear(page[92:96]) // for which change the size would have held
+	clear(page[24:44]) // SQLite then takes the size from the file. The list of free pages is lost, which does no harm here.
+	clear(page[92:96]) // the change counter for which the size in the header is valid
 	_, err = f.WriteAt(page, 0)
 	for _, at := range schemaPages(sound) {
 		if err == nil && n > headerSize {
@@ -192,7 +192,7 @@ func mend(path string, sound []byte, n int) error {
 	return err
 }
 
-// schemaPages returns where the pages below the first one are that have the schema of a sound journal.
+// schemaPages returns the offsets of the schema pages of a sound journal, except the first page.
 func schemaPages(sound []byte) (at []int) {
 	const interior, cells, rightmost, pointers = 5, headerSize + 3, headerSize + 8, headerSize + 12
 	if sound[headerSize] != interior {
@@ -220,7 +220,7 @@ func copyFile(src, dst string) (err error) {
 	return err
 }
 
-// copyTree copies the output of calls. What cannot be read is left out.
+// copyTree copies the output of calls. It skips unreadable files and directories.
 func copyTree(src, dst string) (files int, err error) {
 	err = filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -245,7 +245,7 @@ func copyTree(src, dst string) (files int, err error) {
 	return files, err
 }
 
-// keepIdentity writes what the new journal is: the old one, moved.
+// keepIdentity writes the identity of the new journal: that of the old journal, marked as moved.
 func (s *salvage) keepIdentity() error {
 	if s.meta.storeID == "" {
 		s.meta.storeID = uuid.NewString()

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What calls asked for and nobody has carried out is saved too; a row of it that is damaged stays and is known to be.
+// Salvage saves pending actions. A damaged action is copied and reported as damaged.
 func TestSalvageKeepsActions(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// A salvageTable is how a table is read: by its position or rowid, else from both ends of its key.
+// A salvageTable says how to read a table: by its position or rowid, or else from both ends of its key.
 type salvageTable struct {
 	name, columns string
 	rowid         bool
@@ -36,11 +36,11 @@ func salvageTables() []salvageTable {
 	}
 }
 
-// beyond is how far behind the newest position that is known the next is given, when nobody knows what the last was: cursors
-// of feeds that clients have must not name other events.
+// beyond is the gap after the newest known position when the last assigned position is unknown. It keeps the feed cursors of clients from
+// naming other events.
 const beyond = 1 << 20
 
-// copy fills the new journal, in one transaction.
+// copy fills the new journal in one transaction.
 func (s *salvage) copy() error {
 	sure := false
 	if m, err := readMeta(s.from); err == nil && m.epoch > 0 {
@@ -82,25 +82,25 @@ func (s *salvage) copy() error {
 	return known(pragma(s.w.conn, "wal_checkpoint(TRUNCATE)", nil))
 }
 
-// lacks reports whether the journal is of a release that has no such table.
+// lacks reports whether the journal comes from a release without this table.
 func (s *salvage) lacks(table string) bool {
 	none := true
 	broken := s.each("SELECT 1 FROM sqlite_schema WHERE name = ?", func(*sqlite.Stmt) error { none = false; return nil }, table)
 	return none && !broken
 }
 
-// table copies a table as far as it can be read.
+// table copies the readable rows of a table.
 func (s *salvage) table(t salvageTable) error {
 	if s.lacks(t.name) {
 		return nil
 	}
 	into := SalvagedTable{Name: t.name}
 	insert := "INSERT OR IGNORE INTO " + t.name + " (" + t.columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(t.columns, ",")) + ")"
-	var failed error // of the new journal
+	var failed error // an error of the new journal
 	take := func(st *sqlite.Stmt) error {
 		values := row(st, 1)
 		if err := exec(s.w.conn, insert, values...); err != nil {
-			if sqlite.ErrCode(errors.Unwrap(err)).ToPrimary() != sqlite.ResultConstraint { // a type that the column does not take is damage
+			if sqlite.ErrCode(errors.Unwrap(err)).ToPrimary() != sqlite.ResultConstraint { // A value of the wrong type for its column is damage.
 				failed = err
 				return err
 			}
@@ -108,7 +108,7 @@ func (s *salvage) table(t salvageTable) error {
 			return nil
 		}
 		if n := s.w.conn.Changes(); n == 0 {
-			return nil // from both ends
+			return nil // The row was already copied from the other end.
 		}
 		into.Rows++
 		return nil
@@ -123,15 +123,15 @@ func (s *salvage) table(t salvageTable) error {
 	return cmp.Or(failed, s.ctx.Err())
 }
 
-// each calls take with each row that a statement gives and reports whether it broke off.
+// each calls take for each row of a statement, and reports whether the statement failed.
 func (s *salvage) each(text string, take func(*sqlite.Stmt) error, args ...any) (broken bool) {
 	return query(s.from, text, take, args...) != nil
 }
 
-// probe is how many rowids behind a broken place are looked up one by one before the table is read on.
+// probe is how many rowids after a broken place are looked up one by one before the scan resumes.
 const probe = 512
 
-// byRowid reads a table by its rowids. Behind a broken page it looks them up one by one until it is past it.
+// byRowid reads a table by its rowids. After a broken page it looks up rowids one by one until the scan works again.
 func (s *salvage) byRowid(t salvageTable, take func(*sqlite.Stmt) error) (damaged bool) {
 	var last int64
 	s.each("SELECT rowid FROM "+t.name+" ORDER BY rowid DESC LIMIT 1", func(st *sqlite.Stmt) error {
@@ -158,7 +158,7 @@ func (s *salvage) byRowid(t salvageTable, take func(*sqlite.Stmt) error) (damage
 	return damaged
 }
 
-// row is the values of a row from a column on.
+// row returns the values of a row, starting with column from.
 func row(st *sqlite.Stmt, from int) (values []any) {
 	for i := from; i < st.ColumnCount(); i++ {
 		switch st.ColumnType(i) {
@@ -175,8 +175,8 @@ func row(st *sqlite.Stmt, from int) (values []any) {
 	return values
 }
 
-// lostCalls makes tombstones of the calls that an index still names and no row has any more, also where a row has another
-// name in their place: one of the two was damaged, and neither id may run again.
+// lostCalls makes tombstones for calls that an index names but that have no row. When a row has another id than its index entry, one of the
+// two is damaged, and neither id may run again.
 func (s *salvage) lostCalls() error {
 	var failed error
 	take := func(st *sqlite.Stmt) error {
@@ -205,25 +205,25 @@ func (s *salvage) lostCalls() error {
 	return failed
 }
 
-// packs makes rows of the calls in packs. Journals of old have none.
+// packs turns the calls in packs into rows. Older journals have no packs.
 func (s *salvage) packs() error {
 	if s.lacks("packs") {
 		return nil
 	}
 	into := SalvagedTable{Name: "packs"}
-	var failed error // of the new journal
+	var failed error // an error of the new journal
 	take := func(st *sqlite.Stmt) error {
 		p := pack{position: st.ColumnInt64(1), last: st.ColumnInt64(2), namespace: st.ColumnText(3), updated: st.ColumnInt64(4), epoch: st.ColumnInt64(5)}
 		p.load(st, 6)
 		for at := p.position; at <= min(p.last, p.position+packCalls-1); at++ {
 			m := p.member(at)
 			if m.id == "" {
-				into.Damaged = true // its id is in the index
+				into.Damaged = true // lostCalls finds its id in the index.
 				continue
 			}
 			if failed = s.w.restore(&m, nil); failed == nil {
 				into.Rows++
-			} else if sqlite.ErrCode(errors.Unwrap(failed)).ToPrimary() == sqlite.ResultConstraint { // another has its name
+			} else if sqlite.ErrCode(errors.Unwrap(failed)).ToPrimary() == sqlite.ResultConstraint { // Another row has the same id.
 				failed, into.Damaged = nil, true
 			} else {
 				return failed
@@ -236,12 +236,12 @@ func (s *salvage) packs() error {
 	return cmp.Or(failed, s.ctx.Err())
 }
 
-// rebuild makes what is derived of the calls, and marks what their logs lack.
+// rebuild restores the derived tables from the calls, and marks gaps in their logs.
 func (s *salvage) rebuild() error {
 	w := s.w
 	type stored struct {
 		callRow
-		last int64 // of the log
+		last int64 // last sequence of the log
 	}
 	for after := int64(0); ; {
 		var rows []stored
@@ -274,8 +274,7 @@ func (s *salvage) rebuild() error {
 	}
 }
 
-// mendLog puts a chunk that is refused in the place of events that are lost, so that nobody takes those behind them for the
-// next. It reports whether the log is whole.
+// mendLog inserts an unreadable chunk in place of lost events, so that readers notice the gap. It reports whether the log is complete.
 func (s *salvage) mendLog(position, last int64) (whole bool, err error) {
 	whole = true
 	var chunks []rows.Chunk

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A hull is a journal with 300 calls and some output that was closed in order, and what was in it.
+// A hull is a journal with 300 calls and some output that was closed cleanly, with its expected content.
 type hull struct {
 	file []byte
 	want map[string]*call.Call
@@ -38,7 +38,7 @@ func newHull(t *testing.T) hull {
 	for n := range 300 {
 		c := newCall(fmt.Sprintf("c%03d", n))
 		c.Requested = fmt.Sprintf("%q", strings.Repeat(c.ID, 1+n%60))
-		if n%4 == 1 { // in a pack
+		if n%4 == 1 { // This call goes into a pack.
 			c.Class, c.Status, c.Ended = call.Behind, call.Succeeded, s.Now()
 		}
 		change := creation(c)
@@ -56,7 +56,7 @@ func newHull(t *testing.T) hull {
 	return hull{b, want}
 }
 
-// wreck makes the journal anew, with damage.
+// wreck writes the journal to a new directory and applies the damage.
 func (h hull) wreck(t *testing.T, damage func(b []byte)) (dir string, want map[string]*call.Call) {
 	t.Helper()
 	dir = t.TempDir()
@@ -76,8 +76,7 @@ func (h hull) wreck(t *testing.T, damage func(b []byte)) (dir string, want map[s
 	return dir, h.want
 }
 
-// salvaged salvages a wreck and looks at what came of it: each call is what it was, or refused, or a tombstone, and the
-// report says which.
+// salvaged salvages a damaged journal and checks the result. Each call is unchanged, refused, or a tombstone, and the report says which.
 func salvaged(t *testing.T, name string, src string, want map[string]*call.Call) (saved *sqlite.Salvaged, whole int) {
 	t.Helper()
 	before := contents(t, src)
@@ -154,7 +153,7 @@ func contents(t *testing.T, dir string) (all string) {
 	return all
 }
 
-// TestSalvage is the rest of P9: what a damaged journal still holds is saved, and what is lost is told.
+// TestSalvage is the rest of P9: Salvage saves the readable data of a damaged journal and reports the lost calls.
 func TestSalvage(t *testing.T) {
 	h := newHull(t)
 	t.Run("sound", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// applicationID is "tool" in ASCII: file(1) and we know a journal by it.
+// applicationID is "tool" in ASCII. file(1) and toold recognize a journal by it.
 const applicationID = 0x746f6f6c
 
 // ErrNewer means that a later release of toold has written this journal.
@@ -25,7 +25,7 @@ var ErrNewer = errors.New("journal has the schema of a newer toold")
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrate brings a database to the newest of the schemas, in one transaction: a fresh one costs one sync. There is no way back.
+// migrate applies the missing schema files in one transaction. A new database costs one sync. There is no downgrade.
 func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	var id, version int64
 	err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
@@ -68,7 +68,7 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	return nil
 }
 
-// check looks at the structure of the whole file; the content of rows has checksums of its own.
+// check checks the structure of the whole file. It does not check the content of rows, which have their own checksums.
 func check(ctx context.Context, conn *sqlite.Conn) error {
 	conn.SetInterrupt(ctx.Done())
 	defer conn.SetInterrupt(nil)
@@ -86,12 +86,12 @@ func check(ctx context.Context, conn *sqlite.Conn) error {
 	return nil
 }
 
-// Unchecked reports that the last end was not clean and the file too large to be looked through at start; call Check
-// from the background.
+// Unchecked reports that the last end was not clean and that the file was too large to check at start. The caller then runs Check in the
+// background.
 func (s *Store) Unchecked() bool { return s.unchecked }
 
-// Check looks through the structure of the whole database and returns ErrCorrupt when it is damaged. It may take long,
-// and the write-ahead log grows meanwhile.
+// Check checks the structure of the whole database and returns ErrCorrupt when it is damaged. It may take long, and the write-ahead log
+// grows meanwhile.
 func (s *Store) Check(ctx context.Context) error {
 	return s.read(ctx, func(conn *sqlite.Conn) error { return check(ctx, conn) })
 }

@@ -23,7 +23,7 @@ func waitingCall(i int) *call.Call {
 
 var inbox = call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 2000}
 
-// sameAsGet reads the inbox, which may come from memory, and wants what a get reads from the rows.
+// sameAsGet reads the inbox, which may come from the cache, and compares it with gets, which read the rows.
 func sameAsGet(t *testing.T, s *sqlite.Store, want int) {
 	t.Helper()
 	page, err := s.Calls(t.Context(), inbox)
@@ -38,7 +38,7 @@ func sameAsGet(t *testing.T, s *sqlite.Store, want int) {
 	}
 }
 
-// More wait than are kept decoded, and each way to change a call shows at once.
+// With more suspended calls than the cache holds, the list shows each kind of change at once.
 func TestListIsNeverOld(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	const calls = 1200
@@ -58,14 +58,14 @@ func TestListIsNeverOld(t *testing.T) {
 	sameAsGet(t, s, calls)
 	sameAsGet(t, s, calls)
 
-	again := *all[3] // asks again
+	again := *all[3] // The call suspends again.
 	again.Revision++
 	again.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-again", Action: "approval", Message: "second"}}}
 	commit(t, s, &store.Change{Call: &again})
 	sameAsGet(t, s, calls)
 
 	event := call.Event{Sequence: all[4].LastSequence + 1, Time: time.Unix(9, 0).UTC(), Type: call.EventProgress}
-	commit(t, s, &store.Change{Key: all[4].Key(), Events: []call.Event{event}}) // touches no record
+	commit(t, s, &store.Change{Key: all[4].Key(), Events: []call.Event{event}}) // This change does not touch the record.
 	sameAsGet(t, s, calls)
 
 	ended := *all[5]
@@ -75,7 +75,7 @@ func TestListIsNeverOld(t *testing.T) {
 	sameAsGet(t, s, calls-1)
 }
 
-// Lists and changes at once: a list shows each call as it was at some moment, and never goes back.
+// With concurrent lists and changes, a list shows each call as it was at some moment, and later lists never show an older state.
 func TestListsBesideChanges(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	c := waitingCall(0)

@@ -1,10 +1,10 @@
-// Package sqlite is the journal in one SQLite database: what a single daemon uses.
+// Package sqlite stores the journal in one SQLite database, for a single daemon.
 //
-// Package group decides what a group of changes writes; this package reads what that takes, and writes it in one transaction:
-// the disk is asked once for all of them. Readers have connections of their own and hold a snapshot for a moment only.
+// Package group decides what a group of changes writes. This package reads the data for that decision and writes each group in one
+// transaction with one sync. Readers have their own connections and hold a snapshot only briefly.
 //
-// The directory holds journal.db, its write-ahead log, the lock of its owner, a reserve of 16 MiB that is given back when
-// the disk is full, and the spool. Directories are 0700 and files 0600.
+// The directory contains journal.db, its write-ahead log, the lock of its owner, a reserve of 16 MiB that is released when the disk is
+// full, and the spool. Directories have mode 0700 and files 0600.
 package sqlite
 
 import (
@@ -25,25 +25,24 @@ import (
 	"github.com/toold-dev/toold/store/spool"
 )
 
-// Config says where the journal is and how it behaves.
+// Config configures a Store.
 type Config struct {
-	Dir string           // required; made when it is not there
-	Now func() time.Time // nil: time.Now
-	// Moved acknowledges that the database was moved or restored: its calls are its own again.
+	Dir string           // Required. Open creates it when it does not exist.
+	Now func() time.Time // nil means time.Now
+	// Moved acknowledges that the database was moved or restored, so that its unfinished calls are not held.
 	Moved bool
-	// MaxBytes bounds the database file; beyond it the disk counts as full. 0 is no bound.
+	// MaxBytes limits the size of the database file. Beyond it the disk counts as full. Zero means no limit.
 	MaxBytes int64
-	// CheckBytes is the size up to which a database that was not closed in order is looked through before it serves.
-	// 0 means 1 GiB.
+	// CheckBytes is the size up to which Open checks a database that was not closed cleanly. Zero means 1 GiB.
 	CheckBytes int64
-	MaxOpen    int // descriptors of the spool; 0 means 256
+	MaxOpen    int // maximum open files of the spool; 0 means 256
 	Output     store.OutputLimits
-	// FailPoint, for tests, is called at the named points of a write: begin, write, commit, committed, and close. Its
-	// error is taken for the disk's. Some tests kill the process in it.
+	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit, committed, and close. The store treats its
+	// error as an error of the disk. Some tests kill the process in it.
 	FailPoint func(point string) error
 }
 
-// A Store is a journal on a disk.
+// A Store is a journal in a directory.
 type Store struct {
 	*group.Writer
 	rows.Reader
@@ -57,19 +56,19 @@ type Store struct {
 	writer  *writer
 	readers chan *sqlite.Conn
 
-	scanners sync.Pool // of *callScanner, for theirs
+	scanners sync.Pool // *callScanner values for readers
 	room     *room
 
 	cache      listCache
 	documents  documentCache
 	ids        *idFilter
-	learned    chan struct{} // closed when learn has ended
-	tombstones atomic.Bool   // there may be some
+	learned    chan struct{} // closed when learn has returned
+	tombstones atomic.Bool   // The journal may have tombstones.
 
-	unchecked bool // the end was not clean and the file too large to be checked at start
+	unchecked bool // The last end was not clean, and the file was too large to check at start.
 
 	trimming sync.Mutex
-	trimmed  int64 // position up to which Trim has seen to calls that ended as they were created
+	trimmed  int64 // the position up to which Trim has handled calls that were finished when they were created
 
 	shutdown func() error
 }
@@ -81,9 +80,9 @@ var _ interface {
 
 const readerCount = 4
 
-// Open opens the journal in cfg.Dir, or makes it, and begins an epoch. Without space for that, the reserve included, the
-// journal can be read, changes are refused with ErrFull, and the first change that finds space begins the epoch. The caller
-// closes it.
+// Open opens the journal in cfg.Dir, or creates it, and begins an epoch. Beginning an epoch needs disk space, and may use the reserve.
+// Without that space the journal is readable, and changes fail with ErrFull. The first change that finds space then begins the epoch. The
+// caller closes the Store.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -127,7 +126,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// openWriter opens the connection that writes, brings the schema up to date and begins the epoch.
+// openWriter opens the writing connection, migrates the schema and begins the epoch.
 func (s *Store) openWriter(ctx context.Context) error {
 	conn, err := openConn(s.files.database, s.cfg.MaxBytes)
 	if err != nil {
@@ -149,7 +148,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	s.clock = newClock(s.cfg.Now, m.clock)
 	err = s.beginEpoch(conn, m)
 	if errors.Is(err, store.ErrFull) && os.Remove(s.reserve()) == nil {
-		err = s.beginEpoch(conn, m) // the reserve is for this, too
+		err = s.beginEpoch(conn, m) // Try again: release has freed the reserve.
 	}
 	s.writer.begun.Store(err == nil)
 	if err != nil && !errors.Is(err, store.ErrFull) {
@@ -160,8 +159,8 @@ func (s *Store) openWriter(ctx context.Context) error {
 
 func (s *Store) reserve() string { return filepath.Join(s.cfg.Dir, "reserve") }
 
-// afterUncleanEnd looks through the database and empties the log that the last epoch left: each start reads the whole
-// log, and a daemon that is killed before it has written enough for a checkpoint would leave a longer one each time.
+// afterUncleanEnd checks the database and empties the write-ahead log of the last epoch. Each start reads the whole log. A daemon that is
+// killed before its first checkpoint would leave a longer log each time.
 func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 	info, err := os.Stat(s.files.database)
 	if err != nil {
@@ -173,34 +172,34 @@ func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 		}
 	}
 	err = known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil))
-	if errors.Is(err, store.ErrFull) { // what was committed is safe in the log
+	if errors.Is(err, store.ErrFull) { // Committed changes are safe in the log.
 		return nil
 	}
 	return err
 }
 
-// Now is the store's clock.
+// Now returns the time of the store's clock, which never runs backwards.
 func (s *Store) Now() time.Time { return s.clock.now() }
 
-// Identity returns what makes this store this one.
+// Identity returns the store's id and its current epoch.
 func (s *Store) Identity() store.Identity { return *s.id.Load() }
 
-// Spool returns the output of the calls of this store.
+// Spool returns the spool, which holds the output of this store's calls.
 func (s *Store) Spool() store.Spool { return output{s.spool, s.room} }
 
-// Full reports that the disk was full and that new calls should be refused, so that the reserve serves those that run.
-// It goes back to false by itself once there is room again, and the journal has the epoch.
+// Full reports that the disk is full, and that new calls must be refused so that running calls can use the reserve. It returns false again
+// when there is space and the epoch is stored.
 func (s *Store) Full() bool { return s.room.full() || !s.writer.mayPublish() }
 
-// SweepSpool removes the output of calls that the journal does not know. It is for the start, before calls run.
+// SweepSpool removes the output of unknown calls. Call it at start, before calls run.
 func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 	return s.spool.Sweep(s.remembers(ctx))
 }
 
-// SpoolCounted reports whether it is known what threads and namespaces have in the spool; SweepSpool finds out.
+// SpoolCounted reports whether the spool usage of threads and namespaces is known. SweepSpool counts it.
 func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
-// Close waits for what was submitted, writes the mark of a clean end and closes. After a failure it only closes.
+// Close waits for submitted changes, writes the mark of a clean end and closes the store. After a failure it only closes.
 func (s *Store) Close() error { return s.shutdown() }
 
 func (s *Store) close() error {
@@ -214,7 +213,7 @@ func (s *Store) close() error {
 	return errors.Join(err, s.release())
 }
 
-// release closes all that is open.
+// release closes everything that is open.
 func (s *Store) release() (err error) {
 	s.Refuse(store.ErrClosed)
 	if s.spool != nil {
@@ -222,7 +221,7 @@ func (s *Store) release() (err error) {
 		for range readerCount {
 			err = errors.Join(err, (<-s.readers).Close())
 		}
-	} else { // Open failed half-way
+	} else { // Open failed before it made the writer.
 		for len(s.readers) > 0 {
 			err = errors.Join(err, (<-s.readers).Close())
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Stats returns what the journal has counted since it was opened.
+// Stats returns the counters of the journal since it was opened.
 func (s *Store) Stats() store.Stats {
 	stats := s.Writer.Stats()
 	stats.Output = s.spool.Output()
 	return stats
 }
 
-// Free returns how many bytes the file system of the journal has for this user.
+// Free returns the free bytes on the file system of the journal that this user may use.
 func (s *Store) Free() (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(s.cfg.Dir, &st); err != nil {
@@ -24,5 +24,5 @@ func (s *Store) Free() (int64, error) {
 
 const countDead = "SELECT namespace, count(*) FROM actions INDEXED BY actions_dead WHERE state = 'DEAD' GROUP BY namespace"
 
-// In the order of the index, so that nothing is sorted.
+// The order is that of the index, so SQLite sorts nothing.
 const selectWaiting = "SELECT action, count(*), min(call) FROM suspensions INDEXED BY suspensions_open WHERE open = 1 GROUP BY namespace, action"

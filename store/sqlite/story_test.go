@@ -15,17 +15,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A mark is what the journal's user knew at a moment of the log of writes.
+// A mark records what the user of the journal knows at one moment of the write log.
 type mark struct {
-	commit int  // which step: submitted, or acknowledged
-	acked  bool //
-	full   bool // acknowledged after an fsync
+	commit int  // number of the step that was submitted or acknowledged
+	acked  bool // The step was acknowledged.
+	full   bool // The step was acknowledged after an fsync.
 	epoch  int64
 	clock  time.Time
 }
 
-// A story is a life of a journal on a disk that is recorded: each kind of change, alone and in groups, with checkpoints,
-// retention and a restart. states has what a reader sees after each step.
+// A story runs a journal on a recorded disk. It contains each kind of change, alone and in groups, with checkpoints, trims and a restart.
+// states has the visible state after each step.
 type story struct {
 	t      *testing.T
 	disk   *faultfs.Disk
@@ -59,7 +59,7 @@ func (sc *story) open() {
 	}
 }
 
-// step does one thing and notes what it made of the journal.
+// step runs one step and records the state of the journal after it.
 func (sc *story) step(d store.Durability, do func() error) {
 	sc.t.Helper()
 	n := len(sc.states)
@@ -111,7 +111,7 @@ func (sc *story) group(first *store.Change, others ...*store.Change) {
 	sc.states = append(sc.states, state(sc.t, sc.s))
 }
 
-// made is a new call with n bytes of arguments.
+// made returns the creation of a call with about n bytes of arguments.
 func (sc *story) made(id string, n int, d store.Durability) *store.Change {
 	c := newCall(id)
 	c.Created = sc.now
@@ -123,7 +123,7 @@ func (sc *story) made(id string, n int, d store.Durability) *store.Change {
 	return change
 }
 
-// ended is a read-only call that is written when it has ended.
+// ended returns the creation of a finished read-only call.
 func (sc *story) ended(id string) *store.Change {
 	change := sc.made(id, 1000, store.Normal)
 	c := change.Call
@@ -131,7 +131,7 @@ func (sc *story) ended(id string) *store.Change {
 	return change
 }
 
-// moved is a call's next step.
+// moved returns the next step of a call.
 func (sc *story) moved(id string, to call.Status) *store.Change {
 	c := sc.calls[id]
 	c.Revision++
@@ -166,7 +166,7 @@ func (sc *story) said(id string, n int) *store.Change {
 
 func name(n int) string { return fmt.Sprintf("c%02d", n) }
 
-// life is a whole call, with progress that is written behind.
+// life runs a whole call, with progress that is committed with NORMAL.
 func (sc *story) life(id string, size int) {
 	sc.t.Helper()
 	sc.commit(sc.made(id, size, store.Full))
@@ -182,13 +182,13 @@ func (sc *story) checkpoint() {
 	sc.step(store.Full, sc.s.Checkpoint)
 }
 
-// run plays the story on a new journal.
+// run runs the story on a new journal.
 func (sc *story) run() {
 	t := sc.t
 	t.Helper()
 	sc.open()
 	sc.life(name(0), 100)
-	sc.commit(sc.made(name(1), 20_000, store.Full)) // overflow pages
+	sc.commit(sc.made(name(1), 20_000, store.Full)) // needs overflow pages
 	sc.commit(sc.moved(name(1), call.Suspended))
 	var others []*store.Change
 	for n := 2; n < 14; n++ {
@@ -201,9 +201,9 @@ func (sc *story) run() {
 	sc.group(others[0], others[1:]...)
 	sc.commit(sc.said(name(2), 2))
 	sc.checkpoint()
-	sc.commit(sc.moved(name(2), call.Suspended)) // from the beginning of the log again
+	sc.commit(sc.moved(name(2), call.Suspended)) // The log starts again from its beginning.
 	for n := 14; n < 20; n++ {
-		sc.commit(sc.made(name(n), 9000, store.Normal)) // read-only calls
+		sc.commit(sc.made(name(n), 9000, store.Normal)) // like read-only calls
 	}
 	sc.commit(sc.moved(name(2), call.Resuming))
 	sc.step(store.Full, func() error {
@@ -218,7 +218,7 @@ func (sc *story) run() {
 	})
 	sc.group(sc.made(name(30), 100, store.Full), sc.ended(name(31)), sc.ended(name(32)), sc.made(name(33), 100, store.Full))
 	sc.commit(sc.moved(name(1), call.Cancelled))
-	sc.step(store.Full, func() error { // frees pages, which are used again
+	sc.step(store.Full, func() error { // Frees pages, which later steps use again.
 		_, err := sc.s.Trim(t.Context(), scriptStart.Add(24*time.Hour), time.Time{}, time.Time{}, 10)
 		return err
 	})
@@ -242,7 +242,7 @@ func (sc *story) run() {
 	}
 }
 
-// state is everything that a reader can see, in words that are compared.
+// state returns everything that a reader can see, as text for comparison.
 func state(t *testing.T, s *sqlite.Store) string {
 	t.Helper()
 	var b strings.Builder

@@ -12,8 +12,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the
-// question.
+// Trim removes old data. It keeps finished calls of a thread with an open suspension, because the approver may need their output.
 func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,10 +55,10 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		}
 		s.trimmed = seen
 		gone = append(gone, some...)
-		more = len(atOnce) == room && len(gone) < limit // some of them waited
+		more = len(atOnce) == room && len(gone) < limit // Some of these calls stay because their thread or batch is still open.
 	}
 	if len(gone) == limit {
-		return gone, nil // the last page does what looks at all that there is
+		return gone, nil // Only the last page runs the scans of whole tables.
 	}
 	if err := s.inParts(selectRunsEnd, func(w *writer, part []any) error {
 		return exec(w.conn, deleteRuns, append(part, nanos(tombstonesBefore))...)
@@ -74,8 +73,8 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	})
 }
 
-// trimOrphans forgets the documents of runs and threads of which no call is left. With the last call goes what was known of whose run or
-// thread it was, so nothing may be left to read in it: a transaction that forgets calls does this for all documents.
+// trimOrphans removes the documents of runs and threads without calls. The owner of a run or thread is known only from its calls, so no
+// document may outlive the last call. A transaction that removes calls therefore runs this for all documents.
 func (w *writer) trimOrphans(part []any) error {
 	if err := exec(w.conn, deleteRunDocuments, part...); err != nil {
 		return err
@@ -83,14 +82,15 @@ func (w *writer) trimOrphans(part []any) error {
 	return exec(w.conn, deleteThreadDocuments, part...)
 }
 
-// partSize is of how many rows of a table a transaction looks for calls: a change waits for one part at most.
+// partSize is how many rows of a table one transaction checks. Other changes wait for at most one part.
 const partSize = 256
 
-// wholeTable is one part of everything: a blob is beyond all texts.
+// wholeTable returns the bounds of a part that covers the whole table. SQLite sorts a blob after all texts.
 func wholeTable() []any { return []any{"", "", "", []byte{}, "", ""} }
 
-// inParts runs remove for all of a table whose keys are a namespace and two texts, for some rows in each transaction: those beyond the
-// first three values of a part up to the next three. end selects the last key of a part.
+// inParts runs remove for a whole table, with a limited number of rows in each transaction. The table's key is a namespace and two texts.
+// part holds two keys: remove handles the rows after the first key, up to and including the second. The statement end selects the last key
+// of a part.
 func (s *Store) inParts(end string, remove func(w *writer, part []any) error) error {
 	from, more := wholeTable()[:3], true
 	for more {
@@ -115,21 +115,21 @@ func (s *Store) inParts(end string, remove func(w *writer, part []any) error) er
 }
 
 const (
-	// waits reports whether a call's thread has an open suspension, or its batch has not ended.
+	// waits is true when a call's thread has an open suspension, or its batch has not ended.
 	waits = `(thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t INDEXED BY calls_waiting
 		WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED')
 		OR batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
 		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
-	// Calls that ended as they were created did so in the order of their positions. The time of a call that was created
-	// otherwise is not exact: it is the clock of the caller.
+	// Calls that were finished when they were created ended in the order of their positions. For other calls, created is not exact: it
+	// comes from the caller's clock.
 	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
 	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
 )
 
-// oldAtOnce looks for calls that ended as they were created, from where the last trim came to. It returns the positions
-// of at most limit, and how far it looked.
+// oldAtOnce finds old calls that were finished when they were created. It starts where the last trim stopped. It returns at most limit
+// positions, and the position that it has reached.
 func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old []int64, seen int64, err error) {
 	seen = s.trimmed
 	for more := limit > 0; more && err == nil; {
@@ -153,7 +153,7 @@ func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old
 	return old, seen, err
 }
 
-// trimCalls forgets calls that ended later than they were created.
+// trimCalls removes old calls that ended after they were created.
 func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
 	var rows []endedRow
 	var scanner callScanner
@@ -167,8 +167,8 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 	return w.bury(rows)
 }
 
-// trimAtOnce forgets calls that ended as they were created. One whose thread waits is from now on among those that
-// ended later: it is looked for again.
+// trimAtOnce removes calls that were finished when they were created. A call whose thread waits gets a value in ended. From then on,
+// trimCalls finds it.
 func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
 	var rows []endedRow
 	var scanner callScanner
@@ -196,7 +196,7 @@ type endedRow struct {
 	ended int64
 }
 
-// bury puts tombstones in the place of calls.
+// bury replaces calls with tombstones.
 func (w *writer) bury(rows []endedRow) (gone []call.Key, err error) {
 	now := nanos(w.s.clock.now())
 	blocks := map[int64]bool{}
@@ -250,8 +250,7 @@ func (w *writer) trimRest(tombstonesBefore time.Time) error {
 	return err
 }
 
-// Positions follow the clock, so what is old is at the beginning. Of the chained ones the newest stays in each namespace: what
-// comes later is linked to it.
+// Positions follow the clock, so old records come first. Each namespace keeps its newest chained record, because the next one links to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= ?1 ORDER BY position LIMIT 1), 9223372036854775807))
 	DELETE FROM records WHERE position < (SELECT most FROM old) AND (kind <> ?2 OR EXISTS (

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// trimPacks forgets packs, whose calls ended in the order of their positions.
+// trimPacks removes old packs. The calls of packs ended in the order of their positions.
 func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err error) {
 	for len(gone) < limit {
 		var old []pack
@@ -24,9 +24,9 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 		if err != nil || len(old) == 0 {
 			return gone, err
 		}
-		for i := 0; i < len(old) && len(gone) < limit; i++ { // none stays a pack
+		for i := 0; i < len(old) && len(gone) < limit; i++ { // Each of them is removed or unpacked.
 			p := &old[i]
-			if int64(limit-len(gone)) <= p.last-p.position { // the first of its calls go as rows
+			if int64(limit-len(gone)) <= p.last-p.position { // The limit allows only a part of the pack. Its calls become rows, and trimCalls removes the first of them.
 				return gone, w.unpack(p.position, p.updated)
 			}
 			some, err := w.trimPack(p)
@@ -39,8 +39,8 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 	return gone, nil
 }
 
-// trimPack forgets a pack as a whole. When a thread of it waits it becomes rows, which are from now on among the calls that
-// ended later than they were created.
+// trimPack removes a whole pack. When a thread of one of its calls waits, it turns the pack into rows instead. From then on, trimCalls
+// finds them.
 func (w *writer) trimPack(p *pack) ([]call.Key, error) {
 	var rows []endedRow
 	waits := false

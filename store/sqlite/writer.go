@@ -15,25 +15,25 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// checkpointBytes is about how much is written before the log is copied into the database: large enough that pages
-// which change often are copied once, small enough that the pause stays short.
+// checkpointBytes is about how many bytes are written between checkpoints. It is large enough that a page that changes often is copied
+// once, and small enough that the pause stays short.
 const checkpointBytes = 4 << 20
 
-// A writer owns the connection that writes. Its methods are called on the goroutine of the [group.Writer].
+// A writer owns the writing connection. The goroutine of the [group.Writer] calls its methods.
 type writer struct {
 	s    *Store
 	conn *sqlite.Conn
 
-	begun     atomic.Bool // the journal has the epoch
-	beginning atomic.Bool // a transaction that stores the epoch is queued
+	begun     atomic.Bool // The epoch is stored.
+	beginning atomic.Bool // A transaction that stores the epoch is queued.
 
-	first       meta  // what the epoch begins with
-	position    int64 // the newest that was given
+	first       meta  // the meta row when the journal was opened
+	position    int64 // the newest assigned position
 	synchronous store.Durability
-	block       int64             // that members speaks of
+	block       int64             // the block of the bits in members
 	members     map[member]uint64 // bits of new calls that are not written yet
-	gathered    gathering         // calls of a pack that is not written yet
-	// insertPacked are the statements for packs of 1, 2, ... calls
+	gathered    gathering         // the next pack
+	// insertPacked has the statements for packs of 1, 2, ... calls.
 	insertPacked [packCalls]string
 	written      int // bytes since the last checkpoint
 }
@@ -42,7 +42,7 @@ func newWriter(s *Store) *writer {
 	return &writer{s: s, members: map[member]uint64{}, insertPacked: insertPacked()}
 }
 
-// recall reads what the writer keeps in memory.
+// recall initializes the state that the writer keeps in memory.
 func (w *writer) recall(m meta) error {
 	w.position = m.position
 	return known(query(w.conn, "SELECT 1 FROM tombstones LIMIT 1", func(*sqlite.Stmt) error {
@@ -51,13 +51,13 @@ func (w *writer) recall(m meta) error {
 	}))
 }
 
-// write runs f as a transaction of its own.
+// write runs f in its own transaction.
 func (s *Store) write(f func(*writer) error) error {
 	return s.Do(group.Op{Run: func(context.Context, *group.Plan) error { return f(s.writer) }})
 }
 
-// mayPublish reports whether the journal has the epoch, and tries to store it otherwise. An event that is published before is
-// lost with the epoch: the next start begins the same one, and would publish others under the same numbers.
+// mayPublish reports whether the epoch is stored. If it is not, mayPublish tries to store it. An event that is published before that is
+// lost with the epoch: the next start would begin the same epoch and publish other events under the same numbers.
 func (w *writer) mayPublish() bool {
 	if !w.begun.Load() && w.beginning.CompareAndSwap(false, true) {
 		nothing := group.Op{Run: func(context.Context, *group.Plan) error { return nil }}
@@ -68,7 +68,7 @@ func (w *writer) mayPublish() bool {
 	return w.begun.Load()
 }
 
-// Begin implements [group.Database]. The transaction is as durable as the plan, and one that stores the epoch is always so.
+// Begin begins a transaction with the durability of the plan. A transaction that stores the epoch always has full durability.
 func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	need := p.Durability
 	if !w.begun.Load() {
@@ -108,7 +108,6 @@ const (
 	selectDecided  = "SELECT 1 FROM decisions WHERE namespace = ? AND id = ?"
 )
 
-// Read implements [group.Database].
 func (w *writer) Read(_ context.Context, p *group.Plan) error {
 	for _, key := range p.AskCalls {
 		if w.s.ids.excludes(ofCall(key)) {
@@ -145,9 +144,8 @@ func (w *writer) readState(key call.Key, s *group.State) error {
 	return err
 }
 
-// Apply implements [group.Database].
 func (w *writer) Apply(_ context.Context, p *group.Plan) error {
-	w.written += pageSize // a commit costs a page at least
+	w.written += pageSize // A commit writes at least one page.
 	for _, o := range p.Ops {
 		w.written += o.Size()
 	}
@@ -158,7 +156,8 @@ func (w *writer) Apply(_ context.Context, p *group.Plan) error {
 	if err != nil {
 		return err
 	}
-	// Written even when all changes were refused: time that a refusal was based on must not come again.
+	// Store the clock even when all changes were refused: after a restart, the clock must not go back to before a refusal that depended on
+	// it.
 	return exec(w.conn, "UPDATE meta SET clock = ?, position = ?", p.Now.UnixNano(), p.Position)
 }
 
@@ -202,7 +201,7 @@ func (w *writer) writePlan(p *group.Plan) error {
 	return w.writeRecords(p)
 }
 
-// Commit implements [group.Database]. When the disk fails here, nobody knows whether the transaction is there.
+// Commit commits the transaction. After a disk failure here it is unknown whether the transaction is stored.
 func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 	err := w.point("commit")
 	if err == nil {
@@ -215,13 +214,13 @@ func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrFatal), sqlite.ErrCode(err).ToPrimary() == sqlite.ResultBusy:
-		return err // nothing was written, or it is known to be fatal
+		return err // Nothing was written, or the error is already ErrFatal.
 	default:
 		return fmt.Errorf("%w: commit: %w", store.ErrFatal, err)
 	}
 	w.begun.Store(true)
 	w.position = p.Position
-	if len(p.Changed.Keys) > 0 || p.Ops[0].Run != nil { // what is no change of a call may change every document
+	if len(p.Changed.Keys) > 0 || p.Ops[0].Run != nil { // A Run operation may change any document.
 		w.s.documents.changed()
 	}
 	if err := w.point("committed"); err != nil {
@@ -231,7 +230,7 @@ func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 	return nil
 }
 
-// Failed implements [group.Database]. A full disk gives up the reserve, once, for the calls that can still end.
+// Failed rolls back. When the disk is full, it releases the reserve once, so that running calls can finish.
 func (w *writer) Failed(_ context.Context, p *group.Plan, err error) (again bool, _ error) {
 	clear(w.members)
 	w.gathered.clear()
@@ -246,7 +245,7 @@ func (w *writer) Failed(_ context.Context, p *group.Plan, err error) (again bool
 	return errors.Is(err, store.ErrFull) && !p.Ops[0].Bare && w.s.room.release(), err
 }
 
-// checkpoint copies the log into the database now and then. Were it left to SQLite, a failed fsync would go unheard.
+// checkpoint copies the log into the database when enough was written. SQLite's automatic checkpoint would ignore a failed fsync.
 func (w *writer) checkpoint() {
 	if w.written < checkpointBytes {
 		return
@@ -256,13 +255,13 @@ func (w *writer) checkpoint() {
 	switch {
 	case err == nil, errors.Is(err, store.ErrCorrupt):
 	case errors.Is(err, store.ErrFull):
-		w.s.room.release() // what was committed is safe in the log; the next checkpoint has more room
+		w.s.room.release() // Committed changes are safe in the log, and the next checkpoint has more space.
 	default:
-		w.s.Lose(err) // the group is committed and its log was synced; what comes later cannot be trusted
+		w.s.Lose(err) // The group is committed and synced in the log, but later writes cannot be trusted.
 	}
 }
 
-// point calls the FailPoint, whose error is taken for the disk's.
+// point calls FailPoint, and treats its error as an error of the disk.
 func (w *writer) point(name string) error {
 	if err := w.s.cfg.FailPoint(name); err != nil {
 		return known(&failure{err})

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// SectorSize is what a disk writes whole.
+// SectorSize is the number of bytes that a disk writes atomically.
 const SectorSize = 512
 
-// Files are the contents of a directory.
+// Files maps the file names of a directory to their contents.
 type Files map[string][]byte
 
-// WriteTo makes the files in a directory.
+// WriteTo writes the files to a directory.
 func (f Files) WriteTo(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -26,26 +26,26 @@ func (f Files) WriteTo(dir string) error {
 	return nil
 }
 
-// A Survival says what became of an operation that was not synced when the power went.
+// A Survival says how much of an unsynced operation survives the power loss.
 type Survival struct {
 	Lost bool
-	// Sectors, when not nil, says for each sector of a Write whether it reached the disk.
+	// Sectors reports for each sector of a Write whether it reached the disk. With nil, all sectors did.
 	Sectors func(sector int) bool
 }
 
-// A Power follows a log of operations and can go at each of them.
+// A Power replays a log of operations and can simulate a power loss after each of them.
 type Power struct {
 	durable Files
-	pending map[string][]Op // since the last sync of each file
+	pending map[string][]Op // operations on each file since its last sync
 }
 
-// NewPower begins with the files as they were.
+// NewPower returns a Power that starts with the files in base.
 func NewPower(base Files) *Power {
 	return &Power{durable: maps.Clone(base), pending: map[string][]Op{}}
 }
 
-// Do takes the next operation. A sync makes durable what was done to that file before it. The first sync of a file that
-// was made syncs the directory too, as SQLite's file system does: then it is durable which files there are.
+// Do applies the next operation. A sync makes all earlier operations on that file durable. The first sync of a new file also syncs the
+// directory, as SQLite's file system does, and so makes the set of files durable.
 func (p *Power) Do(op Op) {
 	switch op.Kind {
 	case Mark:
@@ -82,7 +82,7 @@ func (p *Power) settle(name string, n int) {
 	}
 }
 
-// Pending is how many operations may still be lost.
+// Pending returns how many operations a power loss may still lose.
 func (p *Power) Pending() (n int) {
 	for _, ops := range p.pending {
 		n += len(ops)
@@ -90,8 +90,8 @@ func (p *Power) Pending() (n int) {
 	return n
 }
 
-// Cut returns the files when the power goes now. choose says what became of each operation that was not synced; it is
-// asked file by file in the order of their names, and in the order of the operations.
+// Cut returns the files after a power loss at this moment. It calls choose for each unsynced operation: file by file in the order of their
+// names, and for each file in the order of the operations.
 func (p *Power) Cut(choose func(Op) Survival) Files {
 	files := maps.Clone(p.durable)
 	for _, name := range slices.Sorted(maps.Keys(p.pending)) {
@@ -101,7 +101,7 @@ func (p *Power) Cut(choose func(Op) Survival) Files {
 			s := choose(op)
 			if s.Lost {
 				if op.Kind == Create || op.Kind == Delete {
-					break // what came later was done to a file that no name leads to
+					break // Later operations went to a file without a durable name.
 				}
 				continue
 			}

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// A Kind is what was done to a file.
+// A Kind is the type of an operation.
 type Kind uint8
 
-// What is done to files, and Mark, which a test puts into the log. Read is never in the log; it can only fail.
+// The operations on files. A Mark is an entry that a test adds to the log. A Read is never in the log; it can only fail.
 const (
 	Create Kind = iota
 	Write
@@ -21,14 +21,14 @@ const (
 	Mark
 	Read
 	Open
-	Share // more shared memory for the index of the write-ahead log
+	Share // A request for shared memory for the index of the write-ahead log.
 )
 
 func (k Kind) String() string {
 	return [...]string{"create", "write", "truncate", "sync", "delete", "mark", "read", "open", "share"}[k]
 }
 
-// An Op is one operation on a file, named by its place in the directory. Offset is the new size of a Truncate.
+// An Op is one operation on a file. Name is relative to the directory. Offset is the new size for a Truncate.
 type Op struct {
 	Kind   Kind
 	Name   string
@@ -41,24 +41,24 @@ func (o Op) String() string {
 	return fmt.Sprintf("%v %s at %d, %d bytes", o.Kind, o.Name, o.Offset, len(o.Data))
 }
 
-// A Fault is what an operation meets.
+// A Fault is the error that an operation returns.
 type Fault uint8
 
-// A write that fails has half its bytes in the file, as real ones may.
+// A failed write leaves half of its bytes in the file, as a real failure can.
 const (
 	None Fault = iota
 	IOError
 	NoSpace
 )
 
-// Config says what a Disk does.
+// Config configures a Disk.
 type Config struct {
-	Dir string // what it covers
-	// Record keeps the operations; without it Log is empty.
+	Dir string // the directory that the Disk covers
+	// Record keeps the operations. Without it, Log is empty.
 	Record bool
-	// SkipSync leaves syncs out, for speed, where nobody will cut the real power.
+	// SkipSync skips real syncs, which makes tests faster. Power loss is only simulated.
 	SkipSync bool
-	// Fail, when not nil, is asked before each operation, from many goroutines. Data is not set yet for Read.
+	// Fail, when not nil, is called before each operation, from many goroutines. Op.Data is not set for a Read.
 	Fail func(Op) Fault
 }
 
@@ -68,10 +68,10 @@ type Disk struct {
 
 	mu   sync.Mutex
 	log  []Op
-	base Files // files that were there before they were first opened
+	base Files // contents of the files that existed when SQLite first opened them
 }
 
-// New covers a directory. Databases there are opened after it and closed before Close.
+// New returns a Disk that covers a directory. Open databases there after New, and close them before Close.
 func New(cfg Config) (*Disk, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -80,20 +80,20 @@ func New(cfg Config) (*Disk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if cfg.Dir, err = filepath.EvalSymlinks(dir); err != nil { // SQLite names files so
+	if cfg.Dir, err = filepath.EvalSymlinks(dir); err != nil { // SQLite resolves symbolic links in file names.
 		return nil, err
 	}
 	d := &Disk{cfg: cfg, base: Files{}}
 	return d, layer.add(d)
 }
 
-// Close uncovers the directory.
+// Close stops covering the directory.
 func (d *Disk) Close() { layer.remove(d) }
 
-// Mark puts what a test knows into the log.
+// Mark adds a value of the test to the log.
 func (d *Disk) Mark(v any) { d.note(Op{Kind: Mark, Mark: v}) }
 
-// Log returns what was done so far, and the files as they were before.
+// Log returns the operations so far, and the files as they were before them.
 func (d *Disk) Log() (base Files, log []Op) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +109,7 @@ func (d *Disk) note(op Op) {
 	d.log = append(d.log, op)
 }
 
-// opened notes a file that SQLite opens; there says that it was there before.
+// opened records a file that SQLite opens. there is true when the file existed before.
 func (d *Disk) opened(name string, there bool) error {
 	if !d.cfg.Record {
 		return nil

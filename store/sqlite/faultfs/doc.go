@@ -1,9 +1,9 @@
-// Package faultfs is a disk for tests: a layer between SQLite and the files of some directories, which keeps what was
-// written and when it was synced, and fails as it is told.
+// Package faultfs is a simulated disk for tests. It is a layer between SQLite and the files of some directories. It records writes and
+// syncs, and returns errors that the test chooses.
 //
-// A [Disk] covers a directory. It sees what SQLite does to the files there: the real files change as they always do, so
-// that the journal above does not know of it. Its [Op] log can be cut at any operation as a power cut does ([Cut]).
+// A [Disk] covers a directory and records the operations of SQLite in its [Op] log. The real files change as usual, so the journal does not
+// notice the layer. [Power] replays the log and simulates a power loss at any operation.
 //
-// SQLite has one table of file systems for a process. The first Disk puts the layer there for good and makes it the
-// default; files that no Disk covers go through untouched.
+// SQLite has one table of file systems for each process. The first Disk registers the layer there permanently and makes it the default.
+// Files that no Disk covers pass through unchanged.
 package faultfs

@@ -11,20 +11,20 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// layer is one for the process, as SQLite's table of file systems is.
+// layer is global because SQLite's table of file systems is global in the process.
 var layer shim
 
-// A shim stands before SQLite's own file system. Its C functions are plain Go functions, which find what they are about
-// through the address of the file.
+// A shim wraps SQLite's own file system. SQLite calls its functions as C functions. They are plain Go functions, which find their file by
+// the address of the sqlite3_file.
 type shim struct {
 	mu     sync.RWMutex
-	base   uintptr             // the sqlite3_vfs that does the work
+	base   uintptr             // the wrapped sqlite3_vfs
 	disks  map[string]*Disk    // by directory
-	files  map[uintptr]*file   // open ones, by their sqlite3_file
-	tables map[uintptr]uintptr // our sqlite3_io_methods for each of base's
+	files  map[uintptr]*file   // open files by the address of their sqlite3_file
+	tables map[uintptr]uintptr // for each sqlite3_io_methods of base, the wrapping one
 }
 
-// A file is one that SQLite has open on a Disk.
+// A file is a file on a Disk that SQLite has open.
 type file struct {
 	disk *Disk
 	name string
@@ -52,7 +52,7 @@ func (l *shim) remove(d *Disk) {
 	delete(l.disks, d.cfg.Dir)
 }
 
-// install puts the layer in the place of the file system that the journal names.
+// install registers the layer under the name of the file system that the journal uses.
 func (l *shim) install() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -79,10 +79,10 @@ func (l *shim) install() error {
 	return nil
 }
 
-// diskOf returns the disk that covers a path, and the file's name there.
+// diskOf returns the disk that covers a path, and the file's name on that disk.
 func (l *shim) diskOf(zName uintptr) (*Disk, string) {
 	if zName == 0 {
-		return nil, "" // a temporary file
+		return nil, "" // A temporary file has no name.
 	}
 	dir, name := filepath.Split(libc.GoString(zName))
 	l.mu.RLock()
@@ -96,7 +96,7 @@ func (l *shim) file(f uintptr) *file {
 	return l.files[f]
 }
 
-// adopt puts our functions into a file that base has opened.
+// adopt replaces the methods of a file that base has opened with those of the layer.
 func (l *shim) adopt(tls *libc.TLS, address uintptr, d *Disk, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,10 +126,10 @@ func exists(zName uintptr) bool {
 	return err == nil
 }
 
-// at is the C value at an address.
+// at returns a pointer to the C value at an address.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// pointer is a declared function as C's pointer to it, in the manner of modernc.org/sqlite; function is the way back.
+// pointer converts a declared function to a C function pointer, as modernc.org/sqlite does. The method function converts back.
 func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
 func function[F any](p uintptr) F { return *(*F)(unsafe.Pointer(&p)) }

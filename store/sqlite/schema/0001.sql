@@ -1,42 +1,42 @@
--- The journal of toold. Times are nanoseconds since 1970. Every crc is CRC-32C over the row's key and its bytes, so a
--- broken row is known for one and refused alone.
+-- The journal of toold. Times are in nanoseconds since 1970. Each crc is the CRC-32C of the row's key and content, so that
+-- reads detect a broken row and refuse that row only.
 
 CREATE TABLE meta (
   id       INTEGER PRIMARY KEY CHECK (id = 1),
   store_id TEXT    NOT NULL,
-  epoch    INTEGER NOT NULL, -- counts the starts of a daemon
-  clock    INTEGER NOT NULL, -- the newest time that was used: the clock goes on from here
-  position INTEGER NOT NULL, -- the newest position that was given; none is given twice
+  epoch    INTEGER NOT NULL, -- number of daemon starts
+  clock    INTEGER NOT NULL, -- newest time used; after a restart the clock starts here
+  position INTEGER NOT NULL, -- newest position assigned; each is assigned once
   file     TEXT    NOT NULL, -- device and inode of this database
-  clean    INTEGER NOT NULL  -- 1 when the last daemon closed it in order
+  clean    INTEGER NOT NULL  -- 1 when the last daemon closed it cleanly
 ) STRICT;
 
--- A call that was written once, with its whole log, is this one row. What queries select by is repeated in columns.
+-- A call that was written once, with its whole log, is one row. The columns repeat the values that queries select by.
 CREATE TABLE calls (
-  position      INTEGER PRIMARY KEY, -- of its creation in the feed: the order of calls
+  position      INTEGER PRIMARY KEY, -- of its creation in the feed; the order of calls
   namespace     TEXT    NOT NULL,
   call_id       TEXT    NOT NULL,
   status        TEXT    NOT NULL,
   revision      INTEGER NOT NULL,
-  last_sequence INTEGER NOT NULL, -- newer than the record's when events came alone
+  last_sequence INTEGER NOT NULL, -- newer than in the record when events came alone
   created       INTEGER NOT NULL,
   updated       INTEGER NOT NULL,
-  ended         INTEGER,          -- NULL too when it ended as it was created: then that is updated
-  epoch         INTEGER NOT NULL, -- in which it was created
+  ended         INTEGER,          -- also NULL when it was created finished: see updated
+  epoch         INTEGER NOT NULL, -- of its creation
   tool          TEXT    NOT NULL,
   caller        TEXT    NOT NULL,
   run_id        TEXT,
   thread_id     TEXT,
   parent_call   TEXT,
   batch_id      TEXT,
-  crc           INTEGER NOT NULL, -- over namespace, call_id, status, revision, record
+  crc           INTEGER NOT NULL, -- of namespace, call_id, status, revision, record
   record        BLOB    NOT NULL,
   events_last   INTEGER,          -- the events that the call was created with
   events_crc    INTEGER,
   events        BLOB
 ) STRICT;
 
--- A read-only call that succeeds is in the first of these indexes alone: it is what most calls are.
+-- Most calls are read-only calls that succeed. Such a call is in the first of these indexes only.
 CREATE UNIQUE INDEX calls_id ON calls (namespace, call_id);
 CREATE INDEX calls_status ON calls (status, namespace) WHERE status <> 'SUCCEEDED';
 CREATE INDEX calls_waiting ON calls (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
@@ -44,8 +44,8 @@ CREATE INDEX calls_parent ON calls (namespace, parent_call) WHERE parent_call IS
 CREATE INDEX calls_batch ON calls (namespace, batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX calls_ended ON calls (ended) WHERE ended IS NOT NULL;
 
--- Which calls belong to a namespace, a caller, a run or a thread: one bit for each of the 64 positions of a block, so
--- that a group of calls is one row to write. A bit may stay when its call was trimmed.
+-- The calls of a namespace, a caller, a run or a thread. A row has one bit for each of the 64 positions of a block, so
+-- that a group of calls writes one row. A bit may remain after its call was trimmed.
 CREATE TABLE members (
   namespace TEXT    NOT NULL,
   kind      TEXT    NOT NULL, -- namespace, caller, run, thread
@@ -57,24 +57,24 @@ CREATE TABLE members (
 
 CREATE INDEX members_block ON members (block);
 
--- The numbers of bits, to join with.
+-- The bit numbers 0 to 63, for joins.
 CREATE TABLE bit (n INTEGER PRIMARY KEY) STRICT;
 INSERT INTO bit WITH RECURSIVE b (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM b WHERE n < 63) SELECT n FROM b;
 
--- The events that later changes brought, in the order of all changes.
+-- The events of changes after the creation, in the order of all changes.
 CREATE TABLE events (
   position INTEGER PRIMARY KEY,
   call     INTEGER NOT NULL, -- position of the call
   epoch    INTEGER NOT NULL,
   first    INTEGER NOT NULL,
   last     INTEGER NOT NULL,
-  crc      INTEGER NOT NULL, -- over call, first, last, events
+  crc      INTEGER NOT NULL, -- of call, first, last, events
   events   BLOB    NOT NULL
 ) STRICT;
 
 CREATE INDEX events_call ON events (call, last);
 
--- The tickets are in the records of their calls; this finds them.
+-- An index of suspensions. Their tickets are in the records of their calls.
 CREATE TABLE suspensions (
   namespace TEXT    NOT NULL,
   id        TEXT    NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE suspensions (
 CREATE INDEX suspensions_open ON suspensions (namespace, action, call) WHERE open = 1;
 CREATE INDEX suspensions_expires ON suspensions (expires) WHERE open = 1 AND expires IS NOT NULL;
 
--- Decisions stay for ever: so do their ids.
+-- Decisions are never removed, so their ids stay used.
 CREATE TABLE decisions (
   namespace TEXT    NOT NULL,
   id        TEXT    NOT NULL,
@@ -97,7 +97,7 @@ CREATE TABLE decisions (
   PRIMARY KEY (namespace, id)
 ) STRICT, WITHOUT ROWID;
 
--- A deleted document keeps its row, so that its revision goes on counting.
+-- A deleted document keeps its row, so that its next revision is higher.
 CREATE TABLE documents (
   namespace TEXT    NOT NULL,
   scope     TEXT    NOT NULL,
@@ -123,7 +123,7 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_state ON runs (state);
 
--- What plugins keep.
+-- The records of plugins.
 CREATE TABLE records (
   position  INTEGER PRIMARY KEY,
   namespace TEXT    NOT NULL,
@@ -137,7 +137,7 @@ CREATE TABLE records (
 
 CREATE INDEX records_kind ON records (namespace, kind);
 
--- What is left of a trimmed call, so that its id is never run again.
+-- A tombstone replaces a trimmed call, so that its id never runs again.
 CREATE TABLE tombstones (
   namespace TEXT    NOT NULL,
   call_id   TEXT    NOT NULL,

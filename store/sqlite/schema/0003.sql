@@ -1,4 +1,4 @@
--- What people set while the daemon runs and gates look at: remembered rules and permission modes.
+-- Settings that people change while the daemon runs and that gates read: remembered rules and permission modes.
 CREATE TABLE policies (
   namespace TEXT    NOT NULL,
   kind      TEXT    NOT NULL,
@@ -6,8 +6,8 @@ CREATE TABLE policies (
   scope     TEXT    NOT NULL,
   scope_id  TEXT    NOT NULL,
   changed   INTEGER NOT NULL,
-  expires   INTEGER,          -- it may be forgotten then
-  crc       INTEGER NOT NULL, -- over namespace, kind, key, value
+  expires   INTEGER,          -- from then on, trim may remove it
+  crc       INTEGER NOT NULL, -- of namespace, kind, key, value
   value     BLOB    NOT NULL,
   PRIMARY KEY (namespace, kind, key)
 ) STRICT, WITHOUT ROWID;

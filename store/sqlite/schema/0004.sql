@@ -1,8 +1,8 @@
--- Which call of a parallel group claimed a document last.
+-- The last claim of a document: the parallel group and its call.
 ALTER TABLE documents ADD COLUMN claim_group TEXT NOT NULL DEFAULT '';
 ALTER TABLE documents ADD COLUMN claim_call TEXT NOT NULL DEFAULT '';
 
--- What is to be done because of calls that have committed.
+-- Actions to carry out because of committed calls.
 CREATE TABLE actions (
   position  INTEGER PRIMARY KEY,
   namespace TEXT    NOT NULL,
@@ -10,10 +10,10 @@ CREATE TABLE actions (
   call_id   TEXT    NOT NULL,
   state     TEXT    NOT NULL, -- PENDING, DEAD
   phase     TEXT    NOT NULL,
-  ends      TEXT,             -- the batch or run at whose end it is done, or its queue
-  due       INTEGER,          -- NULL: not before that end, or never
+  ends      TEXT,             -- the batch or run whose end makes it due, or its queue
+  due       INTEGER,          -- NULL: not due before that end, or never due
   created   INTEGER NOT NULL,
-  crc       INTEGER NOT NULL, -- over namespace, id, record
+  crc       INTEGER NOT NULL, -- of namespace, id, record
   record    BLOB    NOT NULL
 ) STRICT;
 

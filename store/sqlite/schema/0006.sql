@@ -1,11 +1,11 @@
--- Which calls came together. What became of them is in their own rows; a trimmed batch keeps its row without a record.
+-- Batches of calls. The state of each call is in its own row. A trimmed batch keeps its row without a record.
 CREATE TABLE batches (
   namespace TEXT    NOT NULL,
   batch_id  TEXT    NOT NULL,
   created   INTEGER NOT NULL,
-  ended     INTEGER,          -- NULL while there is something to do
+  ended     INTEGER,          -- NULL while the batch is open
   trimmed   INTEGER,
-  crc       INTEGER NOT NULL, -- over namespace, batch_id, record
+  crc       INTEGER NOT NULL, -- of namespace, batch_id, record
   record    BLOB    NOT NULL,
   PRIMARY KEY (namespace, batch_id)
 ) STRICT, WITHOUT ROWID;
