@@ -14,7 +14,7 @@ import (
 const insertAction = `INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-// queueActions makes actions due whose batch or run has ended, then stores new ones.
+// queueActions first makes due the actions that waited for the end of a batch or run, then stores new actions.
 func queueActions(b *pgx.Batch, p *group.Plan) {
 	for _, d := range p.Due {
 		b.Queue("UPDATE actions SET due = $1 WHERE namespace = $2 AND phase = $3 AND ends = $4 AND state = 'PENDING'", bind([]any{p.Now, d.Namespace, word(d.Phase), d.End})...)
@@ -25,7 +25,6 @@ func queueActions(b *pgx.Batch, p *group.Plan) {
 	}
 }
 
-// RemoveAction implements [group.Database].
 func (w *writer) RemoveAction(ctx context.Context, namespace, id string) error {
 	found := false
 	err := scan(ctx, w.conn, "DELETE FROM actions WHERE namespace = $1 AND id = $2 RETURNING true", []any{&found}, func() error { return nil }, bind([]any{namespace, id})...)
@@ -37,7 +36,7 @@ func (w *writer) RemoveAction(ctx context.Context, namespace, id string) error {
 
 const selectActions = "SELECT " + rows.ActionColumns + " FROM actions WHERE "
 
-// Actions returns what was not carried out yet.
+// Actions returns actions that were not carried out yet.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := "position > $1 AND ($2::bytea = '' OR namespace = $2) AND ($3::text = '' OR state = $3::text) ORDER BY position LIMIT $4", []any{q.After, q.Namespace, word(q.State), limit}

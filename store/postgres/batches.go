@@ -10,7 +10,6 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// InsertBatch implements [group.Database].
 func (w *writer) InsertBatch(ctx context.Context, b *call.Batch, record []byte) error {
 	known := error(nil)
 	err := query(ctx, w.conn, selectBatch, func(row rows.Row) error {
@@ -29,7 +28,7 @@ const (
 	selectOpen  = "SELECT " + rows.BatchColumns + " FROM batches WHERE ended IS NULL AND (namespace, batch_id) > ($1, $2) ORDER BY namespace, batch_id LIMIT $3"
 )
 
-// EndBatch notes that there is nothing to do any more.
+// EndBatch marks a batch as ended.
 func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error {
 	if _, err := s.Batch(ctx, key); err != nil {
 		return err

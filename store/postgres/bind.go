@@ -2,10 +2,10 @@ package postgres
 
 import "time"
 
-// A word is text that only we choose; other strings are bytes.
+// A word is bound as text. It holds constants of toold only. Other strings are bound as bytes.
 type word string
 
-// bind turns arguments into what the columns take: strings are bytes, times are nanoseconds since 1970, a zero time is
+// bind converts arguments to the types of the columns. Strings become bytes, times become nanoseconds since 1970, and the zero time becomes
 // NULL.
 func bind(args []any) []any {
 	for i, a := range args {
@@ -25,7 +25,7 @@ func bind(args []any) []any {
 	return args
 }
 
-// id is NULL when it is empty: most calls have no parent and no batch.
+// id returns nil, which is NULL, for an empty id: most calls have no parent and no batch.
 func id(s string) []byte {
 	if s == "" {
 		return nil

@@ -20,7 +20,7 @@ const (
 	isTrimmed  = "SELECT EXISTS (SELECT 1 FROM tombstones WHERE namespace = $1 AND call_id = $2)"
 )
 
-// Call returns a call.
+// Call returns a call. The error is ErrNotFound for an unknown id, and ErrTrimmed when only a tombstone remains.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	found, err := s.FindCalls(ctx, selectCall, key.Namespace, key.ID)
 	switch {
@@ -32,7 +32,7 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	return found[0].Call, found[0].Err
 }
 
-// absent says why a call is not there.
+// absent returns the error for a missing call: ErrTrimmed or ErrNotFound.
 func (s *Store) absent(ctx context.Context, key call.Key) error {
 	trimmed := false
 	if err := s.row(ctx, isTrimmed, []any{&trimmed}, key.Namespace, key.ID); err != nil {
@@ -45,12 +45,13 @@ func (s *Store) absent(ctx context.Context, key call.Key) error {
 }
 
 const (
-	// selectBegun says which calls are to be looked at. The index has them by namespace, so all are read and sorted, once.
+	// selectBegun selects the calls that recovery must check. The index orders them by status and namespace, so the statement reads all of
+	// them once and sorts them.
 	selectBegun      = "SELECT position FROM statuses WHERE status IN ('NEW', 'RUNNING', 'RESUMING') ORDER BY position"
 	selectUnfinished = "SELECT " + rows.CallColumns + " FROM calls WHERE position = ANY ($1) ORDER BY position"
 )
 
-// Unfinished visits what recovery has to look at. Nothing is held while visit runs, so it may write.
+// Unfinished visits the calls that recovery must check. It holds no transaction while visit runs, so visit may write.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
 	const page = 128
 	var open []int64
@@ -69,7 +70,7 @@ func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call,
 		}
 		for _, c := range found {
 			if c.Err == nil && (c.Call.Status.Terminal() || c.Call.Status == call.Suspended) {
-				continue // since the index was read
+				continue // The status has changed since the index was read.
 			}
 			if err := visit(c.Key, c.Call, c.Err); err != nil {
 				return err
@@ -85,8 +86,8 @@ const (
 	selectEvents = "SELECT first, last, crc, events FROM events WHERE call = $1 AND last > $2 ORDER BY last LIMIT $3"
 )
 
-// Events returns a part of a call's log. A broken chunk is refused when it is the first that was asked for, so that what
-// stands before it can be read. Of a call that was purged there is no chunk.
+// Events returns a part of a call's log. It returns ErrCorrupt only when the first requested chunk is broken; else it returns the events
+// before the broken chunk. A purged call has no chunks.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30
@@ -111,7 +112,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	return events, 1, err
 }
 
-// readLog returns the chunks of a call with events above after. The first is in the row of the call.
+// readLog returns the chunks of a call with events above after. The row of the call has the first chunk.
 func readLog(ctx context.Context, conn *pgx.Conn, args []any, after int64, limit int) (chunks []rows.Chunk, found bool, err error) {
 	var c rows.Chunk
 	err = scan(ctx, conn, selectFirstChunk, []any{&c.Call, &c.Last, &c.CRC, &c.Events}, func() error {
@@ -136,7 +137,7 @@ func readLog(ctx context.Context, conn *pgx.Conn, args []any, after int64, limit
 	return chunks, found, err
 }
 
-// firstKept returns the number with which the log of a call begins when nothing of it was found.
+// firstKept returns the first sequence that the log still has, for a call without chunks to return.
 func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
 	c, err := s.Call(ctx, key)
 	if err != nil {

@@ -7,29 +7,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot is the time since this machine started. It counts while the machine is suspended, which Go's monotonic clock does not,
-// and nobody can set it.
+// boot returns the time since this machine started. It counts the time while the machine is suspended, unlike Go's monotonic clock, and it
+// cannot be set.
 func boot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // every kernel that runs toold has this clock
+		panic(err) // All supported kernels have this clock.
 	}
 	return time.Duration(t.Nano())
 }
 
-// A clock continues from the last time that the database reported, and never runs back. While it is ahead of the database's
-// clock, which ran ahead once, it advances with the time that passes.
+// A clock follows the clock of the database but never runs backwards. When the database's clock was set back, the clock stays ahead and
+// advances with the elapsed time.
 type clock struct {
-	machine func() time.Time // in the place of the database, for tests
+	machine func() time.Time // replaces the database's clock in tests
 
 	mu   sync.Mutex
-	told time.Time // by the database
-	at   time.Time // when the server reported it, by this machine's clock
+	told time.Time // the last time that the database reported
+	at   time.Time // when the database reported it, by this machine's clock
 	last time.Time
-	read time.Time // when that was read, by this machine
+	read time.Time // when last was read, by this machine's clock
 }
 
-// set takes what the database says.
+// set records a time that the database reported.
 func (c *clock) set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

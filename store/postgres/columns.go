@@ -9,17 +9,16 @@ import (
 
 type (
 	column   []string
-	nullable []string // an empty one is NULL: most calls have no parent and no batch
+	nullable []string // Empty strings become NULL: most calls have no parent and no batch.
 )
 
-// A columnCodec encodes what a group is sent with, without asking by reflection what each element is; all else is left to
-// the codec of pgx.
+// A columnCodec encodes the arrays of a group without reflection on each element. It leaves all other values to the codec of pgx.
 type columnCodec struct {
 	pgtype.Codec
 	element uint32
 }
 
-// registerColumns has a connection encode columns that way.
+// registerColumns registers the columnCodec for the array types of a connection.
 func registerColumns(m *pgtype.Map) {
 	for array, element := range map[uint32]uint32{
 		pgtype.Int8ArrayOID: pgtype.Int8OID, pgtype.TextArrayOID: pgtype.TextOID, pgtype.ByteaArrayOID: pgtype.ByteaOID,
@@ -30,7 +29,6 @@ func registerColumns(m *pgtype.Map) {
 	}
 }
 
-// PlanEncode implements [pgtype.Codec].
 func (c columnCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
 	switch value.(type) {
 	case []int64, []*int64, [][]byte, column, nullable:
@@ -41,7 +39,7 @@ func (c columnCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value a
 	return c.Codec.PlanEncode(m, oid, format, value)
 }
 
-// Encode implements [pgtype.EncodePlan]. The form is that of array_send in the server.
+// Encode encodes an array in the format of the server's array_send.
 func (c columnCodec) Encode(value any, b []byte) ([]byte, error) {
 	switch v := value.(type) {
 	case []int64:
@@ -63,7 +61,7 @@ func (c columnCodec) Encode(value any, b []byte) ([]byte, error) {
 		for _, e := range v {
 			size += 4 + len(e)
 		}
-		b = c.begin(slices.Grow(b, size), len(v)) // records are nearly all of a group
+		b = c.begin(slices.Grow(b, size), len(v)) // Records are most of a group's bytes.
 		for _, e := range v {
 			b = appendBytes(b, e, e == nil)
 		}
@@ -81,7 +79,7 @@ func (c columnCodec) Encode(value any, b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// begin writes what an array of one dimension begins with.
+// begin appends the header of a one-dimensional array.
 func (c columnCodec) begin(b []byte, n int) []byte {
 	if n == 0 {
 		b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -93,7 +91,7 @@ func (c columnCodec) begin(b []byte, n int) []byte {
 	return append(b, 0, 0, 0, 1)
 }
 
-const null = "\xff\xff\xff\xff" // instead of a length
+const null = "\xff\xff\xff\xff" // in place of a length
 
 func appendBytes[T string | []byte](b []byte, e T, isNull bool) []byte {
 	if isNull {

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestFlippedBits is P9: a row that is not what was written is refused, alone.
+// TestFlippedBits is P9: a damaged row is refused, and no other row is.
 func TestFlippedBits(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})
@@ -87,7 +87,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestRefusesOtherSchemas: a schema of a later release, and one that is no journal, stay as they are.
+// TestRefusesOtherSchemas checks that Open refuses a schema of a later release, and a schema that is no journal, and leaves both unchanged.
 func TestRefusesOtherSchemas(t *testing.T) {
 	foreign := freshURL(t)
 	schema := schemaOf(foreign)
@@ -116,8 +116,8 @@ func schemaOf(url string) string {
 	return name
 }
 
-// TestT91Migration brings a journal with calls in it to a schema that there is not yet: cut off before its end nothing has
-// changed, then it is there, and the release of today refuses it. Of two daemons that start at once one migrates.
+// TestT91Migration migrates a journal with calls to a schema of a future release. An interrupted migration changes nothing. After a
+// complete migration, the current release refuses the journal. Of two daemons that start at the same time, one creates the schema.
 func TestT91Migration(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})
@@ -180,7 +180,7 @@ func TestT91Migration(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL: what is accepted holds no password.
+// FuzzCheckURL checks that an accepted URL contains no password.
 func FuzzCheckURL(f *testing.F) {
 	for _, text := range []string{"postgres://toold@host/db", "postgres://toold:secret@host/db", "postgresql:///db?host=/run&password=x", "postgres://a,b:1,2/db?search_path=x"} {
 		f.Add(text)

@@ -10,7 +10,7 @@ import (
 // ErrLocked means that another process uses the directory.
 var ErrLocked = dirlock.ErrHeld
 
-// lockDir makes this process the only one that uses a directory.
+// lockDir creates a directory and locks it for this process.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func queueDocuments(b *pgx.Batch, p *group.Plan) {
 		var value, claim, callID []byte
 		_, err := pgx.ForEachRow(rows, []any{&n, &d.Revision, &d.Deleted, &crc, &value, &claim, &callID}, func() error {
 			d.Value, d.Group, d.CallID = string(value), string(claim), string(callID)
-			d.Broken = sumDocument(asked[n-1], d.Revision, d.Value) != crc // it still has its revision, so it can be replaced
+			d.Broken = sumDocument(asked[n-1], d.Revision, d.Value) != crc // A broken row still has its revision, so the document can be replaced.
 			p.Documents[asked[n-1]] = d
 			return nil
 		})
@@ -64,7 +64,7 @@ const upsertDocuments = `INSERT INTO documents (namespace, scope, scope_id, key,
 	ON CONFLICT (namespace, scope, scope_id, key) DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed,
 	crc = excluded.crc, value = excluded.value, claim_group = excluded.claim_group, claim_call = excluded.claim_call`
 
-// documentColumns are rows of documents, turned on their side.
+// documentColumns holds the rows of documents as one array for each column.
 type documentColumns struct {
 	namespaces, scopeIDs, keys, values, groups, calls [][]byte
 	scopes                                            []string
@@ -98,8 +98,8 @@ func sumDocument(k group.Document, revision int64, value string) int64 {
 const selectDocuments = `SELECT s.scope, s.scope_id, d.key, d.revision, d.crc, d.value FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS s (scope, scope_id, n)
 	JOIN documents d ON d.namespace = $1 AND d.scope = s.scope AND d.scope_id = s.scope_id WHERE NOT d.deleted ORDER BY s.n, d.key`
 
-// Documents returns all documents of these scopes. A broken one refuses them all: a snapshot without it would be read as
-// if it were not there.
+// Documents returns all documents of these scopes. If one is broken, Documents fails: a list without it would look as if the document did
+// not exist.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	var c documentColumns
 	for _, in := range scopes {
@@ -119,5 +119,5 @@ func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store
 	return docs, err
 }
 
-// textArray is text that [bind] leaves alone.
+// A textArray is bound as text: [bind] does not convert it.
 type textArray []string

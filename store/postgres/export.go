@@ -11,22 +11,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNoStore means that a schema has no store.
+// ErrNoStore means that a schema contains no store.
 var ErrNoStore = errors.New("has no store")
 
-// StoreRows shows a journal that no daemon has open as the rows of its tables, all of one moment, for a copy into
-// another store.
+// StoreRows reads the tables of a journal row by row, as of one moment, for a copy into another store. No daemon may have the journal open.
 type StoreRows struct{ conn *pgx.Conn }
 
-// OpenRows opens the journal that a URL names. The caller closes it.
+// OpenRows opens the journal at a URL. The caller closes it.
 func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 	target, err := parse(url, time.Second)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := target.connect(ctx, func(p map[string]string) { // the other store may be slow to write
+	conn, err := target.connect(ctx, func(p map[string]string) { // The session may be idle for long, because the other store may write slowly.
 		p["idle_in_transaction_session_timeout"] = "0"
-		delete(p, "enable_seqscan") // all of it is wanted
+		delete(p, "enable_seqscan") // The export reads whole tables.
 	})
 	if err != nil {
 		return nil, err
@@ -54,14 +53,14 @@ func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 	return &StoreRows{conn}, said(err)
 }
 
-// Close gives the journal up.
+// Close closes the connection, which releases the journal.
 func (r *StoreRows) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
 	return r.conn.Close(ctx)
 }
 
-// Table gives the rows of a table with these columns: integers, strings, bytes, booleans and nil.
+// Table returns the rows of a table with these columns. Values are integers, strings, bytes, booleans and nil.
 func (r *StoreRows) Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		rows, err := r.conn.Query(ctx, "SELECT "+strings.Join(columns, ", ")+" FROM "+pgx.Identifier{name}.Sanitize())

@@ -1,9 +1,9 @@
 package postgres
 
-// Migrate is migrate, for tests of schemas that there are not yet.
+// Migrate exports migrate for tests with future schemas.
 var Migrate = migrate
 
-// GroupStatements are those that a group of changes is read and written with, and the indexes that they have to go by.
+// GroupStatements maps the statements that read and write a group to the indexes that they must use.
 var GroupStatements = map[string][]string{
 	selectStanding: {"calls_id", "tombstones_pkey"},
 	selectDecided:  {"decisions_pkey"},
@@ -16,5 +16,5 @@ var GroupStatements = map[string][]string{
 	selectRooms:    {"documents_pkey"},
 }
 
-// FeedPage reads a page of a feed.
+// FeedPage is the statement that reads a page of a feed.
 const FeedPage = page

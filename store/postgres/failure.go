@@ -10,14 +10,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A failure is what the server or the way to it said, in difference to what a request was refused for.
+// A failure is an error of the server or the connection. The refusal of a request is not a failure.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
 var errReadOnly = errors.New("the server can only be read")
 
-// said marks an error as the server's, and gives it its meaning for a store.
+// said wraps an error of the server in a failure with the matching error of package store.
 func said(err error) error {
 	if err == nil || errors.As(err, new(*failure)) {
 		return err
@@ -25,8 +25,8 @@ func said(err error) error {
 	return &failure{fmt.Errorf("%w: %w", meaningOf(err), err)}
 }
 
-// meaningOf gives each SQLSTATE its place in the closed set of errors. A statement that failed has written nothing, so
-// none is fatal by itself. What no row names may succeed later.
+// meaningOf maps each SQLSTATE to an error of package store. A failed statement has written nothing, so none maps to ErrFatal. A code that
+// is not listed is ErrBusy: the operation may succeed later.
 func meaningOf(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {
@@ -35,18 +35,17 @@ func meaningOf(err error) error {
 	switch pg.Code {
 	case "53100": // disk full
 		return store.ErrFull
-	case "XX001", "XX002": // a page or an index is corrupt
+	case "XX001", "XX002": // A page or an index is corrupt.
 		return store.ErrCorrupt
 	}
 	switch pg.Code[:2] {
-	case "21", "22", "23", "44", "54": // cardinality, data, constraints, a view's check, limits of the program
+	case "21", "22", "23", "44", "54": // cardinality, data, constraints, check option of a view, program limits
 		return store.ErrRefused
 	}
 	return store.ErrBusy
 }
 
-// lost reports whether an error says that the server or the way to it is gone, or not ready, rather than what is wrong
-// with a statement: the same may succeed later.
+// lost reports whether the server or the connection caused the error, rather than the statement. The same statement may succeed later.
 func lost(err error) bool {
 	if !errors.As(err, new(*failure)) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrFatal) || errors.Is(err, context.Canceled) {
 		return false
@@ -60,7 +59,7 @@ func lost(err error) bool {
 	}
 	switch pg.Code[:2] {
 	case "08", "25", "40", "53", "55", "57":
-		// The connection, read only or silent for too long, rolled back, out of resources, locked, stopped by the operator.
+		// In order: connection, read-only or idle for too long, rolled back, out of resources, locked, stopped by the operator.
 		return true
 	}
 	return false

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// breaks makes the server refuse the next steps of calls with a SQLSTATE of the test's choice.
+// breaks makes the server fail the next steps of calls with a SQLSTATE that the test chooses.
 const breaks = `CREATE TABLE fault (code text, times int); INSERT INTO fault VALUES ('', 0); CREATE SEQUENCE seen;
 	CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
 	DECLARE f record;
@@ -25,9 +25,9 @@ const breaks = `CREATE TABLE fault (code text, times int); INSERT INTO fault VAL
 	END $$;
 	CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON calls FOR EACH ROW EXECUTE FUNCTION fail()`
 
-// TestErrorsOfTheServer has a row for each class of SQLSTATE that a statement may fail with.
+// TestErrorsOfTheServer has a case for each class of SQLSTATE with which a statement may fail.
 func TestErrorsOfTheServer(t *testing.T) {
-	var passes error // the store tries again until the server takes it
+	var passes error // For this error the store tries again until the server accepts the change.
 	rows := []struct {
 		want  error
 		codes string
@@ -77,7 +77,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
-// meanings counts which of the closed set an error is.
+// meanings counts how many errors of package store err matches.
 func meanings(err error) (n int) {
 	for _, meaning := range [...]error{store.ErrFull, store.ErrBusy, store.ErrRefused, store.ErrCorrupt, store.ErrFatal} {
 		if errors.Is(err, meaning) {
@@ -87,7 +87,7 @@ func meanings(err error) (n int) {
 	return n
 }
 
-// A role or a database has limits for people who use it by hand; they are none for the journal.
+// The store ignores limits that a role or database sets for interactive users.
 func TestLimitsOfTheRole(t *testing.T) {
 	role := fmt.Sprintf("hurried_%d", schemas.Add(1))
 	for _, text := range []string{

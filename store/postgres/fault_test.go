@@ -28,7 +28,7 @@ func creation(c *call.Call) *store.Change {
 	return &store.Change{Call: &as, Create: true, Events: []call.Event{{Sequence: 1, Type: call.EventAccepted}}}
 }
 
-// step moves c on by one event.
+// step returns the next change of c, with one event.
 func step(c *call.Call, to call.Status) *store.Change {
 	c.Status = to
 	c.Revision++
@@ -54,7 +54,7 @@ func run(t *testing.T, url string, statements ...string) {
 	}
 }
 
-// write makes calls from several goroutines and takes each through three steps; it returns how many steps were acknowledged.
+// write makes calls from several goroutines and takes each through three steps. It returns how many steps were acknowledged.
 func write(t *testing.T, s *postgres.Store, calls int) int {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func write(t *testing.T, s *postgres.Store, calls int) int {
 	return int(done.Load())
 }
 
-// wantWritten holds a store to all that write was acknowledged: each step once, its events in the feed once.
+// wantWritten checks that the store has every step of write once, and each event once in the feed.
 func wantWritten(t *testing.T, s *postgres.Store, calls int) {
 	t.Helper()
 	for w := range 8 {
@@ -118,8 +118,8 @@ func wantWritten(t *testing.T, s *postgres.Store, calls int) {
 	}
 }
 
-// TestT88LostAnswers loses the connection before a group is sent, after COMMIT was sent, and after it was answered: each
-// change is applied once, and told once.
+// TestT88LostAnswers loses the connection before a group is sent, after COMMIT was sent, and after it was answered. Each change is applied
+// once and published once.
 func TestT88LostAnswers(t *testing.T) {
 	for _, at := range []string{"begin", "write", "commit"} {
 		t.Run(at, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestT88LostAnswers(t *testing.T) {
 	}
 }
 
-// TestT88TerminatedBackends lets the server end all connections again and again while changes are written and read.
+// TestT88TerminatedBackends terminates all connections on the server repeatedly while changes are written and read.
 func TestT88TerminatedBackends(t *testing.T) {
 	s := open(t, postgres.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +154,7 @@ func TestT88TerminatedBackends(t *testing.T) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(50*time.Millisecond + time.Duration(ended)*5*time.Millisecond): // faster than it can connect nobody gets on
+			case <-time.After(50*time.Millisecond + time.Duration(ended)*5*time.Millisecond): // The pauses grow, because the store makes no progress when connections end faster than it can connect.
 			}
 		}
 	})
@@ -168,7 +168,7 @@ func TestT88TerminatedBackends(t *testing.T) {
 	t.Logf("ran: all connections ended %d times", ended)
 }
 
-// TestServer spoils a server of its own in several ways, one after the other.
+// TestServer runs tests that break a server. They share one server, and run one after the other.
 func TestServer(t *testing.T) {
 	own := startOwn(t)
 	for _, tt := range []struct {
@@ -181,7 +181,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// testUnknownOutcome: when nobody can tell whether a group is there, the store ends, and says so once.
+// testUnknownOutcome checks that the store stops, and reports it once, when the outcome of a group cannot be found out.
 func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	var gone atomic.Bool
 	lost := make(chan error, 2)
@@ -215,8 +215,8 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	}
 }
 
-// testNoLogin: the answer to COMMIT is lost, and the server then refuses the login. The store ends: it neither says that the change is not
-// there, nor takes what is there for the next change.
+// testNoLogin loses the answer to COMMIT and then makes the server refuse the login. The store must stop. It must not report the change as
+// missing, nor take the stored change for the next one.
 func testNoLogin(t *testing.T, own *pgtest.Server) {
 	var cut atomic.Bool
 	s, err := postgres.Open(t.Context(), postgres.Config{
@@ -245,7 +245,7 @@ func testNoLogin(t *testing.T, own *pgtest.Server) {
 	}
 }
 
-// testRestarts stops the server in the middle of work, in order and at once, and starts it again.
+// testRestarts stops the server during work, once with a clean shutdown and once immediately, and starts it again.
 func testRestarts(t *testing.T, own *pgtest.Server) {
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: own.URL("restarts"), Dir: t.TempDir()})
 	if err != nil {
@@ -285,7 +285,7 @@ func startOwn(t *testing.T, settings ...string) *pgtest.Server {
 	return own
 }
 
-// testUnsafe: a server that loses what it acknowledges is refused, whoever set it so and whenever.
+// testUnsafe checks that the store refuses a server that can lose acknowledged data, at start and later, whichever setting causes it.
 func testUnsafe(t *testing.T, own *pgtest.Server) {
 	url, dir := own.URL("unsafe"), t.TempDir()
 	for on, off := range map[string]string{
@@ -329,8 +329,8 @@ func testUnsafe(t *testing.T, own *pgtest.Server) {
 	<-lost
 }
 
-// testRefuses: a full disk is told as such and goes by; a server that has no connection left is waited
-// for.
+// testRefuses checks that a full disk is reported as ErrFull and is temporary, and that the store waits for a server without free
+// connections.
 func testRefuses(t *testing.T, own *pgtest.Server) {
 	url := own.URL("refuses")
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Dir: t.TempDir()})

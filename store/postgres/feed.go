@@ -11,11 +11,11 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is how many changes of all calls are searched for the next one of a feed. A reader near the end finds it among them. For a
-// reader that is far behind in a quiet run, the run's own calls are faster.
+// nearby is how many positions a feed scans for the next change before it uses an index. A reader near the end finds the change by
+// scanning. A reader far behind in a quiet run finds it faster through the calls of the run.
 const nearby = 512
 
-// Feed returns the events of many calls.
+// Feed returns the events of many calls, in the order of their positions.
 func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
 	for {
 		r := feedReader{f: f, limit: limit - len(entries)}
@@ -38,15 +38,15 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 	}
 }
 
-// A feedReader reads a piece of a feed. The newest position is read first: all up to it is committed, and nothing comes
-// to be there later.
+// A feedReader reads a part of a feed. It reads the newest position first: everything up to that position is committed, and no entry
+// appears there later.
 type feedReader struct {
 	f        store.Feed
 	after    int64
 	limit    int
 	found    []rows.Chunk
 	newest   int64
-	complete bool // nothing is left
+	complete bool // The reader has reached the end of the feed.
 }
 
 func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
@@ -72,7 +72,7 @@ func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// cut keeps as much as is wanted, and reports whether there was more.
+// cut reports whether the limit is reached. It then drops the entries beyond the limit.
 func (r *feedReader) cut() bool {
 	if len(r.found) < r.limit {
 		return false
@@ -83,8 +83,8 @@ func (r *feedReader) cut() bool {
 	return true
 }
 
-// page has a call looked up for each of the events, until there are as many as wanted: a join of the two tables went through
-// all calls of the namespace for the next entry, for as long as the server has no statistics.
+// page makes the server look up the call of each event until the limit is reached. While the server has no statistics, a join of the two
+// tables would read all calls of the namespace for the next entry.
 const page = "(" + `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
 	FROM events e CROSS JOIN LATERAL (SELECT namespace, call_id, run_id, thread_id, caller, batch_id FROM calls WHERE position = e.call OFFSET 0) c
 	WHERE e.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY e.position LIMIT $7) UNION ALL (" +
@@ -103,7 +103,7 @@ func (r *feedReader) run(ctx context.Context, conn *pgx.Conn, text string, args 
 	}, args...)
 }
 
-// seek finds what comes next through the calls of the run, thread or batch.
+// seek finds the next events through the calls of the run, thread or batch.
 func (r *feedReader) seek(ctx context.Context, conn *pgx.Conn) error {
 	which, id := "run_id", r.f.Run
 	switch {

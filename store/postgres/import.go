@@ -15,32 +15,32 @@ import (
 )
 
 var (
-	// ErrOccupied means that a store would have to be copied to where one is already.
+	// ErrOccupied means that the destination of a copy already has a store.
 	ErrOccupied = errors.New("has a store already")
-	// ErrInUse means that a daemon has the store.
+	// ErrInUse means that a daemon has the store open.
 	ErrInUse = errors.New("is in use")
 )
 
-// Rows is a journal as the rows of its tables: integers, strings, bytes and nil.
+// Rows gives access to the rows of a journal. Values are integers, strings, bytes and nil.
 type Rows interface {
 	Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error]
 }
 
-// An Imported says how many rows of a table were copied.
+// An Imported reports how many rows of a table were copied.
 type Imported struct {
 	Table string
 	Rows  int64
 }
 
-// Import makes a store of another one, in one transaction: when it fails there is none. What was written is read back and
-// compared before that. Positions stay, so do the ids of the store and of its events; a daemon that is started on it begins
-// a new epoch, beyond all that the other store may come to, in which the unfinished calls are held.
+// Import copies another store into a new store, in one transaction: after a failure there is no store. It reads the written rows back and
+// compares them before it commits. Positions stay the same, and so do the ids of the store and of its events. A daemon that starts on the
+// copy begins a new epoch and holds the unfinished calls. That epoch is higher than any epoch that the other store can reach.
 func Import(ctx context.Context, url string, from Rows) (done []Imported, err error) {
 	target, err := parse(url, time.Second)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := target.connect(ctx, func(p map[string]string) { // the other store may be slow to read
+	conn, err := target.connect(ctx, func(p map[string]string) { // The session may be idle for long, because the other store may read slowly.
 		p["idle_in_transaction_session_timeout"] = "0"
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func Import(ctx context.Context, url string, from Rows) (done []Imported, err er
 	return done, err
 }
 
-// lockWithin bounds the wait for an owner that has just left: the server notices that a moment later.
+// lockWithin bounds the wait for the lock of an owner that has just stopped: the server frees it a moment later.
 const lockWithin = 2 * time.Second
 
 func lock(ctx context.Context, conn *pgx.Conn, target *target) error {
@@ -110,7 +110,7 @@ func importAll(ctx context.Context, tx pgx.Tx, target *target, from Rows) (done 
 	return done, importMeta(ctx, tx, from)
 }
 
-// tables are all that hold what a journal knows; what finds calls by their status and end is made of these.
+// tables returns the tables to copy. The tables that index calls by status and end are derived from them.
 func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err error) {
 	rows, err := tx.Query(ctx, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 AND table_name NOT IN ('meta', 'toold_journal', 'statuses', 'ended') ORDER BY table_name", schema)
 	if err != nil {
@@ -119,7 +119,7 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err 
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// importTable copies a table and compares the stored rows with the copied ones.
+// importTable copies a table and compares the stored rows with the copied rows.
 func importTable(ctx context.Context, tx pgx.Tx, schema, name string, from Rows) (n int64, err error) {
 	var columns, types []string
 	var column, kind string
@@ -175,7 +175,7 @@ func importTable(ctx context.Context, tx pgx.Tx, schema, name string, from Rows)
 	return n, nil
 }
 
-// convert makes of values what the columns take.
+// convert converts values in place to the types of the columns.
 func convert(values []any, types []string) error {
 	for i, v := range values {
 		ok := false
@@ -202,7 +202,7 @@ func convert(values []any, types []string) error {
 	return nil
 }
 
-// A fingerprint is the same for the same rows in any order.
+// A fingerprint is a hash of rows that does not depend on their order.
 type fingerprint struct {
 	seed maphash.Seed
 	rows int64
@@ -237,8 +237,8 @@ func (f *fingerprint) add(values []any) {
 	f.sum += h.Sum64()
 }
 
-// importMeta makes the copy a store whose place has changed. Its epochs begin beyond all that the original may have come
-// to since: nobody starts a daemon more than once a second for long.
+// importMeta writes the identity of the copy and marks it as moved to another place. Its epochs begin at the current Unix time in seconds,
+// beyond the epochs that the original can reach: daemons start less than once a second on average.
 func importMeta(ctx context.Context, tx pgx.Tx, from Rows) error {
 	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fill writes some of all that a store can hold and returns what it looks like.
+// fill writes data of every kind to a store.
 func fill(t *testing.T, s store.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -69,7 +69,7 @@ func fill(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	done := make(chan error, 40)
-	for i := range 40 { // a group, which SQLite packs
+	for i := range 40 { // a group, which SQLite stores as packs
 		c := newCall(fmt.Sprintf("packed-%02d", i))
 		c.Class, c.Status, c.Ended, c.Created, c.Run.ID = call.Behind, call.Succeeded, s.Now(), s.Now(), "packed"
 		change := creation(c)
@@ -82,7 +82,7 @@ func fill(t *testing.T, s store.Store) {
 	}
 }
 
-// look reads all that a store tells.
+// look reads everything that a store returns.
 func look(t *testing.T, s store.Store) map[string]any {
 	t.Helper()
 	ctx, seen := t.Context(), map[string]any{}
@@ -128,7 +128,7 @@ func look(t *testing.T, s store.Store) map[string]any {
 	return seen
 }
 
-// broken is a store that cannot be read to its end.
+// broken is a store whose reads fail after a number of rows.
 type broken struct {
 	sqlite.Tables
 	left int
@@ -150,7 +150,7 @@ func (b *broken) Table(ctx context.Context, name string, columns []string) iter.
 	}
 }
 
-// TestImport copies a store from SQLite, and finds all of it.
+// TestImport copies a store from SQLite and compares all data.
 func TestImport(t *testing.T) {
 	dir, url := filepath.Join(t.TempDir(), "data"), freshURL(t)
 	from, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
@@ -170,7 +170,7 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	for left := range 50 { // wherever it breaks off, nothing is there
+	for left := range 50 { // Wherever the copy stops, nothing is stored.
 		if left%7 > 0 {
 			continue
 		}
@@ -206,7 +206,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestCopyThereAndBack copies a store from SQLite to PostgreSQL and back, and there again: each has all that the first had.
+// TestCopyThereAndBack copies a store from SQLite to PostgreSQL, back, and to PostgreSQL again. Each copy has all data of the first store.
 func TestCopyThereAndBack(t *testing.T) {
 	ctx, first, url := t.Context(), filepath.Join(t.TempDir(), "data"), freshURL(t)
 	from, err := sqlite.Open(ctx, sqlite.Config{Dir: first})
@@ -248,7 +248,7 @@ func TestCopyThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "back")
-	for left := range 60 { // wherever it breaks off, nothing is there
+	for left := range 60 { // Wherever the copy stops, nothing is stored.
 		if left%7 > 0 {
 			continue
 		}

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	childURL   = "TOOLD_STORE_TEST_URL"   // makes the test binary a daemon that is killed
-	childDir   = "TOOLD_STORE_TEST_DIR"   // its directory
-	childPoint = "TOOLD_STORE_TEST_POINT" // where
-	childCount = "TOOLD_STORE_TEST_COUNT" // when it is there for this time
+	childURL   = "TOOLD_STORE_TEST_URL"   // When set, the test binary acts as a daemon that kills itself.
+	childDir   = "TOOLD_STORE_TEST_DIR"   // the daemon's directory
+	childPoint = "TOOLD_STORE_TEST_POINT" // the fail point of the kill
+	childCount = "TOOLD_STORE_TEST_COUNT" // how often the child reaches the point before the kill
 )
 
-// child writes calls from eight goroutines and tells each that was acknowledged, until it kills itself.
+// child writes calls from eight goroutines and prints each acknowledged change, until it kills itself.
 func child(url string) {
 	var seen, at int
 	fmt.Sscan(os.Getenv(childCount), &at)
@@ -62,8 +62,8 @@ func child(url string) {
 	select {}
 }
 
-// TestKill kills a process that writes, at each point of a group and in the middle of a migration (T91), and expects all
-// that it was told: no call has less, and at most one step more.
+// TestKill kills a writing process at each point of a group and in the middle of a migration (T91). Every call has all acknowledged steps,
+// and at most one step more.
 func TestKill(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

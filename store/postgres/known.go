@@ -10,18 +10,18 @@ import (
 	"github.com/toold-dev/toold/store/group"
 )
 
-// A known journal is what the owner remembers of calls that are on their way, so that a group of them need not be read
-// before it is written: nobody else changes them, and the fence of the group says that this still holds.
+// A known holds the state of active calls in the memory of the owner. A group with known calls only is written without reading first. This
+// is safe because no other process changes these calls, and the group checks the epoch when it commits.
 type known map[call.Key]group.State
 
-// knownCalls bounds what is remembered; then it begins anew.
+// knownCalls bounds the number of remembered calls. At the bound, the owner forgets all of them.
 const knownCalls = 1 << 16
 
-// learn takes what a group that is committed left behind.
+// learn records the states that a committed group left.
 func (k *known) learn(p *group.Plan) {
 	p.Visit(func(key call.Key, s group.State, changed bool) {
 		switch {
-		case s.Status == call.Suspended || s.Status.Terminal(): // may be so for weeks, or for ever
+		case s.Status == call.Suspended || s.Status.Terminal(): // It may stay in this state for weeks or forever.
 			delete(*k, key)
 		case changed:
 			if *k == nil || len(*k) >= knownCalls {
@@ -32,8 +32,8 @@ func (k *known) learn(p *group.Plan) {
 	})
 }
 
-// foresees fills a plan that may be written without reading anything first. New ids are taken to be new: the server refuses
-// the group when one is not. What depends on more than its call has to be read.
+// foresees fills the call states of a plan and reports whether the plan can be written without reading first. It treats new ids as new; the
+// server refuses the group when one exists. A change that depends on more than its call needs a read.
 func (k known) foresees(p *group.Plan) bool {
 	first := 0
 	for _, o := range p.Ops {
@@ -42,7 +42,7 @@ func (k known) foresees(p *group.Plan) bool {
 		}
 		key := o.Change.Name()
 		if first == len(p.AskCalls) || p.AskCalls[first] != key {
-			continue // an op before it is of the same call
+			continue // An earlier op in the group has the same call.
 		}
 		first++
 		s, ok := k[key]
@@ -54,18 +54,18 @@ func (k known) foresees(p *group.Plan) bool {
 	return true
 }
 
-// plain reports whether an op is a change that depends on nothing but its call.
+// plain reports whether an op is a change that depends only on its call.
 func plain(o *group.Op) bool {
 	c := o.Change
 	return c != nil && c.Decision == nil && len(c.Documents) == 0 && c.NotAfter.IsZero() && c.NotBefore.IsZero() &&
 		!slices.ContainsFunc(c.Records, func(r store.Record) bool { return r.Kind == store.Chained })
 }
 
-// refuseTrimmed divides by zero when a tombstone has one of the ids.
+// refuseTrimmed fails with a division by zero when one of the ids has a tombstone.
 const refuseTrimmed = `SELECT 1 / (CASE WHEN EXISTS (SELECT FROM unnest($1::bytea[], $2::bytea[]) AS k (namespace, call_id)
 	JOIN tombstones t ON t.namespace = k.namespace AND t.call_id = k.call_id) THEN 0 ELSE 1 END)`
 
-// queueNew has the server refuse the group when a call that it creates was trimmed.
+// queueNew adds a statement that fails the group when a call that it creates was trimmed.
 func queueNew(b *pgx.Batch, p *group.Plan) {
 	var namespaces, ids column
 	for _, r := range p.Rows {

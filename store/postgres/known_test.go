@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// together has the store find changes in one group: they wait while it writes the first.
+// together commits changes in one group: they wait while the store writes the first change.
 func together(s *postgres.Store, first *store.Change, changes ...*store.Change) []error {
 	errs := make([]error, len(changes))
 	begun, there := make(chan struct{}), make(chan struct{})
@@ -33,9 +33,8 @@ func together(s *postgres.Store, first *store.Change, changes ...*store.Change) 
 	return errs
 }
 
-// TestKnownCalls: a group that looks as if it could be written without a look at what is there, and cannot: each of its
-// changes has its own answer, and those that may be made are made. The daemon that remembers, and one that has just
-// started, see the same.
+// TestKnownCalls commits groups that seem to need no read but do. Each change gets its own result, and the valid changes are stored. A
+// daemon that remembers the calls and a restarted daemon give the same results.
 func TestKnownCalls(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestKnownCalls(t *testing.T) {
 	}
 }
 
-// TestFence: a daemon whose epoch is over writes nothing more, however fresh what it remembers.
+// TestFence checks that a daemon whose epoch is over writes nothing more, even with known calls.
 func TestFence(t *testing.T) {
 	for _, what := range []string{"epoch", "groups"} {
 		t.Run(what, func(t *testing.T) {
@@ -120,7 +119,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestGroupPlans: the statements of a group, planned once while the tables are empty, go by the right index.
+// TestGroupPlans checks that the statements of a group use the right index when they are planned once on empty tables.
 func TestGroupPlans(t *testing.T) {
 	url := freshURL(t)
 	open(t, postgres.Config{URL: url})
@@ -163,7 +162,7 @@ func TestGroupPlans(t *testing.T) {
 	}
 }
 
-// TestHeapOnlyUpdates: a page of calls has room for what they become, so that a change makes no entry in any index.
+// TestHeapOnlyUpdates checks that pages of the table calls keep enough free space, so that updates change no index.
 func TestHeapOnlyUpdates(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})
@@ -182,7 +181,7 @@ func TestHeapOnlyUpdates(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Close(); err != nil { // the server counts what a connection did when that ends
+	if err := s.Close(); err != nil { // The server updates its statistics when a connection ends.
 		t.Fatal(err)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
@@ -202,7 +201,7 @@ func TestHeapOnlyUpdates(t *testing.T) {
 	}
 }
 
-// TestTrimmedCallsLeaveNoRows: what finds calls by status and end goes with them.
+// TestTrimmedCallsLeaveNoRows checks that a trimmed call leaves no rows in the tables statuses and ended.
 func TestTrimmedCallsLeaveNoRows(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})
@@ -230,7 +229,7 @@ func TestTrimmedCallsLeaveNoRows(t *testing.T) {
 	}
 }
 
-// TestFeedPlan: the next entry of a feed is found without a look at other calls, also while the server has no statistics.
+// TestFeedPlan checks that a feed finds its next entry without reading other calls, also while the server has no statistics.
 func TestFeedPlan(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})

@@ -34,13 +34,13 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	return page, nil
 }
 
-// conditions are what a statement's WHERE says, and its arguments.
+// conditions holds the WHERE clause of a statement and its arguments.
 type conditions struct {
 	text []string
 	args []any
 }
 
-// add adds a condition with %s where the argument stands.
+// add adds a condition. In text, %s is the place of the argument.
 func (c *conditions) add(text string, arg any) {
 	c.args = append(c.args, arg)
 	c.text = append(c.text, fmt.Sprintf(text, fmt.Sprint("$", len(c.args))))
@@ -53,7 +53,7 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.text, " AND ")
 }
 
-// of says of which table the position and the namespace are.
+// of adds the conditions on position and namespace, for the columns of table.
 func (c *conditions) of(table string, q call.Query) {
 	c.beyond(q, table+".position")
 	if q.Namespace != "" {
@@ -61,8 +61,8 @@ func (c *conditions) of(table string, q call.Query) {
 	}
 }
 
-// plan writes the statement for a query. Each of its words has an index that ends in the position, so that a page is read
-// in its order; where several statuses are asked for, a page of each.
+// plan returns the statement for a query. Each field that a query can name has an index that ends in the position, so a page is read in
+// list order. For several statuses, the statement reads a page of each.
 func plan(q call.Query, limit int) (text string, args []any) {
 	order := " ORDER BY position DESC"
 	if q.OldestFirst {
@@ -90,14 +90,13 @@ func plan(q call.Query, limit int) (text string, args []any) {
 	return "SELECT " + rows.CallColumns + " FROM calls" + c.where() + order, c.args
 }
 
-// words is text that [bind] leaves alone.
+// words is bound as text: [bind] does not convert it.
 type words []call.Status
 
-// statusPlan has each call of a status looked up in the order of the index, until the page of that status is full, and takes the
-// page of them all.
+// statusPlan reads the calls of each status in index order until the page of that status is full. Then it merges these pages into one.
 func statusPlan(q call.Query, statuses []call.Status, order string) (text string, args []any) {
 	c := conditions{text: []string{"calls.position = statuses.position"}}
-	if c.filter(q); q.Namespace == "" && len(c.args) == 0 { // the index has them by namespace: all are sorted, before any is looked up
+	if c.filter(q); q.Namespace == "" && len(c.args) == 0 { // The index orders by namespace, so sort all positions before any call is looked up.
 		var of conditions
 		of.add("status = ANY (%s::text[])", words(statuses))
 		of.beyond(q, "position")
@@ -114,7 +113,7 @@ func statusPlan(q call.Query, statuses []call.Status, order string) (text string
 	return "SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + ") calls" + order, c.args
 }
 
-// actionPlan reads the open questions of an action in the order of their calls; false when the query asks for more.
+// actionPlan reads the open suspensions of an action in the order of their calls. ok is false when the query has other conditions.
 func actionPlan(q call.Query, order string) (text string, args []any, ok bool) {
 	var c conditions
 	if c.filter(q); q.Namespace == "" || len(q.Statuses) > 0 || len(c.text) > 0 {
@@ -128,7 +127,7 @@ func actionPlan(q call.Query, order string) (text string, args []any, ok bool) {
 	return "SELECT " + rows.CallColumns + " FROM (" + inner + ") w JOIN calls ON position = w.call" + outer, c.args, true
 }
 
-// beyond says where the page begins.
+// beyond adds the condition on where the page begins.
 func (c *conditions) beyond(q call.Query, column string) {
 	switch {
 	case q.After == 0:
@@ -139,7 +138,7 @@ func (c *conditions) beyond(q call.Query, column string) {
 	}
 }
 
-// filter says what a query asks of each call, but for its namespace, position, status and action.
+// filter adds the conditions of a query except namespace, position, status and action.
 func (c *conditions) filter(q call.Query) {
 	for _, w := range []struct{ column, value string }{
 		{"caller", q.Caller}, {"run_id", q.Run}, {"thread_id", q.Thread}, {"parent_call", q.ParentCall},

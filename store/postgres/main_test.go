@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// server is the one of this process; tests that stop or spoil one start their own.
+// server is shared by the tests of this process. Tests that stop or break a server start their own.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 var schemas atomic.Int64
 
-// freshURL names a schema that nothing is in.
+// freshURL returns the URL of an unused schema.
 func freshURL(t testing.TB) string {
 	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(t.Name()), "_")
 	return server.URL(fmt.Sprintf("s%d_%.40s", schemas.Add(1), name))
@@ -66,8 +66,7 @@ func open(t testing.TB, cfg postgres.Config) *postgres.Store {
 	return s
 }
 
-// wantBeside holds what finds calls by their status and end to what the calls themselves say, whatever a test has done. A
-// server that is not there any more is not asked.
+// wantBeside compares the tables statuses and ended with the table calls, after every test. It skips a server that is gone.
 func wantBeside(t testing.TB, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -91,7 +90,7 @@ func wantBeside(t testing.TB, url string) {
 
 var errKilled = errors.New("killed")
 
-// shortDir is a directory for a socket: a test's own may be too long.
+// shortDir returns a directory for a socket, because the path of t.TempDir may be too long for a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "toold")

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestGroupsAreForgotten: the memory that is kept for the next group keeps no call of an earlier one alive.
+// TestGroupsAreForgotten checks that the buffers for the next group keep no call of an earlier group alive.
 func TestGroupsAreForgotten(t *testing.T) {
 	s := open(t, postgres.Config{})
 	written := func() (kept []weak.Pointer[call.Call]) {

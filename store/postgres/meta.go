@@ -15,14 +15,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// place names what a journal is in. A dump that was loaded elsewhere is in another one, and so is a server that was
-// brought back to an earlier time.
+// selectPlace returns the place of a journal: server, timeline, database and schema. A dump that was loaded elsewhere has another place,
+// and so has a server that was restored to an earlier time.
 const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_system()) || ' ' || (SELECT timeline_id::text FROM pg_control_checkpoint())
 	|| ' ' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || ' ' || to_regnamespace($1)::oid::text,
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-// beginEpoch makes the start of this daemon durable before anything else is done in it. The previous writer waits for it,
-// or it waits for them: from then on they are fenced.
+// beginEpoch stores the new epoch before the daemon does anything else. The row lock on meta orders this transaction and those of the
+// previous owner; after it, the previous owner is fenced.
 func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, position int64, err error) {
 	home, err := s.home()
 	if err != nil {
@@ -71,17 +71,17 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 	return groups, position, said(err)
 }
 
-// A predecessor is the owner before this one.
+// A predecessor describes the previous owner.
 type predecessor struct {
-	Clean   bool          // it closed the store in order
-	Moved   bool          // it was elsewhere: its calls wait for an operator, or one has said that it is gone
-	Holding bool          // it had to leave what its own predecessor had started alone when it ended
+	Clean   bool          // It closed the store cleanly.
+	Moved   bool          // The journal was in another place. Its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
+	Holding bool          // It stopped while it still had to leave the attempts of its own predecessor alone.
 	Lease   time.Duration // its patience
 	Home    string
 }
 
-// holdAfter returns for how long what a predecessor started is left alone. One that had locked the directory of this daemon on
-// this machine has ended: the lock is this daemon's now.
+// holdAfter returns how long this daemon must leave the attempts of its predecessor alone. A predecessor that had locked the directory of
+// this daemon on this machine has ended, because this daemon has the lock now.
 func (s *Store) holdAfter(p predecessor, home string) time.Duration {
 	if p.Moved || s.cfg.Moved || !p.Holding && (p.Clean || p.Home == home) {
 		return 0
@@ -89,7 +89,7 @@ func (s *Store) holdAfter(p predecessor, home string) time.Duration {
 	return max(s.cfg.Hold, HoldFor(max(s.cfg.Patience, p.Lease), s.cfg.Kill))
 }
 
-// home names the directory that this daemon has locked, for as long as its machine runs. It is empty when that is not known.
+// home identifies the directory that this daemon has locked. It contains the boot id, so it is valid until the machine restarts.
 func (s *Store) home() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Store) home() (string, error) {
 	return fmt.Sprintf("%s %d %d", strings.TrimSpace(string(b)), at.Dev, at.Ino), nil
 }
 
-// Acknowledge remembers the place as it is now: an operator has released the calls of a store that was copied. Until then
-// every start finds it moved.
+// Acknowledge records the current place as the store's place, after an operator has released the calls of a copied store. Until then, every
+// start reports the store as moved.
 func (s *Store) Acknowledge() error {
 	err := s.write(func(ctx context.Context, w *writer) error {
 		var here string

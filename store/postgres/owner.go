@@ -16,25 +16,25 @@ var errTaken = errors.New("another daemon has taken the journal over")
 // standbyEvery is how often a standby checks whether the journal is free.
 const standbyEvery = 250 * time.Millisecond
 
-// An owner holds the advisory lock of a journal on a connection of its own. The server ends the session, and frees the
-// lock, when nothing is heard on it for the lease.
+// An owner holds the advisory lock of a journal on its own connection. When the connection is silent for the lease, the server ends the
+// session and frees the lock.
 type owner struct {
 	s      *Store
-	conn   *pgx.Conn // nil while it is lost
+	conn   *pgx.Conn // nil while the connection is lost
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of the goroutine that keeps
-	kept   chan struct{}   // closed when keep has ended
-	asked  chan struct{}   // has room for one: somebody waits for a proof
+	kept   chan struct{}   // closed when keep has returned
+	asked  chan struct{}   // Capacity one. A value means that a goroutine waits for a proof.
 
-	holdUntil time.Duration // by boot; 0: there is nothing to leave alone. Set before keep starts
-	holding   bool          // and meta says so; of keep
+	holdUntil time.Duration // Measured with CLOCK_BOOTTIME. Zero means no hold. Set before keep starts.
+	holding   bool          // The hold is stored in meta. Only keep uses it.
 
 	mu     sync.Mutex
-	proven time.Duration // by boot: when the newest statement was sent that proved the owner
-	proof  chan struct{} // closed with the next proof
+	proven time.Duration // When the newest proving statement was sent, measured with CLOCK_BOOTTIME.
+	proof  chan struct{} // closed at the next proof
 }
 
-// prove notes that the journal was this daemon's after the time asked.
+// prove records that this daemon owned the journal at some moment after asked.
 func (o *owner) prove(asked time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,7 +45,7 @@ func (o *owner) prove(asked time.Duration) {
 	}
 }
 
-// begin notes the first proof, and for how long the attempts of earlier epochs are left alone. Their epochs are over now.
+// begin records the first proof, and how long the attempts of earlier epochs must be left alone. The earlier epochs have ended.
 func (o *owner) begin(asked, hold time.Duration) {
 	o.prove(asked)
 	if hold > 0 {
@@ -53,21 +53,21 @@ func (o *owner) begin(asked, hold time.Duration) {
 	}
 }
 
-// last returns when the journal was proven to be this daemon's, and what is closed with the next proof.
+// last returns the time of the newest proof, and a channel that is closed at the next proof.
 func (o *owner) last() (proven time.Duration, next <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.proven, o.proof
 }
 
-// Own returns nil when the newest proof that the journal is this daemon's is at most [Config.Start] old, else when there is a
-// new one. So what starts then starts within that time after a moment at which no other daemon had begun an epoch.
+// Own returns nil when the newest proof of ownership is at most [Config.Start] old. Otherwise it waits for a new proof. So an effect that
+// starts after Own starts at most Config.Start after a moment at which no other daemon had begun an epoch.
 func (s *Store) Own(ctx context.Context) error {
 	_, err := s.StartBy(ctx)
 	return err
 }
 
-// StartBy is Own, and returns until when what it is asked for may start, by CLOCK_BOOTTIME.
+// StartBy is Own. It also returns the time until which the effect may start, measured with CLOCK_BOOTTIME.
 func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 	for {
 		if err := s.Refusal(); err != nil {
@@ -90,7 +90,7 @@ func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// Hold returns for how long attempts of earlier epochs are still left alone.
+// Hold returns how long attempts of earlier epochs must still be left alone.
 func (s *Store) Hold() time.Duration { return max(s.owner.holdUntil-boot(), 0) }
 
 // acquire waits until the journal is free and takes it.
@@ -103,7 +103,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		wait := standbyEvery
 		switch {
 		case err == nil && holder == "" && told && !waited && !o.clean(ctx):
-			// The owner may have lost only its connection. If it lives, it takes the lock first: it tries five times in this pause.
+			// The owner may have lost only its connection. If it is alive, it takes the lock first: it tries five times during this pause.
 			waited, wait = true, s.cfg.Lease/2
 			o.drop()
 		case err == nil && holder == "":
@@ -118,7 +118,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 			o.cancel()
 			return nil, err
 		default:
-			waited = false // the server was away for the owner, too
+			waited = false // The owner had lost the server, too.
 		}
 		select {
 		case <-ctx.Done():
@@ -130,7 +130,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 	}
 }
 
-// clean reports whether the owner before ended in order.
+// clean reports whether the previous owner closed the journal cleanly.
 func (o *owner) clean(ctx context.Context) (clean bool) {
 	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.Lease)
 	defer cancel()
@@ -143,7 +143,7 @@ const selectHolder = `SELECT coalesce(a.application_name, '') || ' at ' || coale
 	WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 2
 	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-// try takes the lock; otherwise it returns the holder.
+// try takes the lock, or returns its holder.
 func (o *owner) try(ctx context.Context) (holder string, err error) {
 	if o.conn == nil {
 		if o.conn, err = o.s.target.connect(ctx, func(p map[string]string) { p["idle_session_timeout"] = millis(o.s.cfg.Lease) }); err != nil {
@@ -168,8 +168,8 @@ func (o *owner) try(ctx context.Context) (holder string, err error) {
 	return holder, said(err)
 }
 
-// keep shows the server that the owner lives, takes the lock again after its connection was lost, and ends the store
-// when another daemon was faster, or there was no proof for too long.
+// keep does three things until the store is done. It shows the server that the owner is alive. It takes the lock again after the connection
+// was lost. It stops the store when another daemon has taken the journal, or when there was no proof for Config.Patience.
 func (o *owner) keep() {
 	defer close(o.kept)
 	every := max(o.s.cfg.Lease/10, time.Millisecond)
@@ -194,7 +194,7 @@ func (o *owner) keep() {
 		case boot()-proven > o.s.cfg.Patience:
 			o.s.Lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
 			return
-		case len(o.asked) > 0: // a goroutine that waits for a proof does not ask without a pause
+		case len(o.asked) > 0: // Drop the request: a goroutine that waits for a proof must not cause checks without a pause.
 			<-o.asked
 		}
 	}
@@ -202,11 +202,11 @@ func (o *owner) keep() {
 
 const (
 	selectEpoch = "SELECT epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta"
-	// endHold skips a locked row: the writer has it now and then.
+	// endHold skips a locked row, because the writer often holds the lock.
 	endHold = "UPDATE meta SET holding = false WHERE id IN (SELECT id FROM meta WHERE epoch = $1 FOR UPDATE SKIP LOCKED)"
 )
 
-// check looks whether the journal is still this daemon's. It is over when the patience is.
+// check proves that this daemon still owns the journal. It returns at the latest when Config.Patience has passed since the last proof.
 func (o *owner) check() error {
 	proven, _ := o.last()
 	within, done := context.WithTimeout(o.ctx, max(proven+o.s.cfg.Patience-boot(), time.Millisecond))
@@ -231,14 +231,14 @@ func (o *owner) check() error {
 	case epoch != o.s.Identity().Epoch:
 		return errTaken
 	case holder != "":
-		o.drop() // the next check finds the epoch of the new owner, or a free lock
+		o.drop() // The next check finds the epoch of the new owner, or a free lock.
 		return said(fmt.Errorf("%s holds the lock", holder))
 	}
 	o.prove(asked)
 	return o.endHold(ctx)
 }
 
-// endHold notes that the attempts of earlier epochs are not left alone any more.
+// endHold clears holding in meta once the hold is over.
 func (o *owner) endHold(ctx context.Context) error {
 	if !o.holding || boot() < o.holdUntil {
 		return nil
@@ -252,7 +252,7 @@ func (o *owner) endHold(ctx context.Context) error {
 	return nil
 }
 
-// drop closes the connection, and frees the lock with it.
+// drop closes the connection, which frees the lock.
 func (o *owner) drop() {
 	if o.conn != nil {
 		closeConn(o.conn)
@@ -260,7 +260,7 @@ func (o *owner) drop() {
 	}
 }
 
-// giveUp frees the lock. began says that keep was started.
+// giveUp frees the lock. began says whether keep was started.
 func (o *owner) giveUp(began bool) {
 	o.cancel()
 	if began {
@@ -269,9 +269,9 @@ func (o *owner) giveUp(began bool) {
 	o.drop()
 }
 
-// closeConn says goodbye to the server, if that is quickly done.
+// closeConn closes a connection, and waits at most one second for it.
 func closeConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = conn.Close(ctx) // the server finds out
+	_ = conn.Close(ctx) // The server notices the closed connection.
 }

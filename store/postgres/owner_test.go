@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// standBy opens a store that another one has and returns once it waits. What it opens comes through the channel.
+// standBy opens a store that another daemon owns, and returns when it waits. The channel receives the opened store.
 func standBy(ctx context.Context, t *testing.T, cfg postgres.Config) <-chan *postgres.Store {
 	t.Helper()
 	waits, opened := make(chan string, 1), make(chan *postgres.Store, 1)
@@ -38,7 +38,7 @@ func standBy(ctx context.Context, t *testing.T, cfg postgres.Config) <-chan *pos
 	return opened
 }
 
-// TestOneOwner: a second daemon waits for the first, and for the next one if that was faster; who waits may leave.
+// TestOneOwner checks that a second and a third daemon wait for the owner, and that a waiting daemon may stop.
 func TestOneOwner(t *testing.T) {
 	cfg := postgres.Config{URL: freshURL(t)}
 	first := open(t, cfg)
@@ -73,7 +73,7 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// A wire passes bytes between a daemon and its server until it is cut: then both sides hear nothing, and nobody closes.
+// A wire is a proxy between a daemon and its server. When it is cut, it drops all bytes and keeps the connections open.
 type wire struct {
 	lis    net.Listener
 	server string
@@ -115,7 +115,7 @@ func (w *wire) accept() {
 	}
 }
 
-// pass copies until an end is closed. What comes over a wire that is cut goes nowhere.
+// pass copies bytes until one side closes. It drops the bytes while the wire is cut.
 func (w *wire) pass(to, from net.Conn) {
 	b := make([]byte, 32<<10)
 	for {
@@ -145,7 +145,7 @@ func (w *wire) isCut() bool {
 	return w.cut
 }
 
-// set cuts the wire, or mends it: connections from before stay dead.
+// set cuts or repairs the wire. A repair closes the earlier connections.
 func (w *wire) set(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,8 +164,8 @@ func (w *wire) close() {
 	w.all.Wait()
 }
 
-// TestT89CutOffOwner cuts the wire of a store that works. The server takes the journal from it after its lease, another one
-// goes on, and what the first one wrote meanwhile, and writes when the wire is mended, is refused.
+// TestT89CutOffOwner cuts the connection of an active owner. The server frees the journal after the lease, and another daemon takes it.
+// Changes that the first daemon submits meanwhile, or after the connection is repaired, are refused.
 func TestT89CutOffOwner(t *testing.T) {
 	direct := freshURL(t)
 	w := newWire(t)
@@ -207,7 +207,7 @@ func TestT89CutOffOwner(t *testing.T) {
 	}
 }
 
-// through is a URL that leads over a wire to the server of another one.
+// through returns a URL that reaches the server of direct through the wire.
 func (w *wire) through(t *testing.T, direct string) string {
 	t.Helper()
 	u, err := url.Parse(direct)
@@ -220,11 +220,11 @@ func (w *wire) through(t *testing.T, direct string) string {
 	return u.String()
 }
 
-// TestT126ProofOfOwnership: an owner that is cut off may begin nothing once its last proof is old, and ends when that is as old
-// as its patience, whatever it waits for. Own answers again when a server was only slow.
+// TestT126ProofOfOwnership checks that an owner without connection starts no effect once its last proof is old. When the proof is as old as
+// its patience, the owner stops, whatever it waits for. Own succeeds again after a short interruption.
 func TestT126ProofOfOwnership(t *testing.T) {
-	t.Parallel()                      // it waits for most of its time
-	const patience = 15 * time.Second // more than a busy machine stops a test for
+	t.Parallel()                      // Most of this test is waiting.
+	const patience = 15 * time.Second // longer than a busy machine delays a test
 	w, direct, lost := newWire(t), freshURL(t), make(chan time.Time, 1)
 	s := open(t, postgres.Config{
 		URL: w.through(t, direct), Patience: patience, Lease: 2 * patience, Start: 200 * time.Millisecond,
@@ -239,7 +239,7 @@ func TestT126ProofOfOwnership(t *testing.T) {
 		t.Errorf("what starts now may start until %v, %v, %v; the time is %v", by, err, clock, time.Duration(now.Nano()))
 	}
 	w.set(true)
-	time.Sleep(200 * time.Millisecond) // no proof is younger
+	time.Sleep(200 * time.Millisecond) // Wait until the newest proof is too old.
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Own(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -261,11 +261,11 @@ func TestT126ProofOfOwnership(t *testing.T) {
 	w.set(false)
 }
 
-// TestT126Hold: a daemon that takes the journal from one that did not end in order, elsewhere, leaves its attempts alone for
-// longer than that one may act, and so does the next one when it ends before that is over. One that finds its own directory has
-// outlived the owner before.
+// TestT126Hold checks the hold after an unclean end in another directory: the new owner leaves the old attempts alone for longer than the
+// old owner may act. When the new owner stops during the hold, the next owner holds, too. An owner in the same directory as the one before
+// it needs no hold for it.
 func TestT126Hold(t *testing.T) {
-	t.Parallel() // it waits for a hold
+	t.Parallel() // This test waits for a hold.
 	at := freshURL(t)
 	begin := func(dir string, patience time.Duration, clean bool) *postgres.Store {
 		t.Helper()
@@ -285,13 +285,13 @@ func TestT126Hold(t *testing.T) {
 	for _, tt := range []struct {
 		dir      string
 		patience time.Duration
-		clean    bool          // how it ends
-		hold     time.Duration // at least; 0: none
+		clean    bool          // ends cleanly
+		hold     time.Duration // least hold; zero means no hold
 	}{
 		{t.TempDir(), quick, true, 0},
 		{t.TempDir(), long, false, 0},
-		{t.TempDir(), quick, false, long}, // the larger patience counts
-		{mine, quick, true, quick},        // it ends in order, but the one before it may act still
+		{t.TempDir(), quick, false, long}, // The larger patience counts.
+		{mine, quick, true, quick},        // It ends cleanly, but its predecessor may still act.
 		{mine, quick, false, quick},
 	} {
 		began := time.Now()
@@ -316,7 +316,7 @@ func TestT126Hold(t *testing.T) {
 	}
 }
 
-// waitFor returns when a question about the journal is answered with true.
+// waitFor returns when the SQL question returns true.
 func waitFor(t *testing.T, at, question string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), at)
@@ -331,10 +331,9 @@ func waitFor(t *testing.T, at, question string) {
 	}
 }
 
-// TestP7OwnerOutlivesItsServer: a server that is restarted is away for the owner and for the daemon that stands by. The owner
-// keeps the journal.
+// TestP7OwnerOutlivesItsServer restarts the server, so that owner and standby both lose it. The owner keeps the journal.
 func TestP7OwnerOutlivesItsServer(t *testing.T) {
-	t.Parallel() // it waits for most of its time
+	t.Parallel() // Most of this test is waiting.
 	own := startOwn(t)
 	cfg := postgres.Config{URL: own.URL("journal"), Start: 50 * time.Millisecond, Lease: time.Minute}
 	owner := open(t, cfg)
@@ -347,8 +346,8 @@ func TestP7OwnerOutlivesItsServer(t *testing.T) {
 	if err := owner.Commit(t.Context(), creation(newCall("after"))); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(time.Second)                        // four looks of the daemon that stands by, and none of the owner
-	if err := owner.Own(t.Context()); err != nil { // its newest proof, lock included, is from after the restart
+	time.Sleep(time.Second)                        // The standby checks four times, and the owner not once.
+	if err := owner.Own(t.Context()); err != nil { // The newest proof, with the lock, is from after the restart.
 		t.Error(err)
 	}
 	leave()

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestT89OwnerWhoseConnectionEnds: an owner that lives and loses its connection alone stays the owner, whoever stands by. One that ends in
-// order is followed at once.
+// TestT89OwnerWhoseConnectionEnds checks that an owner that loses only its connection stays the owner, although another daemon stands by.
+// After a clean end the standby takes over at once.
 func TestT89OwnerWhoseConnectionEnds(t *testing.T) {
 	direct := freshURL(t)
 	first := open(t, postgres.Config{URL: direct, Lease: 10 * time.Second, Start: time.Millisecond})
@@ -35,7 +35,7 @@ func TestT89OwnerWhoseConnectionEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := 0
-		for began := time.Now(); again == 0 || again == before || again != holder(); again = holder() { // who stands by has it for a moment
+		for began := time.Now(); again == 0 || again == before || again != holder(); again = holder() { // The standby may hold the lock for a moment.
 			if time.Since(began) > time.Minute {
 				t.Fatal("nobody has the lock")
 			}

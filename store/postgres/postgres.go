@@ -1,18 +1,20 @@
-// Package postgres is the journal in one schema of a PostgreSQL database: for installations that have a server already, and for a second
-// daemon that stands by.
+// Package postgres stores the journal in one schema of a PostgreSQL database. It suits installations that already have a server, and a
+// second daemon that stands by.
 //
-// One goroutine writes. It takes the changes that wait, Full ones first, and commits it as one transaction, an array for each
-// column: of one round trip when the changes need no more than what the owner knows of their calls, else of two, of which
-// the first reads all that they require. A transaction whose answer is lost is looked for before anything else is done; what cannot be found out
-// ends the store. Readers have connections of their own.
+// One goroutine writes. It takes the waiting changes, Full ones first, and commits them as one transaction with an array for each column. A
+// group is one round trip when the owner already knows the calls that it changes. Else it is two round trips, and the first reads what the
+// changes require. When the answer to a COMMIT is lost, the writer first finds out whether the transaction is stored. If it cannot find
+// out, the store stops. Readers have their own connections.
 //
-// One daemon owns a journal: it holds an advisory lock on a connection of its own, and each of its transactions locks the
-// one row of meta and looks whether the epoch there is still its own. So a daemon that lost the lock unknowingly, cut off
-// or stopped, can change nothing in the journal once another has begun an epoch. What it can do elsewhere has other bounds:
-// effects ask [Store.Own] right before they start; an owner without a proof for its patience ends; its successor leaves the
-// attempts of that owner alone for [Store.Hold].
+// One daemon owns a journal. It holds an advisory lock on its own connection. Each of its transactions locks the only row of meta and
+// compares the epoch there with its own. So a daemon that lost the lock without noticing can change nothing in the journal once another
+// daemon has begun an epoch. Its effects outside the journal have other bounds:
 //
-// What calls print stays in files, in the directory of the daemon.
+//   - Each effect calls [Store.Own] right before it starts.
+//   - An owner without a proof for Config.Patience stops.
+//   - Its successor leaves the attempts of that owner alone for [Store.Hold].
+//
+// The output of calls stays in files, in the directory of the daemon.
 package postgres
 
 import (
@@ -35,45 +37,46 @@ import (
 	"github.com/toold-dev/toold/store/spool"
 )
 
-// Config says where the journal is and how it behaves.
+// Config configures a Store.
 type Config struct {
-	// URL names the database as libpq does: postgres://role@host/database. The schema is its search_path, "toold" when it
-	// has none. It holds no password: that comes from PGPASSWORD, PGPASSFILE or passfile=.
+	// URL names the database as in libpq: postgres://role@host/database. Its search_path names the schema; the default is "toold". It must
+	// not contain a password. Set the password with PGPASSWORD, PGPASSFILE or passfile=.
 	URL string
-	Dir string // of the daemon, for output; required, made when it is not there
-	// Now is a clock in the place of the database's, for tests.
+	Dir string // Required: the daemon's directory for output. Open creates it.
+	// Now replaces the database's clock in tests.
 	Now func() time.Time
-	// Moved acknowledges that the journal was copied or restored, and that no other daemon acts for it: its calls are its own
-	// again, and nothing has to be left alone.
+	// Moved acknowledges that the journal was copied or restored and that no other daemon acts for it. Unfinished calls are not held, and
+	// no attempt has to be left alone.
 	Moved   bool
-	MaxOpen int // descriptors of the spool; 0 means 256
+	MaxOpen int // maximum open files of the spool; 0 means 256
 	Output  store.OutputLimits
-	Readers int // connections that read; 0 means 8
-	// Patience is for how long the server may be away before the store gives up, counted from the last proof that this daemon
-	// is the owner; 0 means 30 s.
+	Readers int // reading connections; 0 means 8
+	// Patience is how long the server may be away before the store stops, counted from the last proof that this daemon is the owner. Zero
+	// means 30 s.
 	Patience time.Duration
-	// Lease is for how long the owner may be silent before the server takes the journal from it; 0 means a third of Patience.
+	// Lease is how long the owner may be silent before the server frees the journal. Zero means a third of Patience.
 	Lease time.Duration
-	// Start is how old a proof may be when an effect starts ([Store.Own]); 0 means 2 s.
+	// Start is the maximum age of a proof when an effect starts ([Store.Own]). Zero means 2 s.
 	Start time.Duration
-	// Kill is how long the daemon needs to end what runs once the store has given up; 0 means 5 s.
+	// Kill is how long the daemon needs to end all attempts after the store has stopped. Zero means 5 s.
 	Kill time.Duration
-	// Hold is for how long a daemon that took the journal from another one leaves that one's attempts alone ([Store.Hold]). At
-	// least 1.1 (Patience + Kill); 0 means 40 s, or that when it is more.
+	// Hold is how long a daemon leaves the attempts of its predecessor alone ([Store.Hold]). It must be at least 1.1 × (Patience + Kill).
+	// Zero means 40 s, or that minimum when it is longer.
 	Hold time.Duration
-	// Waiting is called once, when another daemon has the journal, with its name. Open continues to wait.
+	// Waiting is called once with the name of the owner when another daemon owns the journal. Open continues to wait.
 	Waiting func(holder string)
-	// Lost is called once, when the journal is not this daemon's any more.
+	// Lost is called once when this daemon no longer owns the journal.
 	Lost func(error)
-	// FailPoint, for tests, is called at the named points of a write: begin, write, commit (it was sent), committed, and
-	// close. Its error is taken for the database's. Some tests kill the process in it.
+	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit (it was sent), committed, and close. The
+	// store treats its error as an error of the database. Some tests kill the process in it.
 	FailPoint func(point string) error
 }
 
-// ErrHold means that a successor would not wait until the owner before it has ended.
+// ErrHold means that Config.Hold is too short: a successor could act before the previous owner has ended.
 var ErrHold = errors.New("hold must be at least 1.1 times lease and kill together")
 
-// HoldFor is how long an owner takes to end that may act so long without the server, with a tenth for clocks that differ.
+// HoldFor returns how long an owner with this patience and kill time may still act without the server. It adds a tenth for clocks that run
+// at different speeds.
 func HoldFor(patience, kill time.Duration) time.Duration { return (patience + kill) * 11 / 10 }
 
 func (cfg *Config) defaults() error {
@@ -98,7 +101,7 @@ func (cfg *Config) defaults() error {
 	return nil
 }
 
-// A Store is a journal on a server.
+// A Store is a journal on a PostgreSQL server.
 type Store struct {
 	*group.Writer
 	rows.Reader
@@ -113,7 +116,7 @@ type Store struct {
 	owner  *owner
 	pool   *pgxpool.Pool
 
-	fullUntil atomic.Int64 // nanoseconds by boot; 0: not full
+	fullUntil atomic.Int64 // Nanoseconds of CLOCK_BOOTTIME. Zero means not full.
 
 	trimming sync.Mutex
 	shutdown func() error
@@ -125,8 +128,8 @@ var _ interface {
 	store.Owned
 } = (*Store)(nil)
 
-// Open takes the journal that cfg names, or makes it, and begins an epoch. While another daemon has it Open waits. The
-// caller closes it.
+// Open opens or creates the journal at cfg.URL and begins an epoch. It waits while another daemon owns the journal. The caller closes the
+// Store.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
@@ -159,7 +162,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// take waits for the journal and begins an epoch, again when the server is lost on the way.
+// take waits for the journal and begins an epoch. It starts over when it loses the server.
 func (s *Store) take(ctx context.Context) (err error) {
 	for until := time.Now().Add(s.cfg.Patience); ; {
 		if s.owner, err = acquire(ctx, s); err != nil {
@@ -173,7 +176,7 @@ func (s *Store) take(ctx context.Context) (err error) {
 	}
 }
 
-// begin brings the schema up to date, begins the epoch and opens the connections.
+// begin migrates the schema, begins the epoch and opens the connections.
 func (s *Store) begin(ctx context.Context) error {
 	conn := s.owner.conn
 	if err := migrate(ctx, conn, s.target.schema, schema, s.cfg.FailPoint); err != nil {
@@ -190,16 +193,16 @@ func (s *Store) begin(ctx context.Context) error {
 	return err
 }
 
-// Now is the store's clock: the database's, except that it never runs back.
+// Now returns the time of the store's clock. It follows the database's clock but never runs backwards.
 func (s *Store) Now() time.Time { return s.clock.now() }
 
-// Identity returns what makes this store this one.
+// Identity returns the store's id and its current epoch.
 func (s *Store) Identity() store.Identity { return *s.id.Load() }
 
-// Spool returns the output of the calls of this store, as far as this daemon has it.
+// Spool returns the spool, with the output that this daemon has of the store's calls.
 func (s *Store) Spool() store.Spool { return s.spool }
 
-// SweepSpool removes the output of calls that the journal does not know. It is for the start, before calls run.
+// SweepSpool removes the output of unknown calls. Call it at start, before calls run.
 func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 	return s.spool.Sweep(func(key call.Key) (found bool, err error) {
 		err = s.row(ctx, "SELECT EXISTS (SELECT 1 FROM calls WHERE namespace = $1 AND call_id = $2)", []any{&found}, key.Namespace, key.ID)
@@ -207,10 +210,10 @@ func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 	})
 }
 
-// SpoolCounted reports whether it is known what threads and namespaces have in the spool; SweepSpool finds out.
+// SpoolCounted reports whether the spool usage of threads and namespaces is known. SweepSpool counts it.
 func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
-// Close waits for what was submitted, writes the mark of a clean end and closes. After a failure it only closes.
+// Close waits for submitted changes, writes the mark of a clean end and closes the store. After a failure it only closes.
 func (s *Store) Close() error { return s.shutdown() }
 
 func (s *Store) close() error {
@@ -222,7 +225,7 @@ func (s *Store) close() error {
 	return errors.Join(err, s.release())
 }
 
-// release closes all that is open. The journal is given up last.
+// release closes everything that is open. It frees the lock of the journal last.
 func (s *Store) release() (err error) {
 	s.Refuse(store.ErrClosed)
 	if s.spool != nil {

@@ -37,7 +37,7 @@ func TestStore(t *testing.T) {
 			}
 			return start(t, stores[s].cfg, o)
 		},
-		// TestKill does it with kill -9; this leaves out what a clean end writes.
+		// TestKill uses kill -9. This crash only skips the writes of a clean end.
 		Crash: func(t *testing.T, s store.Store, o storetest.Options) store.Store {
 			*stores[s].crash = true
 			if err := s.Close(); err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Purge erases the content of a call that has ended, in one transaction.
+// Purge erases the content of a finished call, in one transaction.
 func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -41,20 +41,20 @@ func (w *writer) purge(ctx context.Context, key call.Key, by call.Purge) error {
 	if err != nil {
 		return err
 	}
-	// The times of the row stay: retention goes by them.
+	// Keep the times of the row, because retention depends on them.
 	err = w.exec(ctx, "UPDATE calls SET revision = $1, last_sequence = $2, crc = $3, record = $4, events_last = NULL, events_crc = NULL, events = NULL WHERE position = $5",
 		c.Revision, c.LastSequence, sumCall(c, record), record, row.Position)
 	if err == nil {
 		err = w.exec(ctx, "DELETE FROM events WHERE call = $1", row.Position)
 	}
-	if err == nil { // a gate said why it blocked the run
+	if err == nil { // The reason that a gate gave for blocking the run may quote the call.
 		err = w.exec(ctx, "UPDATE runs SET reason = '' WHERE namespace = $1 AND id = $2 AND call_id = $3", c.Namespace, c.Run.ID, c.ID)
 	}
 	return err
 }
 
-// Shred erases what is beside purged calls, runs and threads, then writes the tables anew, so that no row of theirs holds
-// what nothing refers to. The write-ahead log of the server and what was made of it are the server's to forget.
+// Shred erases the data beside purged calls, runs and threads. Then it rewrites the tables, so that no dead row remains in them. It does
+// not clean the server's write-ahead log, nor backups and archives of that log.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,13 +82,13 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	return nil
 }
 
-// shredPage is how many rows are looked at, and written in one transaction.
+// shredPage is how many rows one transaction reads and writes.
 const shredPage = 256
 
 const selectDecisions = "SELECT id, crc, decision FROM decisions WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3"
 
-// shredDecisions looks at every decision: calls that are tombstones do not say which were theirs. One that cannot be read
-// stays, and is refused.
+// shredDecisions checks every decision, because the tombstone of a call does not name the call's decisions. A decision that cannot be read
+// stays, and reads of it fail.
 func (s *Store) shredDecisions(ctx context.Context, namespace string, ids []string) error {
 	calls := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -134,13 +134,13 @@ func (w *writer) shredDecisions(ctx context.Context, namespace string, found []s
 	return nil
 }
 
-// A statement is one of several that are carried out in order.
+// A statement is one of several statements that run in order.
 type statement struct {
 	text string
 	args []any
 }
 
-// shred removes what plugins and late attempts left beside calls, and what belongs to runs and threads.
+// shred removes the records that plugins and late attempts stored for calls, and the data of runs and threads.
 func (w *writer) shred(ctx context.Context, p *store.Shredding) error {
 	runs, threads := []any{p.Namespace, tool.RunScope, p.Runs}, []any{p.Namespace, tool.ThreadScope, p.Threads}
 	const documents, policies = "DELETE FROM documents WHERE namespace = $1 AND scope = $2 AND scope_id = ANY ($3::bytea[])",

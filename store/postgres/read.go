@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// read calls f until it has read without losing the server on the way. f begins anew each time.
+// read calls f with a reading connection. When the server is lost, read calls f again from the beginning, for up to Config.Patience.
 func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(s.cfg.Patience); ; pause = min(2*pause, 500*time.Millisecond) {
@@ -50,8 +50,7 @@ func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn)
 	return f(ctx, conn.Conn())
 }
 
-// each calls row for each row of a statement, after it was scanned into dest. When the statement is begun anew, reset
-// is called first.
+// each scans each row of a statement into dest and then calls row. It calls reset before each run of the statement.
 func (s *Store) each(ctx context.Context, text string, dest []any, reset func(), row func() error, args ...any) error {
 	args = bind(args)
 	return s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -60,7 +59,7 @@ func (s *Store) each(ctx context.Context, text string, dest []any, reset func(),
 	})
 }
 
-// scan runs a statement once.
+// scan runs a statement once, scans each row into dest and then calls row.
 func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func() error, args ...any) error {
 	found, err := conn.Query(ctx, text, args...)
 	if err != nil {
@@ -80,7 +79,7 @@ func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func
 	return said(found.Err())
 }
 
-// row reads one row; ErrNotFound when there is none.
+// row reads one row. It returns ErrNotFound when there is none.
 func (s *Store) row(ctx context.Context, text string, dest []any, args ...any) error {
 	found := false
 	err := s.each(ctx, text, dest, func() { found = false }, func() error { found = true; return nil }, args...)

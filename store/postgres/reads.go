@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// selectStanding says of the namespace what no index takes, so that the plan is the one index that begins with the id even
-	// when it is made while the table is empty.
+	// selectStanding reads the state of calls. The expression namespace || '' matches no index. So the server must use the index that
+	// begins with the call id, even when it plans the statement while the table is empty.
 	selectStanding = `SELECT k.n, coalesce(c.position, 0), coalesce(c.status, ''), coalesce(c.revision, 0), coalesce(c.last_sequence, 0), t.trimmed IS NOT NULL
 		FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, call_id, n)
 		LEFT JOIN calls c ON c.namespace || '' = k.namespace AND c.call_id = k.call_id
@@ -17,7 +17,7 @@ const (
 		JOIN decisions d ON d.namespace = k.namespace AND d.id = k.id`
 )
 
-// queueReads queues what a plan asks for.
+// queueReads queues the reads that a plan needs.
 func queueReads(b *pgx.Batch, p *group.Plan) {
 	if len(p.AskCalls) > 0 {
 		queueStates(b, p)

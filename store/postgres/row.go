@@ -11,10 +11,9 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// A rawRow is a row as package rows reads it: the server sends integers, texts and bytes in their binary form.
+// A rawRow is a row in the server's binary format. It implements [rows.Row].
 type rawRow [][]byte
 
-// Int implements [rows.Row].
 func (r rawRow) Int(col int) (n int64) {
 	switch b := r[col]; len(b) {
 	case 4:
@@ -25,19 +24,15 @@ func (r rawRow) Int(col int) (n int64) {
 	return 0
 }
 
-// Text implements [rows.Row].
 func (r rawRow) Text(col int) string { return string(r[col]) }
 
-// Bytes implements [rows.Row].
 func (r rawRow) Bytes(col int) []byte { return append([]byte{}, r[col]...) }
 
-// Time implements [rows.Row].
 func (r rawRow) Time(col int) time.Time {
 	n := r.Int(col)
 	return timeOf(&n)
 }
 
-// Null implements [rows.Row].
 func (r rawRow) Null(col int) bool { return r[col] == nil }
 
 // Query implements [rows.Database].
@@ -49,7 +44,7 @@ func (s *Store) Query(ctx context.Context, text string, reset func(), row func(r
 	})
 }
 
-// query runs a statement once.
+// query runs a statement once and calls row with each row.
 func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) error, args ...any) error {
 	found, err := conn.Query(ctx, text, args...)
 	if err != nil {
@@ -66,7 +61,7 @@ func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) 
 	return said(found.Err())
 }
 
-// queries are the texts of the reader.
+// queries holds the SQL texts for [rows.Reader].
 var queries = rows.Queries{
 	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = $1", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
 	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision,

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// queue queues what a plan writes.
+// queue queues the writes of a plan.
 func (w *writer) queue(b *pgx.Batch, p *group.Plan) {
 	w.queueCalls(b, p)
 	queueStatuses(b, p)
@@ -76,14 +76,14 @@ func (w *writer) queueCalls(b *pgx.Batch, p *group.Plan) {
 	}
 }
 
-// callColumns are rows of calls, turned on their side.
+// callColumns holds the rows of calls as one array for each column.
 type callColumns struct {
 	positions, revisions, sequences, crcs []int64
 	statuses                              column
 	endeds                                []*int64
 	records                               [][]byte
 
-	// of new calls
+	// set for new calls only
 	namespaces, ids, tools, callers column
 	runs, threads, parents, batches nullable
 	events                          [][]byte
@@ -91,13 +91,13 @@ type callColumns struct {
 	lasts, eventCRCs                []*int64
 }
 
-// clear keeps the memory for the next group: what a group is sent with is read when it is sent.
+// clear empties the arrays and keeps their memory for the next group. The arrays of the last group were already sent.
 func (c *callColumns) clear() {
 	for _, column := range []*[]int64{&c.positions, &c.revisions, &c.sequences, &c.crcs, &c.createds} {
 		*column = (*column)[:0]
 	}
 	for _, column := range []*[]*int64{&c.endeds, &c.lasts, &c.eventCRCs} {
-		clear(*column) // what they point to is part of a row, and that has its call
+		clear(*column) // The pointers would keep rows, and with them their calls, alive.
 		*column = (*column)[:0]
 	}
 	for _, of := range []*column{&c.statuses, &c.namespaces, &c.ids, &c.tools, &c.callers} {
@@ -150,7 +150,7 @@ const (
 	insertEnded = "INSERT INTO ended (ended, position) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
 )
 
-// queueStatuses queues what is to be found by the status of calls, and by their end.
+// queueStatuses queues the writes of the tables statuses and ended, which find calls by status and by end.
 func queueStatuses(b *pgx.Batch, p *group.Plan) {
 	var begun, moved, gone statusColumns
 	var ends, ended []int64
@@ -183,7 +183,7 @@ func queueStatuses(b *pgx.Batch, p *group.Plan) {
 	}
 }
 
-// statusColumns are rows of statuses, turned on their side.
+// statusColumns holds the rows of the table statuses as one array for each column.
 type statusColumns struct {
 	were, statuses, namespaces column
 	positions                  []int64
@@ -218,10 +218,10 @@ const insertRecords = `INSERT INTO records (position, namespace, kind, key, call
 
 const selectLastLink = "SELECT bytes FROM records WHERE namespace = $1 AND kind = $2 ORDER BY position DESC LIMIT 1"
 
-// link gives the records of a plan their places.
+// link chains the chained records of a plan to the newest stored record of their kind.
 func (w *writer) link(ctx context.Context, p *group.Plan) error {
 	return p.Link(func(namespace, kind string) (last []byte, err error) {
-		// Planned anew: by the numbers of an empty table any index will do.
+		// The statement is planned each time. A plan made on an empty table could use any index.
 		err = w.conn.QueryRow(ctx, selectLastLink, pgx.QueryExecModeExec, []byte(namespace), []byte(kind)).Scan(&last)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil

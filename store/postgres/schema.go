@@ -13,7 +13,7 @@ import (
 var (
 	// ErrNewer means that a later release of toold has written this journal.
 	ErrNewer = errors.New("journal has the schema of a newer toold")
-	// ErrForeign means that the schema holds something that is no journal of toold.
+	// ErrForeign means that the schema contains tables that are not a journal of toold.
 	ErrForeign = errors.New("not a journal of toold")
 )
 
@@ -22,7 +22,7 @@ var (
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrate brings a schema of the database to the newest of schemas. There is no way back. Only the owner of the journal may.
+// migrate applies the missing schema files. There is no downgrade. Only the owner of the journal may call it.
 func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, point func(string) error) error {
 	files, err := fs.Glob(schemas, "schema/*.sql")
 	if err != nil {
@@ -62,7 +62,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 	return said(err)
 }
 
-// schemaVersion returns the version of the journal in a schema, which is made when it is not there. 0 is a new one.
+// schemaVersion returns the version of the journal in a schema, and creates the schema when it does not exist. Version 0 is a new journal.
 func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, err error) {
 	var there, made bool
 	var tables int
@@ -78,7 +78,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, er
 		return 0, fmt.Errorf("%w: the schema has %d tables and indexes of others; name an empty one with search_path", ErrForeign, tables)
 	}
 	statements := []string{"CREATE TABLE toold_journal (version integer NOT NULL)", "INSERT INTO toold_journal VALUES (0)"}
-	if !made { // this needs a right that the user of a given schema may lack
+	if !made { // CREATE SCHEMA needs a right that the role may lack for an existing schema.
 		statements = append([]string{"CREATE SCHEMA " + pgx.Identifier{name}.Sanitize()}, statements...)
 	}
 	for _, text := range statements {

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestStartReadsOnce: what a start reads of all namespaces, page by page, is looked at once and not once for each page, also
-// while the server has no statistics.
+// TestStartReadsOnce checks that a start scans the tables of all namespaces once, not once for each page, also while the server has no
+// statistics.
 func TestStartReadsOnce(t *testing.T) {
 	const many = 2000
 	unfinished := func(s *postgres.Store) (n int, err error) {
@@ -54,7 +54,7 @@ func TestStartReadsOnce(t *testing.T) {
 			if n, err := tt.read(s); n != many || err != nil {
 				t.Fatalf("%d calls, %v", n, err)
 			}
-			if err := s.Close(); err != nil { // the server counts what a connection did when that ends
+			if err := s.Close(); err != nil { // The server updates its statistics when a connection ends.
 				t.Fatal(err)
 			}
 			conn, err := pgx.Connect(t.Context(), cfg.URL)

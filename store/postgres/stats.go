@@ -6,14 +6,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Stats returns what the journal has counted since it was opened.
+// Stats returns the counters of the journal since it was opened.
 func (s *Store) Stats() store.Stats {
 	stats := s.Writer.Stats()
 	stats.Output = s.spool.Output()
 	return stats
 }
 
-// Free returns how many bytes the file system of the output has for this user. The server's own disk is not visible.
+// Free returns the free bytes on the file system of the output that this user may use. The store cannot see the server's disk.
 func (s *Store) Free() (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(s.cfg.Dir, &st); err != nil {

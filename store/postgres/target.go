@@ -17,18 +17,18 @@ import (
 )
 
 var (
-	// ErrPassword means that a URL holds a password, which command lines, logs and configurations would show.
+	// ErrPassword means that a URL contains a password, which command lines, logs and configurations would show.
 	ErrPassword = errors.New("the URL must not hold a password: give it with PGPASSWORD, PGPASSFILE or passfile=")
-	// ErrUnsafe means that the server does not keep what it acknowledges, or is too old to.
+	// ErrUnsafe means that the server may lose acknowledged data because of its settings, or that it is too old.
 	ErrUnsafe = errors.New("the server does not keep what it acknowledges")
 )
 
-// oldestServer is the first release that ends a session that is silent.
+// oldestServer is the first release with idle_session_timeout.
 const oldestServer = 14
 
 const connectTime = 5 * time.Second
 
-// A target is the schema that a journal is in, and how to come to it.
+// A target is the schema of a journal and the configuration of its connections.
 type target struct {
 	config *pgx.ConnConfig
 	schema string
@@ -36,7 +36,7 @@ type target struct {
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// CheckURL says what is wrong with a URL, without asking its server.
+// CheckURL checks a URL without connecting to its server.
 func CheckURL(text string) error {
 	_, err := parse(text, time.Second)
 	return err
@@ -45,12 +45,12 @@ func CheckURL(text string) error {
 func parse(text string, lease time.Duration) (*target, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("want a URL such as postgres://role@host/database") // what it says instead may be a secret
+		return nil, errors.New("want a URL such as postgres://role@host/database") // Do not quote the text: it may contain a secret.
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
 		return nil, ErrPassword
 	}
-	if strings.Contains(u.RawQuery+u.Path+u.Fragment, "@") { // pgx would look for a user and a password before it
+	if strings.Contains(u.RawQuery+u.Path+u.Fragment, "@") { // pgx would parse the text before @ as user and password.
 		return nil, errors.New("want %40 in place of @ behind the host")
 	}
 	config, err := pgx.ParseConfig(text)
@@ -69,14 +69,14 @@ func parse(text string, lease time.Duration) (*target, error) {
 	p["search_path"] = t.schema
 	p["application_name"] = fmt.Sprintf("toold %.32s %d", host, os.Getpid())
 	p["client_encoding"] = "UTF8"
-	p["jit"] = "off"                           // it takes longer than any statement of ours
-	p["enable_seqscan"] = "off"                // there is an index for each statement, and statistics of a young table mislead
-	p["enable_hashjoin"] = "off"               //
-	p["enable_mergejoin"] = "off"              //
-	p["plan_cache_mode"] = "force_custom_plan" // a plan that was made for an empty table would be kept as it grows
-	p["lock_timeout"] = "10s"                  // nobody else has reason to hold a lock on a table of ours
+	p["jit"] = "off"                           // Compiling takes longer than any statement of toold.
+	p["enable_seqscan"] = "off"                // There is an index for each statement, and the statistics of a small table mislead the planner.
+	p["enable_hashjoin"] = "off"               // for the same reason
+	p["enable_mergejoin"] = "off"              // for the same reason
+	p["plan_cache_mode"] = "force_custom_plan" // A plan for an empty table would be kept when the table grows.
+	p["lock_timeout"] = "10s"                  // No other session has a reason to lock a table of toold.
 	p["idle_in_transaction_session_timeout"] = millis(lease)
-	p["statement_timeout"], p["idle_session_timeout"] = "0", "0" // a role or database may have limits for people
+	p["statement_timeout"], p["idle_session_timeout"] = "0", "0" // A role or database may have limits for interactive users.
 	p["default_transaction_read_only"], p["default_transaction_isolation"] = "off", "read committed"
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"], p["tcp_keepalives_count"] = "5", "2", "3"
 	return t, nil
@@ -89,7 +89,7 @@ func (t *target) String() string {
 	return fmt.Sprintf("schema %s of database %s on %s", t.schema, t.config.Database, t.config.Host)
 }
 
-// connect opens a connection to a server that is safe to write to. edit may change what the session is begun with.
+// connect opens a connection and checks that the server is safe to write to. edit may change the session's parameters.
 func (t *target) connect(ctx context.Context, edit func(map[string]string)) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -109,7 +109,7 @@ func (t *target) connect(ctx context.Context, edit func(map[string]string)) (*pg
 	return conn, nil
 }
 
-// readers opens the connections that read.
+// readers opens the pool of reading connections.
 func (t *target) readers(ctx context.Context, most int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig("")
 	if err != nil {
@@ -122,12 +122,13 @@ func (t *target) readers(ctx context.Context, most int) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// selectSettings also lifts transaction_timeout, a setting that releases before 17 do not have.
+// selectSettings reads the settings that inspect checks. It also turns off transaction_timeout, a setting that releases before 17 do not
+// have.
 const selectSettings = `SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
 	(SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name = 'transaction_timeout')`
 
-// inspect refuses a server that would lose committed data, by a setting of the server, the database or the role.
+// inspect refuses a server that can lose committed data because of a setting of the server, the database or the role.
 func inspect(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages, commit string
 	var version, lifted int
@@ -157,7 +158,7 @@ func safe(fsync, pages, commit string) error {
 	return nil
 }
 
-// lockKey is the advisory lock of a schema: a class that is ours, and which.
+// lockKey returns the advisory lock of a schema: the class of toold, and a hash of the schema's name.
 func (t *target) lockKey() (class, id int32) {
 	return 0x746f6f6c, int32(crc32.ChecksumIEEE([]byte(t.schema)))
 }

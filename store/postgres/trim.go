@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the question.
+// Trim removes old data. It keeps finished calls of a thread with an open suspension, because the approver may need their output.
 func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		return nil, err
 	}
 	if len(gone) == limit {
-		return gone, nil // the last page does what looks at all that there is
+		return gone, nil // Only the last page runs the scans of whole tables.
 	}
 	if err := s.inParts(selectRunsEnd, func(ctx context.Context, w *writer, part []any) error {
 		return w.exec(ctx, deleteRuns, append(part, tombstonesBefore.UnixNano())...)
@@ -52,8 +52,8 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	})
 }
 
-// trimOrphans forgets the documents of runs and threads of which no call is left. With the last call goes what was known of whose run or
-// thread it was, so nothing may be left to read in it: a transaction that forgets calls does this for all documents.
+// trimOrphans removes the documents of runs and threads without calls. The owner of a run or thread is known only from its calls, so no
+// document may outlive the last call. A transaction that removes calls therefore runs this for all documents.
 func (w *writer) trimOrphans(ctx context.Context, part []any) error {
 	if err := w.exec(ctx, deleteRunDocuments, part...); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (w *writer) trimOrphans(ctx context.Context, part []any) error {
 }
 
 const (
-	// partSize is of how many rows of a table a transaction looks for calls: a change waits for one part at most.
+	// partSize is how many rows of a table one transaction checks. Other changes wait for at most one part.
 	partSize = 256
 
 	selectRunsEnd      = "SELECT namespace, '', id FROM runs WHERE (namespace, '', id) > ($1, $2, $3) ORDER BY namespace, id LIMIT 1 OFFSET $4"
@@ -75,11 +75,12 @@ const (
 	deleteThreadDocuments = deleteDocuments + "'THREAD' AND " + ofThread + "scope_id)"
 )
 
-// wholeTable is one part of everything.
+// wholeTable returns the bounds of a part that covers the whole table.
 func wholeTable() []any { return []any{[]byte{}, "", []byte{}, nil, nil, nil} }
 
-// inParts runs remove for all of a table whose keys are a namespace, a scope and an id, for some rows in each transaction: those beyond
-// the first three values of a part up to the next three, which are NULL for the last part. end selects the last key of a part.
+// inParts runs remove for a whole table, with a limited number of rows in each transaction. The table's key is a namespace, a scope and an
+// id. part holds two keys: remove handles the rows after the first key, up to and including the second. The second key is NULL in the last
+// part. The statement end selects the last key of a part.
 func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, part []any) error) error {
 	from, more := wholeTable()[:3], true
 	for more {
@@ -108,7 +109,7 @@ const selectOld = "SELECT " + rows.CallColumns + `, e.ended FROM ended e JOIN ca
 	AND NOT (batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))
 	ORDER BY e.ended LIMIT $2`
 
-// trimCalls puts tombstones in the place of calls.
+// trimCalls replaces old calls with tombstones.
 func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (gone []call.Key, err error) {
 	var namespaces, ids, digests, statuses, positions, endeds = []string{}, []string{}, []string{}, words{}, []int64{}, []int64{}
 	err = query(ctx, w.conn, selectOld, func(row rows.Row) error {
@@ -146,8 +147,7 @@ const (
 	ofThread = "NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = t.namespace AND c.thread_id = t."
 )
 
-// Positions follow the clock, so what is old is at the beginning. Of the chained ones the newest stays in each namespace: what
-// comes later is linked to it.
+// Positions follow the clock, so old records come first. Each namespace keeps its newest chained record, because the next one links to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807))
 	DELETE FROM records r USING old WHERE r.Position < old.most AND (r.kind <> $2 OR EXISTS (

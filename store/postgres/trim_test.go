@@ -10,10 +10,10 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestTrimMayTakeItsTime: to forget what is old, or what is purged, may take longer than the patience with a server that is away. It ended the
-// daemon, and the next one, which began with the same.
+// TestTrimMayTakeItsTime checks that Trim and purges may take longer than Config.Patience. A slow trim once stopped the daemon, and then
+// the next daemon, which began with the same trim.
 func TestTrimMayTakeItsTime(t *testing.T) {
-	t.Parallel() // it waits for longer than the patience
+	t.Parallel() // This test waits longer than the patience.
 	for name, work := range map[string]struct {
 		table string
 		do    func(s *postgres.Store) error

@@ -14,23 +14,23 @@ import (
 	"github.com/toold-dev/toold/store/group"
 )
 
-// A writer owns the connection that writes. Its methods are called on the goroutine of the [group.Writer].
+// A writer owns the writing connection. The goroutine of the [group.Writer] calls its methods.
 type writer struct {
 	s *Store
 
-	conn     *pgx.Conn // nil while it is lost
-	pid      uint32    // of the session that was lost, or 0
-	groups   int64     // that are committed
-	position int64     // the newest that was given
+	conn     *pgx.Conn // nil while the connection is lost
+	pid      uint32    // backend pid of the lost session, or 0
+	groups   int64     // number of committed groups
+	position int64     // the newest assigned position
 	known    known
 
-	// Of the transaction.
+	// The fields below describe the current transaction.
 	began     time.Time
-	asked     time.Duration // by boot
-	foreseen  bool          // nothing was read for it
-	mustRead  bool          // the next one must not be foreseen
-	batch     *pgx.Batch    // what ends it
-	failing   time.Time     // since when it is tried again; zero: it is the first try
+	asked     time.Duration // start, measured with CLOCK_BOOTTIME
+	foreseen  bool          // It is written without reading first.
+	mustRead  bool          // The next transaction must read first.
+	batch     *pgx.Batch    // the statements that write and commit
+	failing   time.Time     // when its first try failed; zero during the first try
 	nextPause time.Duration
 
 	created, changed, touched callColumns
@@ -41,10 +41,10 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// write runs f as a transaction of its own.
+// write runs f in its own transaction.
 func (s *Store) write(f func(context.Context, *writer) error) error { return s.admin(group.Op{}, f) }
 
-// admin has the writer do what is no change.
+// admin runs f on the writer's goroutine, for work that is not a change.
 func (s *Store) admin(o group.Op, f func(context.Context, *writer) error) error {
 	o.Run = func(ctx context.Context, _ *group.Plan) error {
 		if o.Bare && s.writer.conn == nil {
@@ -57,7 +57,8 @@ func (s *Store) admin(o group.Op, f func(context.Context, *writer) error) error 
 	return s.Do(o)
 }
 
-// Begin implements [group.Database]. A group that depends on nothing but what the owner knows of its calls is not read.
+// Begin begins a transaction and reads the state that the plan needs. It reads nothing when the owner knows all calls that the group
+// depends on.
 func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	w.began, w.asked = time.Now(), boot()
 	if w.conn == nil {
@@ -79,20 +80,19 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	b.Queue("BEGIN")
 	b.Queue(selectMeta)
 	if p.Ops[0].Run != nil {
-		b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // what is no change of a call is rare, and reads much
+		b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // These operations are rare and read many rows.
 		w.known = nil
 	}
 	queueReads(b, p)
 	results := w.conn.SendBatch(ctx, b)
 	err := w.entered(results)
-	if closed := results.Close(); err == nil { // which hands the rows to what was given with Query
+	if closed := results.Close(); err == nil { // Close passes the rows to the functions given with Query.
 		err = said(closed)
 	}
 	p.Now = w.s.clock.now()
 	return err
 }
 
-// Read implements [group.Database].
 func (w *writer) Read(ctx context.Context, p *group.Plan) error {
 	b := &pgx.Batch{}
 	if queueReads(b, p); b.Len() == 0 {
@@ -101,11 +101,11 @@ func (w *writer) Read(ctx context.Context, p *group.Plan) error {
 	return said(w.conn.SendBatch(ctx, b).Close())
 }
 
-// selectMeta locks the journal for the transaction and shows what must hold for it.
+// selectMeta locks the journal for the transaction and reads the values that entered checks.
 const selectMeta = `SELECT epoch, groups, current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta FOR UPDATE`
 
-// entered reads what BEGIN and selectMeta answer.
+// entered reads and checks the answers to BEGIN and selectMeta.
 func (w *writer) entered(results pgx.BatchResults) error {
 	if _, err := results.Exec(); err != nil {
 		return said(err)
@@ -125,22 +125,22 @@ func (w *writer) entered(results pgx.BatchResults) error {
 	return safe(fsync, pages, commit)
 }
 
-// errUnforeseen means that a group has to be read before it is written. Nothing of it is there.
+// errUnforeseen means that a group must be read before it is written. Nothing of it was stored.
 var errUnforeseen = errors.New("the group has to be read first")
 
 const (
 	advance = "UPDATE meta SET clock = $1, position = $2, groups = $3"
-	// advanceFenced takes NULL, which the table refuses, from a daemon that lost the journal or on a server that is not safe.
+	// advanceFenced sets epoch to NULL, which the table refuses, when this daemon has lost the journal or the server is not safe.
 	advanceFenced = `UPDATE meta SET clock = $1, position = $2, groups = $3::bigint, epoch = CASE WHEN epoch = $4 AND groups = $3::bigint - 1
 		AND current_setting('fsync') <> 'off' AND current_setting('full_page_writes') <> 'off' AND current_setting('synchronous_commit') <> 'off' THEN epoch END
 		RETURNING (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 )
 
-// Apply implements [group.Database]: it makes the batch that writes and commits. A group that was not read is a transaction
-// without BEGIN and COMMIT, as it is sent in one piece.
+// Apply makes the batch that writes and commits the group. A group without reads needs no BEGIN and COMMIT: the server runs a batch as one
+// transaction.
 func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 	if w.foreseen && slices.ContainsFunc(p.Ops, func(o *group.Op) bool { return o.Err != nil }) {
-		return errUnforeseen // what would be refused has to be read
+		return errUnforeseen // A refusal must be based on a read.
 	}
 	if err := w.point("write"); err != nil {
 		return said(err)
@@ -149,7 +149,8 @@ func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 		return err
 	}
 	w.batch = &pgx.Batch{}
-	// The clock is written even when all changes were refused: time that a refusal was based on must not come again.
+	// Store the clock even when all changes were refused: after a restart, the clock must not go back to before a refusal that depended on
+	// it.
 	now, next := p.Now.UnixNano(), w.groups+1
 	if !w.foreseen {
 		w.batch.Queue(advance, now, p.Position, next)
@@ -170,8 +171,8 @@ func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 	return nil
 }
 
-// Commit implements [group.Database]. When the answer is lost it finds out, on a new connection, whether the transaction is there;
-// nothing else is written before that is known.
+// Commit sends the batch. When the answer is lost, it finds out on a new connection whether the transaction is stored. Until then, nothing
+// else is written.
 func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	results := w.conn.SendBatch(ctx, w.batch)
 	err := w.point("commit")
@@ -179,8 +180,8 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 		err = closed
 	}
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" { // the server says that it did not commit
-		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // an id is there, or was trimmed; the fence
+	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" { // The server reports that it did not commit.
+		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // An id exists, an id was trimmed, or the epoch or a setting has changed.
 			return errUnforeseen
 		}
 		return said(err)
@@ -200,11 +201,11 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	w.s.owner.prove(w.asked)
 	w.s.fullUntil.Store(0)
 	w.failing = time.Time{}
-	_ = w.point("committed") // there is nothing left to fail
+	_ = w.point("committed") // Nothing can fail any more.
 	return nil
 }
 
-// outcome finds out whether the transaction whose answer was lost is there.
+// outcome finds out whether the transaction with the lost answer is stored.
 func (w *writer) outcome(ctx context.Context) (there bool, err error) {
 	w.loseConn()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.cfg.Patience)
@@ -216,7 +217,7 @@ func (w *writer) outcome(ctx context.Context) (there bool, err error) {
 	}
 }
 
-// pause waits a little before the server is asked again, longer each time. It reports whether there is time for that.
+// pause waits before the next try, longer each time. It reports whether there is time for another try.
 func (w *writer) pause(ctx context.Context, until time.Time) bool {
 	if w.nextPause == 0 {
 		w.nextPause = firstPause
@@ -230,7 +231,7 @@ func (w *writer) pause(ctx context.Context, until time.Time) bool {
 	return time.Now().Before(until) && w.s.Refusal() == nil && ctx.Err() == nil
 }
 
-// Failed implements [group.Database]. While the server is away the group is tried again.
+// Failed rolls back. While the server is away, it reports that the group must be tried again.
 func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bool, _ error) {
 	w.known = nil
 	if errors.Is(err, errUnforeseen) {
@@ -250,7 +251,7 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 	if errors.Is(err, store.ErrFull) {
 		w.s.fullUntil.Store(int64(boot() + fullFor))
 	}
-	if !lost(err) || p.Ops[0].Bare { // the sender of a bare change asks again
+	if !lost(err) || p.Ops[0].Bare { // The sender of a bare op tries again.
 		w.failing = time.Time{}
 		return false, err
 	}
@@ -263,7 +264,7 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 	return true, err
 }
 
-// rollback ends a transaction that is open.
+// rollback ends an open transaction.
 func (w *writer) rollback(ctx context.Context) {
 	if w.conn == nil || w.conn.IsClosed() || w.conn.PgConn().TxStatus() == 'I' {
 		return
@@ -280,7 +281,6 @@ func (w *writer) loseConn() {
 	}
 }
 
-// disconnect ends the connection.
 func (w *writer) disconnect() {
 	if w.conn != nil {
 		closeConn(w.conn)
@@ -288,8 +288,8 @@ func (w *writer) disconnect() {
 	}
 }
 
-// connect opens the connection that writes. The statements of a group have one plan for ever: each can be carried out well
-// in one way only, and to plan them takes as long as a quarter of the group.
+// connect opens the writing connection. The statements of a group keep one generic plan: each has only one good plan, and planning them
+// takes a quarter of a group's time.
 func (w *writer) connect(ctx context.Context) (err error) {
 	w.conn, err = w.s.target.connect(ctx, func(p map[string]string) { p["plan_cache_mode"] = "force_generic_plan" })
 	if err != nil {
@@ -298,7 +298,6 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// reconnect opens the connection anew.
 func (w *writer) reconnect(ctx context.Context) error {
 	_, err := w.look(ctx, w.groups)
 	return err
@@ -306,18 +305,18 @@ func (w *writer) reconnect(ctx context.Context) error {
 
 const selectOutcome = "SELECT epoch, groups, position FROM meta FOR UPDATE"
 
-// look opens the connection anew. It ends the session that was lost, waits for it by the lock that each transaction holds
-// on meta, and reports whether the journal has come to a group; it may be at the group before that.
+// look opens a new connection. It terminates the lost session and waits for that session's lock on meta, which each transaction holds. It
+// reports whether the journal is at group to; otherwise the journal is at the group before it.
 func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 	if err := w.connect(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	if w.pid != 0 { // one of the same role, or the server refuses; there may be none
+	if w.pid != 0 { // The backend may be gone. The filter keeps the server from refusing, because it selects only a session of this daemon.
 		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
 		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
-			w.disconnect() // the session that was lost is still the other one
+			w.disconnect() // pid must stay that of the lost session.
 			return false, said(err)
 		}
 	}
@@ -352,10 +351,10 @@ func (w *writer) exec(ctx context.Context, text string, args ...any) error {
 
 func (w *writer) point(name string) error { return w.s.cfg.FailPoint(name) }
 
-// fullFor is for how long new calls are refused after the server said that its disk is full: then the next one tries.
+// fullFor is how long new calls are refused after the server reported a full disk. After that, the next call tries again.
 const fullFor = time.Second
 
-// Full reports that the server's disk was full a moment ago and that new calls should be refused.
+// Full reports that the server's disk was full within the last second, and that new calls must be refused.
 func (s *Store) Full() bool {
 	until := time.Duration(s.fullUntil.Load())
 	return until != 0 && boot() < until

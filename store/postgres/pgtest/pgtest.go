@@ -1,8 +1,8 @@
-// Package pgtest starts a real PostgreSQL server for tests, from the binaries that Debian's package postgresql installs.
+// Package pgtest starts a real PostgreSQL server for tests, from the binaries of Debian's package postgresql.
 //
-// The server is private: it lives in a directory of its own, listens on a unix socket in it and on no network, and syncs
-// to the disk as any other. It ends with the test process, whatever becomes of that. TOOLD_TEST_PGDIR says where its directory
-// is; the landing check says a file system in memory, because nothing there cuts the power.
+// The server is private. It has its own directory, listens on a unix socket there and on no network, and syncs to the disk like any server.
+// It ends with the test process, even when that process is killed. TOOLD_TEST_PGDIR sets the parent of its directory. The landing check
+// uses a file system in memory, because no test there simulates a power loss.
 package pgtest
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Install is the command that brings what [Start] needs.
+// Install is the command that installs the binaries for [Start].
 const Install = "apt-get install -y --no-install-recommends postgresql"
 
-// The people of a server: who owns it, and who uses a store and may do no more than that.
+// The roles of a server: its superuser, and the role that uses a store and has no other rights.
 const (
 	Superuser = "postgres"
 	Role      = "toold"
@@ -35,10 +35,10 @@ const (
 
 const startWithin = time.Minute
 
-// A Server is one that runs, or can be started again.
+// A Server is a PostgreSQL server that runs or can be started again.
 type Server struct {
 	dir, bin string
-	as       *syscall.Credential // nil: as ourselves
+	as       *syscall.Credential // nil means the user of this process
 	settings []string
 	process  *process
 }
@@ -48,7 +48,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// Start makes a server and returns when it answers. settings are lines as postgresql.conf has them, such as fsync=off.
+// Start creates a server and returns when it answers. settings are lines of postgresql.conf, such as fsync=off.
 func Start(settings ...string) (_ *Server, err error) {
 	s := &Server{settings: settings}
 	if s.bin, err = binaries(); err != nil {
@@ -65,7 +65,7 @@ func Start(settings ...string) (_ *Server, err error) {
 	if err := s.dropRoot(); err != nil {
 		return nil, err
 	}
-	// --no-sync is about the files of an empty server alone.
+	// --no-sync affects only the files of the empty server.
 	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "--pgdata", s.data(), "--username", Superuser, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.as}
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -77,7 +77,7 @@ func Start(settings ...string) (_ *Server, err error) {
 	return s, s.Exec("CREATE ROLE "+Role+" LOGIN", "CREATE DATABASE "+Role+" OWNER "+Role)
 }
 
-// binaries finds the newest installed release.
+// binaries returns the directory of the newest installed release.
 func binaries() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil {
@@ -99,7 +99,7 @@ func release(path string) int {
 	return n
 }
 
-// dropRoot chooses who the server runs as: PostgreSQL refuses to run as root.
+// dropRoot chooses an unprivileged user for the server when the test runs as root, because PostgreSQL refuses to run as root.
 func (s *Server) dropRoot() error {
 	if os.Getuid() != 0 {
 		return nil
@@ -128,7 +128,7 @@ func (s *Server) dropRoot() error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Resume starts a server that was stopped and returns when it answers.
+// Resume starts a stopped server and returns when it answers.
 func (s *Server) Resume() error {
 	settings := append([]string{"listen_addresses=", "unix_socket_directories=" + s.dir, "unix_socket_permissions=0777", "shared_buffers=32MB", "wal_level=minimal", "max_wal_senders=0", "log_min_messages=warning"}, s.settings...)
 	args := []string{"-D", s.data()}
@@ -152,8 +152,8 @@ func (s *Server) Resume() error {
 	return s.awaitAnswer()
 }
 
-// attend starts the server and waits for its end on one thread: the signal of our death is about the end of the thread
-// that started it.
+// attend starts the server and waits for its end, on one locked thread. The kernel sends the parent-death signal when the thread that
+// started the server ends.
 func (p *process) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -161,7 +161,7 @@ func (p *process) attend(started chan<- error) {
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
-		_ = p.cmd.Wait() // its log says why
+		_ = p.cmd.Wait() // The server's log has the reason.
 	}
 }
 
@@ -182,7 +182,7 @@ func (s *Server) awaitAnswer() error {
 	}
 }
 
-// Log returns what the server said.
+// Log returns the server's log.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Server) Log() string {
 	return string(b)
 }
 
-// Exec runs statements as the superuser, each on its own.
+// Exec runs each statement as the superuser, in its own transaction.
 func (s *Server) Exec(statements ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
@@ -210,10 +210,10 @@ func (s *Server) Exec(statements ...string) error {
 // Socket is the path of the socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
-// Signal tells the server something: SIGINT to end in order, SIGQUIT to end at once, SIGHUP to read its settings again.
+// Signal sends a signal to the server: SIGINT for a fast clean shutdown, SIGQUIT to end at once, SIGHUP to reload settings.
 func (s *Server) Signal(sig syscall.Signal) error { return s.process.cmd.Process.Signal(sig) }
 
-// Stop ends the server with a signal and returns when it is gone.
+// Stop ends the server with a signal and returns when it has ended.
 func (s *Server) Stop(sig syscall.Signal) error {
 	if err := s.Signal(sig); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (s *Server) Stop(sig syscall.Signal) error {
 	}
 }
 
-// Processes returns the ids of the server's processes, its own first.
+// Processes returns the ids of the server's processes. The first is the main process.
 func (s *Server) Processes() ([]int, error) {
 	pid := s.process.cmd.Process.Pid
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -238,8 +238,8 @@ func (s *Server) Processes() ([]int, error) {
 	return all, err
 }
 
-// KillBackend kills one of the processes that serve [Role], with kill -9. The server ends the others, too, and recovers as
-// after a crash; KillBackend returns when it answers again.
+// KillBackend kills one of the processes that serve [Role], with kill -9. The server then ends the other processes and recovers as after a
+// crash. KillBackend returns when the server answers again.
 func (s *Server) KillBackend() error {
 	all, err := s.Processes()
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *Server) KillBackend() error {
 	}
 	for _, pid := range all[1:] {
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err != nil || !strings.HasPrefix(string(name), "postgres: "+Role+" ") { // it may have ended meanwhile
+		if err != nil || !strings.HasPrefix(string(name), "postgres: "+Role+" ") { // The process may have ended meanwhile.
 			continue
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -261,7 +261,7 @@ func (s *Server) KillBackend() error {
 	return nil
 }
 
-// awaitEnd returns when none of these processes is left.
+// awaitEnd returns when all these processes have ended.
 func (s *Server) awaitEnd(pids []int) error {
 	for until := time.Now().Add(startWithin); ; time.Sleep(5 * time.Millisecond) {
 		now, err := s.Processes()
@@ -277,7 +277,7 @@ func (s *Server) awaitEnd(pids []int) error {
 	}
 }
 
-// Close ends the server and removes all that it had.
+// Close ends the server and removes its files.
 func (s *Server) Close() error {
 	var err error
 	if p := s.process; p != nil {
@@ -290,7 +290,7 @@ func (s *Server) Close() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// URL names a schema of the server as a store does. The schema comes to be with its first store.
+// URL returns the URL of a schema, as a store needs it. The first store creates the schema.
 func (s *Server) URL(schema string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(Role), Path: "/" + Role, RawQuery: url.Values{"host": {s.dir}, "search_path": {schema}}.Encode()}
 	return u.String()

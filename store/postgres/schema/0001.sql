@@ -1,38 +1,38 @@
--- The journal of toold. Times are nanoseconds since 1970. Every crc is CRC-32C over the row's key and its bytes, so a
--- broken row is known for one and refused alone. Words that others chose are bytes: they may hold what text may not, and
--- their order must not change with a library of the server.
+-- The journal of toold. Times are in nanoseconds since 1970. Each crc is the CRC-32C of the row's key and content, so that
+-- reads detect a broken row and refuse that row only. Names that clients choose are bytes: they may contain values that text
+-- may not, and their order must not change with a library of the server.
 
 CREATE TABLE meta (
   id       integer PRIMARY KEY CHECK (id = 1),
   store_id text    NOT NULL,
-  epoch    bigint  NOT NULL, -- counts the starts of a daemon; who writes under an older one is fenced
-  clock    bigint  NOT NULL, -- the newest time that was used: the clock goes on from here
-  position bigint  NOT NULL, -- the newest position that was given; none is given twice
-  groups   bigint  NOT NULL, -- counts transactions: says whether one whose answer was lost is there
-  place    text    NOT NULL, -- server, database and schema that this is
-  clean    boolean NOT NULL  -- the last daemon closed it in order
+  epoch    bigint  NOT NULL, -- number of daemon starts; writes with an older epoch are refused
+  clock    bigint  NOT NULL, -- newest time used; after a restart the clock starts here
+  position bigint  NOT NULL, -- newest position assigned; each is assigned once
+  groups   bigint  NOT NULL, -- number of transactions; shows whether a transaction with a lost answer is stored
+  place    text    NOT NULL, -- server, timeline, database and schema of this journal
+  clean    boolean NOT NULL  -- the last daemon closed it cleanly
 );
 
--- What queries select by is repeated in columns. A call that was written once, with its whole log, is this one row. What
--- changes while a call goes on has no index here, and a page keeps room for it: so a change makes no entry in any index.
+-- The columns repeat the values that queries select by. A call that was written once, with its whole log, is one row.
+-- Columns that change during a call have no index here, and pages keep free space for updates. So an update changes no index.
 CREATE TABLE calls (
-  position      bigint PRIMARY KEY, -- of its creation in the feed: the order of calls
+  position      bigint PRIMARY KEY, -- of its creation in the feed; the order of calls
   namespace     bytea  NOT NULL,
   call_id       bytea  NOT NULL,
   status        text   COLLATE "C" NOT NULL,
   revision      bigint NOT NULL,
-  last_sequence bigint NOT NULL, -- newer than the record's when events came alone
+  last_sequence bigint NOT NULL, -- newer than in the record when events came alone
   created       bigint NOT NULL,
   updated       bigint NOT NULL,
   ended         bigint,
-  epoch         bigint NOT NULL, -- in which it was created
+  epoch         bigint NOT NULL, -- of its creation
   tool          bytea  NOT NULL,
   caller        bytea  NOT NULL,
   run_id        bytea,
   thread_id     bytea,
   parent_call   bytea,
   batch_id      bytea,
-  crc           bigint NOT NULL, -- over namespace, call_id, status, revision, record
+  crc           bigint NOT NULL, -- of namespace, call_id, status, revision, record
   record        bytea  NOT NULL,
   events_last   bigint,          -- the events that the call was created with
   events_crc    bigint,
@@ -47,7 +47,7 @@ CREATE INDEX calls_thread ON calls (namespace, thread_id, position) WHERE thread
 CREATE INDEX calls_parent ON calls (namespace, parent_call, position) WHERE parent_call IS NOT NULL;
 CREATE INDEX calls_batch ON calls (namespace, batch_id, position) WHERE batch_id IS NOT NULL;
 
--- The calls that did not, or not yet, succeed.
+-- An index of calls by status, without the calls that succeeded.
 CREATE TABLE statuses (
   status    text   COLLATE "C" NOT NULL,
   namespace bytea  NOT NULL,
@@ -58,27 +58,27 @@ CREATE TABLE statuses (
 
 CREATE INDEX statuses_waiting ON statuses (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
 
--- The calls that ended, by when.
+-- An index of finished calls by the time of their end.
 CREATE TABLE ended (
   ended    bigint NOT NULL,
   position bigint NOT NULL,
   PRIMARY KEY (ended, position)
 );
 
--- The events that later changes brought, in the order of all changes.
+-- The events of changes after the creation, in the order of all changes.
 CREATE TABLE events (
   position bigint PRIMARY KEY,
   call     bigint NOT NULL, -- position of the call
   epoch    bigint NOT NULL,
   first    bigint NOT NULL,
   last     bigint NOT NULL,
-  crc      bigint NOT NULL, -- over call, first, last, events
+  crc      bigint NOT NULL, -- of call, first, last, events
   events   bytea  NOT NULL
 );
 
 CREATE INDEX events_call ON events (call, last);
 
--- The tickets are in the records of their calls; this finds them.
+-- An index of suspensions. Their tickets are in the records of their calls.
 CREATE TABLE suspensions (
   namespace bytea   NOT NULL,
   id        bytea   NOT NULL,
@@ -93,7 +93,7 @@ CREATE INDEX suspensions_open ON suspensions (namespace, action, call) WHERE ope
 CREATE INDEX suspensions_call ON suspensions (call);
 CREATE INDEX suspensions_expires ON suspensions (expires) WHERE open AND expires IS NOT NULL;
 
--- Decisions stay for ever: so do their ids.
+-- Decisions are never removed, so their ids stay used.
 CREATE TABLE decisions (
   namespace bytea  NOT NULL,
   id        bytea  NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE decisions (
   PRIMARY KEY (namespace, id)
 );
 
--- A deleted document keeps its row, so that its revision goes on counting.
+-- A deleted document keeps its row, so that its next revision is higher.
 CREATE TABLE documents (
   namespace   bytea   NOT NULL,
   scope       text    COLLATE "C" NOT NULL,
@@ -113,8 +113,8 @@ CREATE TABLE documents (
   changed     bigint  NOT NULL,
   crc         bigint  NOT NULL,
   value       bytea   NOT NULL,
-  claim_group bytea   NOT NULL, -- the group of calls of which
-  claim_call  bytea   NOT NULL, -- this one claimed it last
+  claim_group bytea   NOT NULL, -- parallel group of the last claim
+  claim_call  bytea   NOT NULL, -- call of the last claim
   PRIMARY KEY (namespace, scope, scope_id, key)
 );
 
@@ -131,7 +131,7 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_blocked ON runs (namespace, id) WHERE state = 'BLOCKED';
 
--- What plugins keep.
+-- The records of plugins.
 CREATE TABLE records (
   position  bigint PRIMARY KEY,
   namespace bytea  NOT NULL,
@@ -145,7 +145,7 @@ CREATE TABLE records (
 
 CREATE INDEX records_kind ON records (namespace, kind, position);
 
--- What is left of a trimmed call, so that its id is never run again.
+-- A tombstone replaces a trimmed call, so that its id never runs again.
 CREATE TABLE tombstones (
   namespace bytea  NOT NULL,
   call_id   bytea  NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE tombstones (
 
 CREATE INDEX tombstones_trimmed ON tombstones (trimmed);
 
--- What people set while the daemon runs and gates look at: remembered rules and permission modes.
+-- Settings that people change while the daemon runs and that gates read: remembered rules and permission modes.
 CREATE TABLE policies (
   namespace bytea  NOT NULL,
   kind      bytea  NOT NULL,
@@ -165,13 +165,13 @@ CREATE TABLE policies (
   scope     text   COLLATE "C" NOT NULL,
   scope_id  bytea  NOT NULL,
   changed   bigint NOT NULL,
-  expires   bigint,          -- it may be forgotten then
-  crc       bigint NOT NULL, -- over namespace, kind, key, scope, scope_id, value
+  expires   bigint,          -- from then on, trim may remove it
+  crc       bigint NOT NULL, -- of namespace, kind, key, scope, scope_id, value
   value     bytea  NOT NULL,
   PRIMARY KEY (namespace, kind, key)
 );
 
--- What is to be done because of calls that have committed.
+-- Actions to carry out because of committed calls.
 CREATE TABLE actions (
   position  bigint NOT NULL PRIMARY KEY,
   namespace bytea  NOT NULL,
@@ -179,10 +179,10 @@ CREATE TABLE actions (
   call_id   bytea  NOT NULL,
   state     text   COLLATE "C" NOT NULL, -- PENDING, DEAD
   phase     text   COLLATE "C" NOT NULL,
-  ends      bytea,           -- the batch or run at whose end it is done, or its queue
-  due       bigint,          -- NULL: not before that end, or never
+  ends      bytea,           -- the batch or run whose end makes it due, or its queue
+  due       bigint,          -- NULL: not due before that end, or never due
   created   bigint NOT NULL,
-  crc       bigint NOT NULL, -- over namespace, id, record
+  crc       bigint NOT NULL, -- of namespace, id, record
   record    bytea  NOT NULL
 );
 
@@ -191,14 +191,14 @@ CREATE INDEX actions_due ON actions (due) WHERE state = 'PENDING' AND due IS NOT
 CREATE INDEX actions_ends ON actions (phase, ends, position) WHERE state = 'PENDING' AND ends IS NOT NULL;
 CREATE INDEX actions_dead ON actions (namespace, position) WHERE state = 'DEAD';
 
--- Which calls came together. What became of them is in their own rows; a trimmed batch keeps its row without a record.
+-- Batches of calls. The state of each call is in its own row. A trimmed batch keeps its row without a record.
 CREATE TABLE batches (
   namespace bytea  NOT NULL,
   batch_id  bytea  NOT NULL,
   created   bigint NOT NULL,
-  ended     bigint,          -- NULL while there is something to do
+  ended     bigint,          -- NULL while the batch is open
   trimmed   bigint,
-  crc       bigint NOT NULL, -- over namespace, batch_id, record
+  crc       bigint NOT NULL, -- of namespace, batch_id, record
   record    bytea  NOT NULL,
   PRIMARY KEY (namespace, batch_id)
 );
