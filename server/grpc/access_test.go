@@ -35,13 +35,14 @@ import (
 
 var everyRole = []string{"caller", "delegate", "approver", "operator", "worker", "viewer", "admin"}
 
-// mayCall repeats, from the comments of the API, which roles may call which method. "" is any client, with or without a token.
+// mayCall returns which roles may call each method, as the comments of the API say. The role "" stands for any client, with or without a
+// token.
 func mayCall() map[string][]string {
 	see := []string{"caller", "delegate", "approver", "viewer", "operator"}
 	start := []string{"caller", "delegate"}
 	end := []string{"caller", "delegate", "operator"}
 	look := []string{"caller", "delegate", "viewer", "operator"}
-	tenants := []string{"operator", "admin"} // an operator for its namespace
+	tenants := []string{"operator", "admin"} // an operator for its namespace, an admin for all
 	return map[string][]string{
 		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": start,
 		"/toold.v1.CallService/ResumeTool": {"approver", "operator", "caller", "delegate"},
@@ -69,7 +70,7 @@ func mayCall() map[string][]string {
 	}
 }
 
-// registered returns the methods of the server, which reflection lists.
+// registered returns the methods that the server lists through reflection.
 func registered(t *testing.T, c *grpc.ClientConn) []protoreflect.MethodDescriptor {
 	t.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(c).ServerReflectionInfo(within(t))
@@ -93,7 +94,7 @@ func registered(t *testing.T, c *grpc.ClientConn) []protoreflect.MethodDescripto
 	return methods
 }
 
-// T57: every registered method, called with each role and without any, answers as the table says.
+// T57: the test calls every registered method with each role and without a role, and compares the status with the table.
 func TestT57EveryMethodWithEachRole(t *testing.T) {
 	var tokens []access.Token
 	for _, role := range everyRole {
@@ -111,7 +112,7 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 		for _, role := range append([]string{""}, everyRole...) {
 			want := slices.Contains(roles, role) || slices.Contains(roles, "")
 			err := probe(t, w, role, m, want)
-			for role == "" && status.Code(err) == codes.Unavailable { // each connection is refused a few times only
+			for role == "" && status.Code(err) == codes.Unavailable { // a connection without a credential ends after a few refusals; retry on a new one
 				err = probe(t, w, role, m, want)
 			}
 			code, why := reason(err)
@@ -129,7 +130,8 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 	}
 }
 
-// probe calls a method with an empty request. It leaves a stream that is permitted after a moment, and waits for the refusal of another.
+// probe calls a method with an empty request. It closes a permitted stream after a short time. For a method that is not permitted, it waits
+// for the refusal.
 func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor, allowed bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
@@ -145,7 +147,7 @@ func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor,
 	req := newMessage(t, m.Input())
 	_, err := invoke(ctx, c, m, req, func() proto.Message { return newMessage(t, m.Output()) })
 	if status.Code(err) == codes.DeadlineExceeded {
-		return nil // it was permitted and waited
+		return nil // the stream was permitted and waits for events
 	}
 	return err
 }
@@ -203,7 +205,7 @@ func TestT58Tenants(t *testing.T) {
 	_, err = resume.Recv()
 	wantRefusal(t, err, codes.NotFound, "SUSPENSION_NOT_FOUND")
 
-	// Its list is empty, and a page of alice's is not a page of its.
+	// The other tenant's list is empty, and it cannot use a page token of alice.
 	list, err := m.ListCalls(ctx, &tooldv1.ListCallsRequest{})
 	must(t, err)
 	if len(list.GetCalls()) != 0 {
@@ -226,7 +228,7 @@ func TestT58Tenants(t *testing.T) {
 		t.Errorf("second page: %v", next)
 	}
 
-	// The same id in its own namespace is its own call.
+	// The same call id in another namespace belongs to another call.
 	own, err := m.CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "talk", CallId: spec.GetCallId()}})
 	must(t, err)
 	if own.GetCall().GetNamespace() != "other" || own.GetCall().GetTool() != "talk" {
@@ -234,8 +236,8 @@ func TestT58Tenants(t *testing.T) {
 	}
 }
 
-// T55, for static tokens: a token that is missing, wrong, too short, sent twice or expired is refused, and the log has the refusal without
-// the token.
+// T55, for static tokens: the server refuses a token that is missing, wrong, too short, sent twice or expired. The log has the refusal
+// without the token.
 func TestT55Tokens(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	weak := "short"
@@ -246,7 +248,7 @@ func TestT55Tokens(t *testing.T) {
 	tests := []struct {
 		name    string
 		headers []string
-		want    string // reason; empty is allowed
+		want    string // the reason of the refusal; empty means allowed
 	}{
 		{"good", []string{"Bearer " + tokenOf("vera")}, ""},
 		{"the scheme in any case", []string{"bearer " + tokenOf("vera")}, ""},
@@ -288,10 +290,10 @@ func TestT55Tokens(t *testing.T) {
 	}
 }
 
-// T59: a stream does not outlive the token that opened it.
+// T59: a stream ends when the token that opened it expires.
 func TestT59TokenExpiresDuringStream(t *testing.T) {
 	t.Parallel()
-	expires := time.Now().Add(10 * time.Second) // all is open by then
+	expires := time.Now().Add(10 * time.Second) // enough time to open all streams
 	w := newWorld(t, options{tokens: []access.Token{{
 		Hash: hashOf(tokenOf("brief")), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 	}}})
@@ -323,7 +325,7 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	}
 }
 
-// T60: the kernel names the user of a unix socket; permission to open the socket is not enough.
+// T60: the kernel reports the user at the other end of a unix socket. A user who can open the socket but has no access is refused.
 func TestT60UnixPeer(t *testing.T) {
 	me := uint32(os.Getuid())
 	local := tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"viewer"}}
@@ -336,7 +338,7 @@ func TestT60UnixPeer(t *testing.T) {
 	if info.GetNamespace() != "default" {
 		t.Errorf("namespace %q", info.GetNamespace())
 	}
-	// A token says more than the user: it counts, and a wrong one is not made good by the user.
+	// A token takes precedence over the local user. With a wrong token, the request is refused although the user has access.
 	_, err = infoOver(t, "unix:"+w.unix, nil, tokenOf("mallory"))
 	must(t, err)
 	_, err = infoOver(t, "unix:"+w.unix, nil, tokenOf("eve"))
@@ -347,9 +349,9 @@ func TestT60UnixPeer(t *testing.T) {
 	wantRefusal(t, err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
 	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("eve"))
 	wantRefusal(t, err, codes.Unauthenticated, "TOKEN_INVALID")
-	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("oscar")) // such as root, who may open every socket
+	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("oscar")) // a user without access, such as root, who may open every socket
 	must(t, err)
-	if os.Geteuid() == 0 { // only root can be another user
+	if os.Geteuid() == 0 { // only root can switch to another user
 		must(t, os.Chmod(filepath.Dir(w.unix), 0o755))
 		must(t, os.Chmod(w.unix, 0o777))
 		_, err = infoOver(t, "passthrough:x", func(context.Context, string) (net.Conn, error) { return dialAs(65534, w.unix) }, "")
@@ -369,12 +371,12 @@ func infoOver(t *testing.T, target string, dial func(context.Context, string) (n
 	return tooldv1.NewAdminServiceClient(c).GetInfo(within(t), &tooldv1.GetInfoRequest{})
 }
 
-// dialAs connects as another user: the kernel records the user of a socket when it connects.
+// dialAs connects as another user. The kernel records the user of a socket at the time of the connect.
 func dialAs(uid int, path string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it the other user
+		runtime.LockOSThread() // never unlocked, so that the thread and its changed user end with the goroutine
 		none := ^uintptr(0)
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, none, uintptr(uid), none); errno != 0 {
 			err = errno
@@ -386,7 +388,7 @@ func dialAs(uid int, path string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// Health answers probes, which have no credentials, by the name of each service.
+// Probes need no credentials. They ask for the health of each service by name.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -445,7 +447,7 @@ func TestNewAuthRefuses(t *testing.T) {
 	}
 }
 
-// CanApprove knows whether four eyes have a second pair.
+// CanApprove counts people, because a four-eyes approval needs two of them.
 func TestCanApprove(t *testing.T) {
 	token := func(name string, expires time.Time, roles ...string) access.Token {
 		return access.Token{Hash: hashOf(tokenOf(name)), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}}
@@ -505,7 +507,7 @@ func TestListen(t *testing.T) {
 		t.Error("took the socket of somebody who answers")
 	}
 	if unix, ok := first.(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false) // as kill -9 leaves it
+		unix.SetUnlinkOnClose(false) // leaves the socket file behind, as kill -9 does
 	}
 	first.Close()
 	second, err := grpcserver.ListenUnix(ctx, path)

@@ -17,7 +17,6 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// admin is the AdminService.
 type admin struct {
 	tooldv1.UnsafeAdminServiceServer
 	admin     Admin
@@ -56,7 +55,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		},
 	}
 	p := access.From(ctx)
-	if p.Has(access.Operator | access.Viewer) { // they list all calls of the namespace
+	if p.Has(access.Operator | access.Viewer) { // these roles may list all calls of the namespace
 		held, err := s.engine.Held(ctx, p.Namespace)
 		if err != nil {
 			return nil, err
@@ -67,14 +66,14 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		resp.Hooks = translate.Each(i.Hooks, fromHookState)
 		for _, h := range resp.Hooks {
 			if !p.Has(access.Administrator) {
-				h.Place, h.LastError = "", "" // addresses, paths and output of programs are for admins
+				h.Place, h.LastError = "", "" // only admins may see addresses, paths and the output of programs
 			}
 		}
 	}
 	return resp, nil
 }
 
-// memoryLimit returns the memory limit of the runtime in bytes; 0 when there is none.
+// memoryLimit returns the memory limit of the Go runtime in bytes, or 0 when there is none.
 func memoryLimit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		return limit
@@ -89,7 +88,7 @@ func fromHookState(h *HookState) *tooldv1.HookState {
 	}
 }
 
-// Reload reads rules and configuration again.
+// Reload reads the rules and the configuration again.
 func (s *admin) Reload(ctx context.Context, _ *tooldv1.ReloadRequest) (*tooldv1.ReloadResponse, error) {
 	r, err := s.admin.Reload(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func (s *admin) Reload(ctx context.Context, _ *tooldv1.ReloadRequest) (*tooldv1.
 	}, nil
 }
 
-// Drain starts to stop the daemon.
+// Drain starts the shutdown of the daemon.
 func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.DrainResponse, error) {
 	var period *time.Duration
 	if req.Period != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// The ranges of ReadArtifact.
+// Bounds of the ranges that ReadArtifact returns.
 const (
 	defaultRange = 256 << 10
 	maxRange     = 512 << 10

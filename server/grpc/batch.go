@@ -39,7 +39,7 @@ func (s *calls) startBatch(ctx context.Context, p *access.Identity, req *tooldv1
 	return w, nil
 }
 
-// cancelMany asks the calls of a run, a thread or a batch to end.
+// cancelMany cancels the calls of a run, a thread or a batch.
 func (s *calls) cancelMany(ctx context.Context, req *tooldv1.CancelCallsRequest) ([]string, error) {
 	p := access.From(ctx).Principal
 	ctx, cancel := untilDeadline(ctx)

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Every stored call can be fetched, however large its arguments and answers are: what does not fit is named, and comes
-// when it is asked for.
+// A client can fetch every stored call, however large its arguments and answers are. The response names the fields that do not fit, and the
+// client can request each of them.
 func TestLargeRecordsCanBeFetched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

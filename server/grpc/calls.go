@@ -16,7 +16,6 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// calls is the CallService.
 type calls struct {
 	tooldv1.UnsafeCallServiceServer
 	engine   Engine
@@ -61,7 +60,7 @@ func toSpec(p *access.Identity, in *tooldv1.CallSpec) (call.Spec, error) {
 	return spec, err
 }
 
-// CallTool starts a call or attaches to it, and waits for its end.
+// CallTool starts a call or attaches to it, and waits until the call ends or is suspended.
 func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
 	p := access.From(ctx)
 	wait, err := toWait(req.GetWait(), math.MaxInt64)
@@ -83,8 +82,8 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	return &tooldv1.CallToolResponse{Call: translate.WholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
-// settle waits for the end of a call, at most for d, but always until the call is accepted, because before that the client has nothing
-// to come back to.
+// settle waits at most d for the end of a call. It always waits until the call is accepted, because before that the client has no call id
+// that it could ask for again.
 func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	watching, cancel := untilDeadline(ctx)
@@ -106,7 +105,7 @@ func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, e
 	return c, err
 }
 
-// toWait checks how long to wait; absent is the default of the method.
+// toWait checks the time that a client wants to wait. absent is the default of the method.
 func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error) {
 	if d == nil {
 		return absent, nil
@@ -117,7 +116,7 @@ func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error)
 	return d.AsDuration(), nil
 }
 
-// ResumeTool answers a suspension and streams what follows.
+// ResumeTool applies a decision to a suspension, then streams the call.
 func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStreamingServer[tooldv1.ResumeToolResponse]) error {
 	ctx := stream.Context()
 	w, err := s.decide(ctx, access.From(ctx), req)
@@ -129,7 +128,6 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 	})
 }
 
-// decide applies a decision.
 func (s *calls) decide(ctx context.Context, p *access.Identity, req *tooldv1.ResumeToolRequest) (call.Stream, error) {
 	decision, err := translate.ToDecision(req.GetDecision())
 	if err != nil {
@@ -141,7 +139,7 @@ func (s *calls) decide(ctx context.Context, p *access.Identity, req *tooldv1.Res
 	})
 }
 
-// WatchCalls streams the events of a call or of many.
+// WatchCalls streams the events of one call or of many calls.
 func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
 	ctx := stream.Context()
 	w, leave, err := s.enterWatch(ctx, req)
@@ -157,7 +155,7 @@ func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStr
 	})
 }
 
-// enterWatch starts a watch and counts it; leave ends the count.
+// enterWatch starts a watch and counts it. The caller calls leave when the watch ends.
 func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w call.Stream, leave func(), err error) {
 	if leave, err = s.watchers.acquire(access.From(ctx)); err != nil {
 		return nil, nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// forecast is a tool of a foreign source, with this description deep inside its schema.
+// forecast returns a tool of an external source. The description inner is deep inside its schema.
 func forecast(inner string) tool.Tool {
 	text, _ := json.Marshal(inner)
 	d := tool.Descriptor{
@@ -26,8 +26,8 @@ func forecast(inner string) tool.Tool {
 	return tool.Func(d, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("rain"), nil })
 }
 
-// T74 through the endpoint: a caller of a tool whose definition changed gets the refusal that there is none. The operator gets the reason,
-// compares both definitions and accepts the new one. A restart loses none of this.
+// T74 over gRPC: a caller of a tool whose definition changed gets the refusal for an unknown tool. The operator gets the reason, compares
+// both definitions and accepts the new one. A restart keeps all of this.
 func TestT74Quarantine(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.Config{})
@@ -110,8 +110,8 @@ func TestQuarantineOfAHiddenTool(t *testing.T) {
 	}
 }
 
-// T117: an operator sees and accepts the definitions of its own namespace's workers. Those of another namespace it cannot see, and
-// those that every namespace calls need an admin.
+// T117: an operator sees and accepts the definitions of the workers of its own namespace. It cannot see those of another namespace. Tools
+// that every namespace can call need an admin.
 func TestT117QuarantineOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

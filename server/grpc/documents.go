@@ -11,22 +11,21 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// Documents are JSON values that hooks and tools keep under a scope.
+// Documents stores JSON values that hooks and tools keep under a scope.
 type Documents interface {
 	Document(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID, key string) (tool.Document, error)
-	// Documents returns those of a scope, sorted by key.
+	// Documents returns the documents of a scope, sorted by key.
 	Documents(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID string) ([]tool.Document, error)
-	// ChangeDocument carries out a set or delete and returns the new revision, 0 when there was nothing to delete.
+	// ChangeDocument executes a set or delete command and returns the new revision. The revision is 0 when a delete found no document.
 	ChangeDocument(ctx context.Context, p tool.Principal, scopeID string, c tool.Command) (revision int64, err error)
 }
 
-// documents is the DocumentService.
 type documents struct {
 	tooldv1.UnsafeDocumentServiceServer
 	documents Documents
 }
 
-// scopeRequest is common to all requests for documents.
+// scopeRequest has the methods that all requests for documents share.
 type scopeRequest interface {
 	GetScope() tooldv1.DocumentScope
 	GetScopeId() string
@@ -54,7 +53,7 @@ func toDocumentScope(req scopeRequest) (scope tool.Scope, err error) {
 	return scope, translate.Short("scope_id", req.GetScopeId(), translate.MaxRunID)
 }
 
-// keyRequest names a document.
+// keyRequest has the methods that all requests for one document share.
 type keyRequest interface {
 	scopeRequest
 	GetKey() string
@@ -166,7 +165,7 @@ func checkRevision(expected *int64) error {
 	return nil
 }
 
-// ListDeadLetters returns a page of the actions that failed for good.
+// ListDeadLetters returns a page of the actions whose retries were exhausted.
 func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLettersRequest) (*tooldv1.ListDeadLettersResponse, error) {
 	size, err := pageSize(req.GetPageSize())
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	ofNamespace = tooldv1.DocumentScope_DOCUMENT_SCOPE_NAMESPACE
 )
 
-// begin has alice begin the run r and the thread t.
+// begin starts the run r and the thread t as alice.
 func (w *world) begin() {
 	w.t.Helper()
 	_, err := w.calls("alice").CallTool(within(w.t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "echo", Arguments: `{"text":"x"}`, Run: &tooldv1.Run{RunId: "r", ThreadId: "t"}}})
@@ -40,7 +40,7 @@ func put(scope tooldv1.DocumentScope, id, key, value string, expected ...int64) 
 	return req
 }
 
-// wantField wants a refusal that names one field.
+// wantField checks that err is a refusal that names one field.
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()
 	for _, d := range status.Convert(err).Details() {
@@ -124,7 +124,7 @@ func TestDocumentRequestsThatAreWrong(t *testing.T) {
 	wantRefusal(t, err, codes.FailedPrecondition, "SCOPE_FULL")
 }
 
-// Documents of runs and threads belong to the principal that started them; those of the namespace belong to no principal.
+// Only the principal that started a run or thread may read and change its documents. Those of the namespace have no owner.
 func TestT58DocumentsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -141,12 +141,12 @@ func TestT58DocumentsOfOthers(t *testing.T) {
 		why, also string
 	}{
 		{"alice", ofRun, "r", codes.OK, codes.OK, "", ""},
-		{"vera", ofRun, "r", codes.OK, codes.PermissionDenied, "", ""}, // a viewer has no method to write with
+		{"vera", ofRun, "r", codes.OK, codes.PermissionDenied, "", ""}, // the role viewer may not write
 		{"oscar", ofRun, "r", codes.OK, codes.OK, "", ""},
 		{"bob", ofRun, "r", codes.NotFound, codes.NotFound, "RUN_NOT_FOUND", "RUN_NOT_FOUND"},
 		{"dora", ofThread, "t", codes.NotFound, codes.NotFound, "THREAD_NOT_FOUND", "THREAD_NOT_FOUND"},
-		{"mallory", ofRun, "r", codes.NotFound, codes.NotFound, "RUN_NOT_FOUND", "RUN_NOT_FOUND"}, // operator, of another namespace
-		{"mallory", ofNamespace, "", codes.NotFound, codes.OK, "DOCUMENT_NOT_FOUND", ""},          // her own
+		{"mallory", ofRun, "r", codes.NotFound, codes.NotFound, "RUN_NOT_FOUND", "RUN_NOT_FOUND"}, // an operator of another namespace
+		{"mallory", ofNamespace, "", codes.NotFound, codes.OK, "DOCUMENT_NOT_FOUND", ""},          // this is the document of mallory's namespace
 		{"oscar", ofThread, "nobody's", codes.NotFound, codes.NotFound, "THREAD_NOT_FOUND", "THREAD_NOT_FOUND"},
 		{"alice", ofNamespace, "", codes.PermissionDenied, codes.PermissionDenied, "NAMESPACE_DOCUMENTS", "NAMESPACE_DOCUMENTS"},
 		{"vera", ofNamespace, "", codes.OK, codes.PermissionDenied, "", ""},

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Engine runs calls. All methods are called concurrently. A request that it does not accept ends with a [*call.Refusal].
+// An Engine runs calls. All methods are safe for concurrent use. When the engine does not accept a request, it returns a [*call.Refusal].
 type Engine interface {
 	Calls
 	Streams
@@ -22,23 +22,22 @@ type Engine interface {
 	Stored
 }
 
-// Calls starts calls, reads them and ends them.
+// Calls starts, reads and cancels calls.
 type Calls interface {
 	// Execute starts a call, or attaches to the call that has its id.
 	Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error)
 	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
 	ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error)
-	// Resume applies a decision and follows the call from there.
+	// Resume applies a decision and follows the call from that point.
 	Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error)
-	// Describe returns what would happen to a call.
+	// Describe returns what would happen to a call, without starting it.
 	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
 	// List returns calls of the principal's namespace.
 	List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)
-	// Cancel asks a call to end and waits at most for wait until it has ended.
+	// Cancel asks a call to end and waits at most the time wait for its end.
 	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
-	// CancelAll asks the calls of a run or thread to end, and returns their ids. The run supersededBy takes their place; "" is
-	// none.
+	// CancelAll cancels the calls of a run or thread and returns their ids. supersededBy is the run that replaces them, or "".
 	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
 	// CancelBatch does the same for the calls of a batch.
 	CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error)
@@ -59,7 +58,7 @@ type Streams interface {
 // Artifacts reads the output of calls.
 type Artifacts interface {
 	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error)
-	// ReadLines returns count lines from the first, at most limit bytes of them.
+	// ReadLines returns count lines, beginning with line first. It returns at most limit bytes.
 	ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error)
 	SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error)
 }
@@ -73,26 +72,27 @@ type Runs interface {
 	SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error)
 }
 
-// Rules are remembered answers.
+// Rules reads and revokes remembered answers.
 type Rules interface {
 	// Rules returns the rules in force that the principal may see, oldest first. Callers must not change them.
 	Rules(p tool.Principal) []*call.Rule
-	// RevokeRule ends a rule; it returns when no gate uses the rule any more.
+	// RevokeRule ends a rule. When it returns, no gate uses the rule any more.
 	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
 }
 
-// Stored is for operators: it releases and purges stored calls.
+// Stored releases and purges stored calls for operators.
 type Stored interface {
-	// Release continues held calls of the principal's namespace, or cancels them. It returns their number, and how many are still held.
+	// Release continues held calls of the principal's namespace, or cancels them if end is set. It returns how many it released and how
+	// many are still held.
 	Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error)
 	// Held returns how many calls of a namespace wait for Release.
 	Held(ctx context.Context, namespace string) (int, error)
-	// Purge erases the content of ended calls of the principal's namespace. It returns how many had content, and how many were purged
+	// Purge erases the content of ended calls of the principal's namespace. It returns how many calls it purged, and how many were purged
 	// before.
 	Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error)
 }
 
-// DeadLetters are actions that failed for good.
+// DeadLetters lists and retries actions whose retries were exhausted.
 type DeadLetters interface {
 	// DeadLetters returns the dead letters after a position, oldest first.
 	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]call.DeadLetter, error)
@@ -105,8 +105,8 @@ type Tools interface {
 	List(p tool.Principal) []*tool.Definition
 	// Lookup finds a tool that a principal sees by id or alias.
 	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
-	// Watch returns a function that waits until what the principal sees may have changed since the previous call of it, or since Watch.
-	// It returns the error of ctx when that ends.
+	// Watch returns a function that waits until the list of the principal may have changed since its previous call, or since Watch. It
+	// returns the error of its context when that ends.
 	Watch(p tool.Principal) func(context.Context) error
 }
 
@@ -114,9 +114,10 @@ type Tools interface {
 type Admin interface {
 	// Info describes the daemon; the server adds its own limits.
 	Info(ctx context.Context) Info
-	// Reload reads rules and configuration again.
+	// Reload reads the rules and the configuration again.
 	Reload(ctx context.Context) (Reloaded, error)
-	// Drain starts to stop the daemon. A nil period is the configured one. A second call only reports.
+	// Drain starts the shutdown of the daemon. A nil period means the configured one. When a shutdown is already in progress, Drain only
+	// reports its state.
 	Drain(period *time.Duration) (deadline time.Time, running int)
 	// Quarantined lists the quarantined tools of all namespaces, by id.
 	Quarantined() []tool.QuarantinedTool
@@ -124,33 +125,34 @@ type Admin interface {
 	AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error)
 	// Sources lists the sources of tools of all namespaces, by name.
 	Sources() []tool.SourceStatus
-	// Secrets lists the secrets of all namespaces by name. With check it reads each of them first.
+	// Secrets lists the secrets of all namespaces by name. With check, it first reads the value of each secret.
 	Secrets(ctx context.Context, check bool) []secret.State
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error)
-	// Audit returns at most limit audit records of a namespace after a position, and the time since which none were trimmed.
+	// Audit returns at most limit audit records of a namespace after a position. It also returns the time since which the log is complete:
+	// older records were removed.
 	Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error)
-	// SetLogLevel returns the previous level. Levels are debug, info, warn and error.
+	// SetLogLevel sets the level to debug, info, warn or error, and returns the previous level.
 	SetLogLevel(level string) (previous string)
 }
 
 // Reloaded is the result of a reload.
 type Reloaded struct {
 	Changed      []string // parts that changed
-	NeedsRestart []string // settings that take effect after a restart
+	NeedsRestart []string // changed settings that need a restart to take effect
 }
 
 // Info describes a daemon.
 type Info struct {
 	Version, Commit string
-	Store           string // sqlite, memory …
+	Store           string // kind of the store, such as sqlite or memory
 	StoreID         string
 	Epoch           int64
 	Started         time.Time
 	Addresses       []Address
 	Limits          Limits
 	Features        []string
-	Hooks           []HookState // external hooks
+	Hooks           []HookState
 	Isolation       []isolation.NamedFact
 	Draining        bool
 }
@@ -162,16 +164,16 @@ type HookState struct {
 	hook.Health
 }
 
-// An Address is where a daemon listens.
+// An Address is an address where a daemon listens.
 type Address struct {
 	Network, Address string
 	TLS              bool
 }
 
-// Limits of a daemon; sizes are in bytes.
+// Limits are the limits of a daemon. Sizes are in bytes.
 type Limits struct {
 	call.Limits
 	Arguments, Result, Ticket     int64
 	Suspension, Retention         time.Duration
-	OutputThread, OutputNamespace int64 // 0: no limit
+	OutputThread, OutputNamespace int64 // zero means no limit
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// maxExport bounds a page in bytes, so that clients accept it as one message.
+// maxExport bounds a page in bytes, so that clients can receive it as one message.
 const maxExport = 1 << 20
 
-// formats are those of ExportFormat, from 1.
+// formats lists the values of ExportFormat in their order, beginning with the value 1.
 var formats = []export.Format{export.OpenAI, export.OpenAIStrict, export.Anthropic, export.Gemini, export.MCP}
 
 // ExportTools returns a page of the tools that the principal sees, in the format of a provider.
@@ -56,15 +56,15 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 	return e.page(from, int(req.GetPageSize()), b), nil
 }
 
-// exported is a list of tools in the format of a provider, with what the API adds to it.
+// exported is a list of tools in the format of a provider, with the revision and digests that the API adds.
 type exported struct {
 	*export.List
 	format   export.Format
-	revision string            // of the list and of the digests
-	digests  map[string]string // by id
+	revision string            // covers the list and the digests
+	digests  map[string]string // by id of the tool
 }
 
-// page returns the page that begins with the tool at from.
+// page returns the page that begins with the tool at index from.
 func (e *exported) page(from, size int, b binding) *tooldv1.ExportToolsResponse {
 	resp := &tooldv1.ExportToolsResponse{Revision: e.revision}
 	if from == 0 {

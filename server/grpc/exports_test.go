@@ -29,7 +29,7 @@ func exportAll(t *testing.T, c tooldv1.ToolServiceClient, req *tooldv1.ExportToo
 	}
 }
 
-// Clients repeat an export: the same tools are the same bytes, and a client that has them gets NotModified.
+// A repeated export of the same tools returns the same bytes. A client that sends the revision it has gets NotModified.
 func TestExportRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -53,7 +53,7 @@ func TestExportRevision(t *testing.T) {
 	}
 }
 
-// Pages are ended by their bytes too, and lose and repeat nothing.
+// A page also ends at its limit in bytes. The pages together contain each tool once.
 func TestExportPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -12,23 +12,24 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// A guest is a connection without a request that had a valid credential. Its streams are bounded here, because grpc-go bounds the
-// streams of a connection before it knows whether a client is authenticated.
+// A guest is a connection on which no request had a valid credential yet. The guard bounds its streams, because grpc-go bounds the streams
+// of a connection before it knows whether the client is authenticated.
 const (
-	// GuestConnections is how many guests there are at once. One more ends the oldest: a client with a credential is a guest for
+	// GuestConnections is the limit of guests. One more guest ends the oldest one. A client with a credential is a guest only for
 	// milliseconds.
 	GuestConnections = 128
-	// GuestStreams is how many streams a guest may begin. The server reads no more until one had a valid credential.
+	// GuestStreams is the limit of streams that a guest may begin. The server reads no more from the guest until one stream had a valid
+	// credential.
 	GuestStreams = 16
-	// ResetsEach is how many streams a client may reset on one connection each second, and resetsAtOnce the burst. The server reads
-	// further resets later.
+	// ResetsEach is how many streams a client may reset on one connection each second, and resetsAtOnce is the burst. Beyond that, the
+	// server delays reading.
 	ResetsEach   = 500
 	resetsAtOnce = 1000
 )
 
-// A guestList holds the guests, the oldest first.
+// A guestList lists the guests, oldest first.
 type guestList struct {
-	time time.Duration // that a connection may be a guest
+	time time.Duration // how long a connection may be a guest
 
 	mu     sync.Mutex
 	guests list.List
@@ -54,7 +55,7 @@ func (l *guestList) remove(g *guarded) {
 	}
 }
 
-// A guarded connection limits the rate at which the server reads frames. It looks at the headers of frames alone.
+// A guarded connection limits the rate at which the server reads frames. It parses only the headers of frames.
 type guarded struct {
 	net.Conn           // the result of the handshake over raw
 	raw       net.Conn // closed to end the connection
@@ -62,19 +63,19 @@ type guarded struct {
 	at        *list.Element // in the guestList; guarded by guestList.mu
 
 	timer   *time.Timer
-	known   atomic.Bool   // it is not a guest any more
-	passed  chan struct{} // closed then
-	gone    chan struct{} // closed when it ends
+	known   atomic.Bool   // the connection is no longer a guest
+	passed  chan struct{} // closed when the connection is no longer a guest
+	gone    chan struct{} // closed when the connection ends
 	end     sync.Once
 	refused atomic.Int32
 
-	// Only the goroutine that reads uses these.
-	held    []byte // read, and not returned yet
+	// Only the goroutine that reads uses the fields below.
+	held    []byte // bytes that were read and not returned yet
 	skip    int    // bytes until the next frame
 	head    [8]byte
-	have    int // bytes of head
+	have    int // bytes of the frame header so far
 	streams int
-	resets  float64 // that the client may send now
+	resets  float64 // resets that the client may send now
 	counted time.Time
 }
 
@@ -99,7 +100,7 @@ func (l *guestList) guard(raw net.Conn) *guarded {
 func (g *guarded) cut() {
 	g.end.Do(func() {
 		close(g.gone)
-		_ = g.raw.Close() // an error changes nothing
+		_ = g.raw.Close() // the connection ends in any case
 	})
 }
 
@@ -145,7 +146,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 }
 
-// scan returns how many bytes may be returned now: all before a frame that has to wait.
+// scan returns how many bytes of b may be returned now: those before the first frame that must wait.
 func (g *guarded) scan(b []byte) (n int) {
 	for n < len(b) {
 		switch {
@@ -159,7 +160,7 @@ func (g *guarded) scan(b []byte) (n int) {
 			n++
 		case !g.mayBegin(g.head[3]):
 			return n
-		default: // the ninth byte of the header
+		default: // the ninth and last byte of the header
 			g.skip, g.have = int(g.head[0])<<16|int(g.head[1])<<8|int(g.head[2]), 0
 			n++
 		}
@@ -195,7 +196,7 @@ func (g *guarded) mayBegin(frame byte) bool {
 	return true
 }
 
-// wait blocks until the frame that has to wait may be tried again.
+// wait blocks until scan may try the delayed frame again.
 func (g *guarded) wait() error {
 	passed, later := g.passed, (<-chan time.Time)(nil)
 	if g.head[3] == frameReset {
@@ -210,8 +211,9 @@ func (g *guarded) wait() error {
 	return nil
 }
 
-// admitGuest checks the credential of a guest's request as soon as its headers are read, because its messages may be behind streams
-// that wait for the check. A valid credential ends the limits of a guest. A guest that used all its streams without one is cut.
+// admitGuest checks the credential of a guest's request as soon as its headers are read, because its messages may be behind streams that
+// wait for this check. A valid credential ends the limits of the guest. A guest that used all its streams without a valid credential is
+// disconnected.
 func (s *Server) admitGuest(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
@@ -225,7 +227,7 @@ func (s *Server) admitGuest(ctx context.Context, _ *tap.Info) (context.Context, 
 	if _, err := identify(ctx, s.cfg.Auth); err == nil {
 		g.admit()
 	} else if g.refused.Add(1) == GuestStreams {
-		time.AfterFunc(time.Second, func() { // so that the client gets the last response
+		time.AfterFunc(time.Second, func() { // gives the client time to receive the last response
 			if !g.known.Load() {
 				g.cut()
 			}

@@ -15,16 +15,17 @@ import (
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
-// flooded is the method of the floods. It streams: its requests count before their message is there.
+// flooded is the method that the floods call. It streams, so its requests are counted before their message arrives.
 const flooded = tooldv1.CallService_WatchCalls_FullMethodName
 
-// frame is a frame of HTTP/2 as it is sent.
+// frame returns an encoded HTTP/2 frame.
 func frame(kind, flags byte, stream uint32, payload []byte) []byte {
 	n := len(payload)
 	return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...)
 }
 
-// requests are streams that a client begins, from the first on, with a token if it has one. It resets them at once, or it sends a message.
+// requests encodes n new streams, beginning with stream first, with a token unless it is empty. Each stream is reset at once, or gets a
+// message.
 func requests(first, n uint32, reset bool, token string) (b []byte) {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	headers := slices.Concat([]byte{0x83, 0x86, 0x04}, text(flooded), []byte{0x01}, text("x"), []byte{0x0f, 0x10}, text("application/grpc"), []byte{0x00}, text("te"), text("trailers"))
@@ -43,7 +44,7 @@ func requests(first, n uint32, reset bool, token string) (b []byte) {
 	return b
 }
 
-// guest opens a connection of HTTP/2 without a credential.
+// guest opens an HTTP/2 connection without a credential.
 func guest(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -54,7 +55,7 @@ func guest(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-// flood begins and resets 40,000 streams, unless the connection is cut or done is closed, and drains what comes back.
+// flood begins and resets 40,000 streams. It stops when the connection ends or done is closed, and discards what the server sends.
 func flood(conn net.Conn, done <-chan struct{}) {
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	for first := uint32(0); first < 40_000; first += 200 {
@@ -69,17 +70,17 @@ func flood(conn net.Conn, done <-chan struct{}) {
 	}
 }
 
-// One connection without a credential that begins and resets streams gets no further than a few of them.
+// A connection without a credential that begins and resets many streams is cut after a few of them.
 func TestT119GuestsBeginFewStreams(t *testing.T) {
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = 2 * time.Second }})
 	conn := guest(t, w.tcp)
-	flood(conn, nil) // until it is cut
+	flood(conn, nil) // returns when the server cuts the connection
 	if n := begun(w); n > grpcserver.GuestStreams {
 		t.Errorf("a guest began %d streams", n)
 	}
-	// Whole requests, which are all refused.
+	// Complete requests, which the server refuses.
 	conn = guest(t, w.tcp)
-	_, _ = conn.Write(requests(0, 2000, false, "")) // it may be cut meanwhile
+	_, _ = conn.Write(requests(0, 2000, false, "")) // the server may cut the connection meanwhile
 	must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("a guest whose streams were all refused was not ended")
@@ -89,9 +90,9 @@ func TestT119GuestsBeginFewStreams(t *testing.T) {
 	}
 }
 
-// There are few guests at once, and the oldest makes room: a client with a credential gets in meanwhile.
+// The server keeps few guests and ends the oldest one for a new one, so that a client with a credential can always connect.
 func TestT119GuestsAreFew(t *testing.T) {
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // none ends for its time
+	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // no guest reaches its time limit
 	const conns = grpcserver.GuestConnections + 100
 	var open sync.WaitGroup
 	ended := make(chan struct{}, conns)
@@ -113,7 +114,8 @@ func TestT119GuestsAreFew(t *testing.T) {
 	must(t, err)
 }
 
-// A client may begin with more streams at once than a guest, and with messages that do not come before more is read of them all.
+// A client with a credential may begin with more streams than a guest. It may also send their messages last, so that none arrives before
+// the server has read the headers of all.
 func TestT119FirstStreamsOfAClient(t *testing.T) {
 	for name, size := range map[string]int{"small": 0, "large": 900 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +135,8 @@ func TestT119FirstStreamsOfAClient(t *testing.T) {
 	}
 }
 
-// A client with a credential may reset some streams at once and then a few a second on one connection. What is beyond waits
-// and is served later.
+// A client with a credential may reset a burst of streams, then a limited number each second, on one connection. The server serves requests
+// beyond that later.
 func TestT119ResetsOfAClientAreFew(t *testing.T) {
 	w := newWorld(t, options{})
 	const resets, atOnce = 1500, 1000
@@ -144,13 +146,13 @@ func TestT119ResetsOfAClientAreFew(t *testing.T) {
 	_, err := conn.Write(requests(0, resets, true, tokenOf("alice")))
 	must(t, err)
 	eventually(t, "each stream begins", func() bool { return begun(w) == resets })
-	// The last stream begins before it is reset.
+	// The last stream begins before its own reset, so one reset less is counted.
 	if took, least := time.Since(began), time.Second*(resets-atOnce-1)/grpcserver.ResetsEach; took < least {
 		t.Errorf("%d streams were begun and reset within %v, want at least %v", resets, took, least)
 	}
 }
 
-// begun returns how many requests of the flooded method began.
+// begun returns how many requests of the flooded method have begun.
 func begun(w *world) (n int64) {
 	m := w.server.Stats()[flooded]
 	for _, ended := range m.Ended {

@@ -44,7 +44,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// users are the people of the tests, by name; each has a token.
+// users are the users of the tests, by name. Each has a token.
 var users = map[string]tool.Principal{
 	"alice":   {Namespace: "default", Roles: []string{"caller"}},
 	"bob":     {Namespace: "default", Roles: []string{"caller"}},
@@ -58,7 +58,7 @@ var users = map[string]tool.Principal{
 	"mallory": {Namespace: "other", Roles: []string{"caller", "delegate", "approver", "operator", "viewer"}},
 }
 
-// tokenOf is long enough to be taken for a random one.
+// tokenOf returns the token of a user. It has the minimum length that the server requires.
 func tokenOf(user string) string { return user + "-0123456789abcdefghijklmnop" }
 
 func hashOf(token string) string {
@@ -73,7 +73,7 @@ rules:
   - {name: two, action: ask, tools: [transfer], count: 2}
 `
 
-// options of a world; the zero value is usual.
+// options configure a world. The zero value is the usual choice.
 type options struct {
 	store     *memory.Store
 	tokens    []access.Token
@@ -84,7 +84,7 @@ type options struct {
 	log       *zap.Logger
 }
 
-// world is a real engine behind a real server, on a store in memory.
+// world is a real engine with an in-memory store, behind a real server.
 type world struct {
 	t      testing.TB
 	store  *memory.Store
@@ -93,7 +93,7 @@ type world struct {
 	gate   *permission.Gate
 	admin  *admin
 	server *grpcserver.Server
-	// workers are taken by withWorkers alone.
+	// workers is nil unless withWorkers set it.
 	workers *worker.Hub
 	tcp     string
 	unix    string
@@ -103,7 +103,7 @@ type world struct {
 	conns map[string]*grpc.ClientConn
 
 	writes  atomic.Int64
-	release chan struct{} // lets calls of hold go on
+	release chan struct{} // closed to let calls of the tool hold continue
 }
 
 func newWorld(t testing.TB, o options) *world {
@@ -147,7 +147,7 @@ func newWorld(t testing.TB, o options) *world {
 	return w
 }
 
-// swapRules puts other rules in force.
+// swapRules replaces the rules in force.
 func (w *world) swapRules(text string) {
 	w.t.Helper()
 	parsed, err := permission.Parse("rules", []byte(text))
@@ -160,7 +160,7 @@ func (w *world) listen(secure bool) {
 	ctx := context.Background()
 	tcp, err := grpcserver.ListenTCP(ctx, "127.0.0.1:0", secure)
 	must(w.t, err)
-	dir, err := os.MkdirTemp("", "toold") // a test's own directory may be too long for a socket
+	dir, err := os.MkdirTemp("", "toold") // the path of t.TempDir may be too long for a socket
 	must(w.t, err)
 	w.tcp, w.unix = tcp.Addr().String(), filepath.Join(dir, "s")
 	unix, err := grpcserver.ListenUnix(ctx, w.unix)
@@ -194,7 +194,7 @@ func userTokens() []access.Token {
 	return tokens
 }
 
-// as returns a connection whose requests carry a user's token; "" is nobody.
+// as returns a connection whose requests carry the token of a user. For the user "" they carry none.
 func (w *world) as(user string) *grpc.ClientConn {
 	w.t.Helper()
 	w.mu.Lock()
@@ -232,7 +232,7 @@ func withToken(ctx context.Context, header string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", header)
 }
 
-// testTools are one tool for each way a call can go.
+// testTools returns one tool for each way in which a call can proceed.
 func (w *world) testTools() []tool.Tool {
 	reading := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 	text := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`)
@@ -289,7 +289,7 @@ func talk(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	)
 }
 
-// typed reads what was typed to its end, once its terminal gets another size; that waits until it is read.
+// typed waits until its terminal is resized, then reads its input to the end. The input waits in the terminal until then.
 func typed(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	begin, done := make(chan struct{}), make(chan struct{})
 	defer close(done)
@@ -318,14 +318,14 @@ func ask(context.Context, *tool.Call) (*tool.Result, error) {
 	}), nil
 }
 
-// admin is a daemon's administration without a daemon.
+// admin is a fake of the daemon's administration.
 type admin struct {
 	tools *registry.Registry
 	mu    sync.Mutex
 	level string
-	bad   error // what Reload answers
+	bad   error // the error that Reload returns
 	hooks []grpcserver.HookState
-	calls *memory.Store // when set, the audit has a record of each call
+	calls *memory.Store // when set, the audit has a record of each of its calls
 }
 
 func (a *admin) Info(context.Context) grpcserver.Info {
@@ -393,7 +393,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// check is must for goroutines that are not the test's.
+// check is like must, for goroutines other than the one of the test.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -401,14 +401,14 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// within returns a context for a test that should need far less, on a machine that does much else too.
+// within returns a context with a generous limit: a test needs far less, even on a busy machine.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// reason returns what the ErrorInfo of an error says, with its code.
+// reason returns the code of an error and the reason in its ErrorInfo.
 func reason(err error) (codes.Code, string) {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
@@ -429,7 +429,7 @@ func wantRefusal(t testing.TB, err error, code codes.Code, why string) {
 // A framed is a response that carries a frame.
 type framed interface{ GetFrame() *tooldv1.Frame }
 
-// readAll reads frames until the stream ends; io.EOF is no error.
+// readAll reads frames until the stream ends. It does not return io.EOF.
 func readAll[R framed](next func() (R, error)) ([]*tooldv1.Frame, error) {
 	var all []*tooldv1.Frame
 	for {
@@ -444,7 +444,7 @@ func readAll[R framed](next func() (R, error)) ([]*tooldv1.Frame, error) {
 	}
 }
 
-// events are all events of frames.
+// events returns all events in the frames.
 func events(all []*tooldv1.Frame) (out []*tooldv1.CallEvent) {
 	for _, f := range all {
 		out = append(out, f.GetEvents()...)
@@ -452,7 +452,7 @@ func events(all []*tooldv1.Frame) (out []*tooldv1.CallEvent) {
 	return out
 }
 
-// kinds names what frames hold, in order; heartbeats are left out.
+// kinds returns the kind of each frame, in order, without heartbeats.
 func kinds(all []*tooldv1.Frame) (out []string) {
 	for _, f := range all {
 		for _, e := range f.GetEvents() {
@@ -465,5 +465,5 @@ func kinds(all []*tooldv1.Frame) (out []string) {
 	return out
 }
 
-// longID makes a call or decision id of a short name.
+// longID pads a short name to the length that call and decision ids need.
 func longID(name string) string { return name + strings.Repeat("-", max(16-len(name), 0)) }

@@ -8,21 +8,21 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// An interceptor is one step of the way to the handler of a request. It deals with one concern, and calls r.next at most once.
-// The same interceptors serve unary requests, streams and the items of a session.
+// An interceptor is one step in the processing of a request. It deals with one concern, and calls r.next at most once. Unary requests,
+// streams and the items of a session share the interceptors.
 type interceptor func(ctx context.Context, r *request) error
 
-// A request is what the interceptors of one request share.
+// A request holds the data that its interceptors share.
 type request struct {
-	name    string // of the method, in full
+	name    string // full name of the method
 	method  *method
-	message any              // of a unary request; nil: a stream or an item of a session
+	message any              // the message of a unary request; nil for a stream or an item of a session
 	id      *access.Identity // [access.Nobody] until the client is authenticated
-	left    []interceptor    // that were not called yet
+	left    []interceptor    // interceptors that did not run yet
 	handler func(context.Context) error
 }
 
-// next calls the interceptors that are left, and the handler behind the last one.
+// next runs the remaining interceptors and then the handler.
 func (r *request) next(ctx context.Context) error {
 	if len(r.left) == 0 {
 		return r.handler(ctx)
@@ -57,12 +57,13 @@ func (s *Server) interceptors(m *method) []interceptor {
 	return append(chain, recoverPanic)
 }
 
-// itemInterceptors returns the chain of an item of a session, whose client is authenticated and whose context ends with the session's.
+// itemInterceptors returns the chain for an item of a session. The client is already authenticated, and the context of an item ends with
+// that of its session.
 func (s *Server) itemInterceptors() []interceptor {
 	return []interceptor{count, s.mapError, s.logRefusal, permit, nameCause, recoverPanic}
 }
 
-// intercept serves a request through the chain of its method.
+// intercept serves a request with the chain of its method.
 func (s *Server) intercept(ctx context.Context, name string, message any, handler func(context.Context) error) error {
 	m := s.methods[name]
 	if m == nil {
@@ -90,7 +91,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	})
 }
 
-// streamWithContext is a stream with the context that the interceptors made.
+// streamWithContext is a stream with the context that the interceptors derived.
 type streamWithContext struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -98,7 +99,7 @@ type streamWithContext struct {
 
 func (s *streamWithContext) Context() context.Context { return s.ctx }
 
-// item adapts the chain to an item of a session, which is served as the method that it names.
+// item adapts the chain to an item of a session. The item is served as a request for the method name.
 func (s *Server) item(ctx context.Context, id *access.Identity, name string, handler func(context.Context) error) error {
 	return (&request{name: name, method: s.methods[name], id: id, left: s.items, handler: handler}).next(ctx)
 }

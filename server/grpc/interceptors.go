@@ -22,7 +22,7 @@ func count(ctx context.Context, r *request) error {
 	return err
 }
 
-// mapError makes a status of the error of a request.
+// mapError converts the error of a request to a status.
 func (s *Server) mapError(ctx context.Context, r *request) error {
 	return s.toStatus(r.name, r.next(ctx))
 }
@@ -36,7 +36,6 @@ func (s *Server) authenticate(ctx context.Context, r *request) (err error) {
 	return r.next(access.With(ctx, r.id))
 }
 
-// identify returns the identity behind a request.
 func identify(ctx context.Context, auth *access.Auth) (*access.Identity, error) {
 	var user peerInfo
 	local := false
@@ -46,7 +45,7 @@ func identify(ctx context.Context, auth *access.Auth) (*access.Identity, error) 
 	return auth.Identify(metadata.ValueFromIncomingContext(ctx, "authorization"), user.uid, local)
 }
 
-// permit refuses an identity without a role that the method needs.
+// permit refuses an identity that has no role for the method.
 func permit(ctx context.Context, r *request) error {
 	if err := r.method.Permit(r.id, r.name); err != nil {
 		return err
@@ -54,12 +53,12 @@ func permit(ctx context.Context, r *request) error {
 	return r.next(ctx)
 }
 
-// refuseUnknown refuses a method that the table of access does not name.
+// refuseUnknown refuses a method that is not in the table of package access.
 func refuseUnknown(_ context.Context, r *request) error {
 	return call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", r.name)
 }
 
-// audit reports a request before it is served, and again when it fails.
+// audit reports a request before it runs, and again when it fails.
 func (s *Server) audit(ctx context.Context, r *request) error {
 	s.operation(ctx, r.name, r.id, r.message, nil)
 	err := r.next(ctx)
@@ -69,8 +68,8 @@ func (s *Server) audit(ctx context.Context, r *request) error {
 	return err
 }
 
-// untilExpiry ends the context of a request when the credential of its client expires. The end is no deadline, because a deadline
-// is the client's. A response that is ready after the expiry is not sent.
+// untilExpiry ends the context of a request when the credential of its client expires. It sets no deadline, because a deadline would be
+// reported as the client's. A response that is ready after the expiry is not sent.
 func untilExpiry(ctx context.Context, r *request) error {
 	at := r.id.Expires
 	if at.IsZero() {
@@ -93,7 +92,7 @@ func untilLimit(ctx context.Context, r *request) error {
 	return r.next(ctx)
 }
 
-// errStopping ends streams that have no end of their own.
+// errStopping ends streams that would otherwise not end.
 var errStopping = &call.Refusal{
 	Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping; come back to the next one", RetryAfter: time.Second,
 }
@@ -106,7 +105,7 @@ func (s *Server) untilShutdown(ctx context.Context, r *request) error {
 	return r.next(ctx)
 }
 
-// nameCause returns why the context of a request ended, in place of the error of a handler that was interrupted. A refusal stays.
+// nameCause replaces the error of an interrupted handler by the reason why its context ended. It keeps a refusal.
 func nameCause(ctx context.Context, r *request) error {
 	err := r.next(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -118,8 +117,8 @@ func nameCause(ctx context.Context, r *request) error {
 	return context.Cause(ctx)
 }
 
-// leaveHandler returns when the context ends, even if the handler still waits for its client. The handler ends with the stream,
-// which ends when its method returns.
+// leaveHandler returns when the context ends, even if the handler still waits for its client. The stream ends when its method returns, and
+// that ends the handler.
 func leaveHandler(ctx context.Context, r *request) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.next(ctx) }()
@@ -133,7 +132,7 @@ func leaveHandler(ctx context.Context, r *request) error {
 
 var recovering = recovery.UnaryServerInterceptor()
 
-// recoverPanic makes an error of a panic of the handler.
+// recoverPanic converts a panic of the handler to an error.
 func recoverPanic(ctx context.Context, r *request) error {
 	_, err := recovering(ctx, nil, nil, func(ctx context.Context, _ any) (any, error) { return nil, r.next(ctx) })
 	return err

@@ -33,7 +33,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// T72: what is too much is refused, and others are served all the while.
+// T72: the server refuses what exceeds a limit, and serves other clients meanwhile.
 func TestT72Limits(t *testing.T) {
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.MaxStreams = 100 }})
 	served := func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestT72Limits(t *testing.T) {
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	})
 	t.Run("metadata of 1 MiB", func(t *testing.T) {
-		c := connect(t, w.tcp, tokenOf("alice")) // its connection does not survive
+		c := connect(t, w.tcp, tokenOf("alice")) // a connection of its own, because the server closes it
 		ctx := metadata.AppendToOutgoingContext(within(t), "x-much", strings.Repeat("x", 1<<20))
 		if _, err := tooldv1.NewAdminServiceClient(c).GetInfo(ctx, &tooldv1.GetInfoRequest{}); err == nil {
 			t.Error("was taken")
@@ -87,7 +87,7 @@ func TestT72Limits(t *testing.T) {
 		for range 5000 {
 			ctx, cancel := context.WithCancel(context.Background())
 			if _, err := c.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}); err != nil {
-				t.Log(err) // the connection may be ended
+				t.Log(err) // the server may have closed the connection
 			}
 			cancel()
 		}
@@ -99,7 +99,7 @@ func TestT72Limits(t *testing.T) {
 	})
 }
 
-// continuationFlood sends headers that never end.
+// continuationFlood sends the headers of one request without end.
 func continuationFlood(t *testing.T, address string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -110,14 +110,14 @@ func continuationFlood(t *testing.T, address string) {
 	must(t, err)
 	_, err = conn.Write([]byte{0, 0, 0, 1, 0, 0, 0, 0, 1}) // HEADERS without END_HEADERS
 	must(t, err)
-	chunk := make([]byte, 9+16000) // CONTINUATION: literal headers, never indexed
+	chunk := make([]byte, 9+16000) // CONTINUATION with literal headers that are never indexed
 	copy(chunk, []byte{0, 0x3e, 0x80, 9, 0, 0, 0, 0, 1})
 	for i := range 16000 / 4 {
 		copy(chunk[9+4*i:], []byte{0x10, 1, 'a', 0})
 	}
-	for range 2000 { // 32 MB
+	for range 2000 { // 32 MB in total
 		if _, err := conn.Write(chunk); err != nil {
-			return // cut off, as it should be
+			return // the server cut the connection, as expected
 		}
 	}
 	t.Error("32 MB of headers were read")
@@ -131,7 +131,7 @@ func connect(t *testing.T, address, token string) *grpc.ClientConn {
 	return c
 }
 
-// badEngine fails in the ways in which nothing should.
+// badEngine returns errors that a correct engine never returns.
 type badEngine struct{ grpcserver.Engine }
 
 func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Call, error) {
@@ -155,8 +155,8 @@ func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Ca
 	return nil, errors.New("disk sda: a secret")
 }
 
-// Internal detail is for the log alone; the client gets an id that finds it there. Refusals for want of room say when to
-// come back.
+// The detail of an internal error is only in the log. The client gets an id that finds the log line. A refusal for lack of capacity says
+// when to retry.
 func TestErrors(t *testing.T) {
 	core, logged := observer.New(zapcore.ErrorLevel)
 	w := newWorld(t, options{log: zap.New(core), config: func(c *grpcserver.Config) { c.Engine = badEngine{c.Engine} }})
@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 	if _, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: "slow"}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("out of time: %v", err)
 	}
-	w.stop() // so that all is counted
+	w.stop() // all requests are counted after this
 	if n := logged.Len(); n != 2 {
 		t.Errorf("%d errors in the log; who left is none", n)
 	}
@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// With files TLS is spoken on TCP, from version 1.2 on, and nothing else.
+// With certificate files, the TCP listener accepts only TLS of version 1.2 or later.
 func TestTLS(t *testing.T) {
 	cert := selfSigned(t)
 	w := newWorld(t, options{config: func(c *grpcserver.Config) {

@@ -26,10 +26,10 @@ func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, 
 		return nil, fmt.Errorf("listen on %q: beyond loopback TLS is required; give a certificate and a key, or listen on 127.0.0.1", address)
 	}
 	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", at.String()) // the address that was checked, not the name
+	return lc.Listen(ctx, "tcp", at.String()) // use the checked address: the name could resolve to another one now
 }
 
-// ListenUnix listens on a socket that only the daemon's user can open. It replaces a socket on which no process listens.
+// ListenUnix listens on a unix socket that only the daemon's user can open. It replaces a socket file on which no process listens.
 func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
@@ -39,7 +39,7 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Before this the mode depends on the umask; the kernel still names the user of each connection.
+	// Until this call the mode depends on the umask. That is safe, because the kernel reports the user of each connection.
 	if err := os.Chmod(path, 0o600); err != nil {
 		lis.Close()
 		return nil, err
@@ -79,10 +79,10 @@ type peerInfo struct {
 // AuthType implements [credentials.AuthInfo].
 func (peerInfo) AuthType() string { return "peer" }
 
-// transport does the part of authentication that belongs to the connection: the kernel names the user of a unix socket, and TCP has TLS
-// or nothing.
+// transport handles the part of authentication that belongs to the connection: for a unix socket, the kernel reports the user; for TCP, the
+// connection uses TLS or plain text.
 type transport struct {
-	credentials.TransportCredentials // of TCP
+	credentials.TransportCredentials // credentials of the TCP listener
 	auth                             *access.Auth
 	guestList                        *guestList
 }
@@ -94,15 +94,15 @@ func newTransport(auth *access.Auth, tls credentials.TransportCredentials, guest
 	return &transport{tls, auth, &guestList{time: guestTime}}
 }
 
-// ServerHandshake implements [credentials.TransportCredentials]. It accepts users without access, so that the response to each request
-// says why: a closed connection would say nothing.
+// ServerHandshake implements [credentials.TransportCredentials]. It also accepts users without access, because the response to a request
+// can state the reason and a closed connection cannot.
 func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
 		g := t.guestList.guard(conn)
 		secured, info, err := t.TransportCredentials.ServerHandshake(conn)
 		if err != nil {
-			_ = g.Close() // the error of the handshake matters
+			_ = g.Close() // the handshake error is the one to return
 			return nil, nil, err
 		}
 		g.Conn = secured

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// A mask keeps some fields of a Call: an empty mask under a name keeps everything below that name. nil keeps everything.
+// A mask keeps some fields of a Call. An empty mask under a name keeps everything below that name. A nil mask keeps everything.
 type mask map[protoreflect.Name]mask
 
 // newMask checks the paths of a read mask.
@@ -35,7 +35,7 @@ func (m mask) add(path []string) {
 	switch {
 	case len(path) == 1:
 		m[name] = mask{}
-	case there && len(below) == 0: // all of it is kept already
+	case there && len(below) == 0: // the mask already keeps everything below this name
 	case !there:
 		m[name] = mask{}
 		fallthrough
@@ -44,7 +44,7 @@ func (m mask) add(path []string) {
 	}
 }
 
-// apply clears the fields that the mask does not keep.
+// apply clears the fields that are not in the mask.
 func (m mask) apply(c *tooldv1.Call) *tooldv1.Call {
 	if m != nil {
 		m.prune(c.ProtoReflect())
@@ -65,7 +65,7 @@ func (m mask) prune(msg protoreflect.Message) {
 	})
 }
 
-// record translates the fields of a record that a mask keeps.
+// record translates a call and keeps only the fields in the mask.
 func (m mask) record(c *call.Call) *tooldv1.Call {
 	if m == nil {
 		return translate.WholeCall(c)

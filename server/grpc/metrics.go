@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A method is an entry of the table of access, with the interceptors and the counts of its requests.
+// A method is an entry of the table of package access, with its interceptors and the counts of its requests.
 type method struct {
 	access.Rule
 	meter
@@ -32,10 +32,10 @@ func (m *meter) end(c codes.Code) {
 // MethodStats has the counts of one method since the start.
 type MethodStats struct {
 	Running int64
-	Ended   map[codes.Code]int64 // only codes that occurred
+	Ended   map[codes.Code]int64 // without codes that did not occur
 }
 
-// Stats returns the counts by the full name of the method.
+// Stats returns the counts of each method, by its full name.
 func (s *Server) Stats() map[string]MethodStats {
 	stats := make(map[string]MethodStats, len(s.methods))
 	for name, m := range s.methods {

@@ -17,18 +17,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Operation is a request that an audit records: one that changes the daemon or its records other than by a call, and DescribeCall.
+// An Operation is a request that an audit records. It is a request that changes the daemon or its records but is not a call, or
+// DescribeCall.
 type Operation struct {
-	Method string // such as SetPermissionMode
+	Method string // short name, such as SetPermissionMode
 	By     tool.Principal
-	// Of has the ids, names and settings of the request, by their names in the API. It has no text that people typed, no arguments and
-	// no values; of arguments it has the SHA-256.
+	// Of has the ids, names and settings of the request, by their names in the API. It has no text that people typed, no arguments and no
+	// values. For arguments, it has their SHA-256 hash.
 	Of map[string]string
-	// Refused is the reason of a refusal. An operation is reported before it runs, without a reason, and again when it fails.
+	// Refused is the reason of a refusal. The server reports an operation before it runs, without a reason, and again when it fails.
 	Refused string
 }
 
-// operation reports a request that is about to run, or that failed with err.
+// operation reports a request that is about to run (err is nil), or that failed with err.
 func (s *Server) operation(ctx context.Context, method string, id *access.Identity, req any, err error) {
 	op := Operation{Method: path.Base(method), By: id.Principal, Of: aboutOf(req)}
 	if err != nil {
@@ -40,7 +41,7 @@ func (s *Server) operation(ctx context.Context, method string, id *access.Identi
 	s.cfg.Operation(ctx, op)
 }
 
-// about has the names and values of an operation.
+// about has the values of [Operation.Of], by name.
 type about map[string]string
 
 // maxName bounds the bytes of a value, because the client chooses most of them.
@@ -55,7 +56,7 @@ func (a about) set(name, value string) about {
 
 func (a about) run(run, thread string) about { return a.set("run_id", run).set("thread_id", thread) }
 
-// calls adds the first id, and the number of ids.
+// calls adds the first of the ids, and their number.
 func (a about) calls(ids []string) about {
 	if len(ids) == 0 {
 		return a

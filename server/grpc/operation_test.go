@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// operations are those that were reported.
+// operations collects the reported operations.
 type operations struct {
 	mu  sync.Mutex
 	all []grpcserver.Operation
@@ -37,7 +37,7 @@ func (o *operations) take() []grpcserver.Operation {
 	return all
 }
 
-// Requests that only operators and admins may make are reported before they run, except those that only read.
+// The server reports requests for operators and admins before they run, except those that only read.
 func TestOperationsOfOperators(t *testing.T) {
 	var reported operations
 	var only []access.Token
@@ -63,7 +63,7 @@ func TestOperationsOfOperators(t *testing.T) {
 	}
 }
 
-// A report names ids and settings, never text that people typed; refusals are reported, too.
+// A report contains ids and settings, but never text that people typed. Refusals are reported too.
 func TestOperations(t *testing.T) {
 	var reported operations
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Operation = reported.add }})
@@ -84,7 +84,7 @@ func TestOperations(t *testing.T) {
 		t.Error("a call that there is not")
 	}
 	_, _ = oscar.Purge(ctx, &tooldv1.PurgeRequest{RunId: "r1"})
-	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // not permitted: not reported
+	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // not reported, because it is not permitted
 	if err == nil {
 		t.Error("a caller reloads")
 	}

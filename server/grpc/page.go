@@ -11,13 +11,13 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A page token is a position with a hash of the principal and the filter of its list. It is no secret, because each request applies its
-// own principal and filter; the hash detects a token of another list.
+// A page token is a position with a hash of the principal and the filter of its list. The hash detects a token of another list. A token
+// needs no secrecy, because the server applies the principal and the filter of each request.
 
-// A binding is that hash.
+// A binding is the hash in a page token.
 type binding [16]byte
 
-// bind hashes parts, each with its length so that none runs into the next.
+// bind hashes parts. It includes the length of each part, so that different lists of parts give different hashes.
 func bind(parts ...string) (b binding) {
 	h := sha256.New()
 	for _, p := range parts {
@@ -30,7 +30,7 @@ func bind(parts ...string) (b binding) {
 	return b
 }
 
-// listBinding binds a page of ListCalls.
+// listBinding returns the binding for a page of ListCalls.
 func listBinding(p *access.Identity, q *call.Query) binding {
 	var statuses []string
 	for _, s := range q.Statuses {
@@ -44,7 +44,7 @@ func listBinding(p *access.Identity, q *call.Query) binding {
 		call.FormatTime(q.CreatedAfter), call.FormatTime(q.CreatedBefore), order)
 }
 
-// sealToken returns the token of a position; "" for 0.
+// sealToken returns the page token of a position, or "" for position 0.
 func sealToken(position int64, b binding) string {
 	if position == 0 {
 		return ""
@@ -56,7 +56,7 @@ func seal(position []byte, b binding) string {
 	return base64.RawURLEncoding.EncodeToString(append(b[:], position...))
 }
 
-// openToken returns the position of a token; 0 for "".
+// openToken returns the position of a page token, or 0 for "".
 func openToken(token string, b binding) (int64, error) {
 	raw, err := open(token, b)
 	if err != nil || token == "" {
@@ -69,7 +69,7 @@ func openToken(token string, b binding) (int64, error) {
 	return position, nil
 }
 
-// open returns the bytes that seal encoded.
+// open decodes a token that seal returned and checks its binding.
 func open(token string, b binding) ([]byte, error) {
 	if token == "" {
 		return nil, nil

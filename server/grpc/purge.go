@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// Purge erases the content of calls that have ended.
+// Purge erases the content of ended calls.
 func (s *admin) Purge(ctx context.Context, req *tooldv1.PurgeRequest) (*tooldv1.PurgeResponse, error) {
 	if trues(req.GetRunId() != "", req.GetThreadId() != "", len(req.GetCallIds()) > 0) != 1 {
 		return nil, call.InvalidField("call_ids", "name exactly one of call_ids, run_id and thread_id")

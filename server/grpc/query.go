@@ -13,13 +13,13 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// The pages of ListCalls.
+// Page sizes of ListCalls.
 const (
 	defaultPage = 50
 	maxPage     = 500
 )
 
-// pageSize checks the size of a page.
+// pageSize checks the page size that a client wants and applies the default.
 func pageSize(wish int32) (int, error) {
 	switch {
 	case wish < 0:
@@ -30,7 +30,7 @@ func pageSize(wish int32) (int, error) {
 	return int(min(wish, maxPage)), nil
 }
 
-// toQuery checks a filter.
+// toQuery checks and translates the filter of a request.
 func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	if err := cmp.Or(
 		translate.Short("run_id", in.GetRunId(), translate.MaxRunID), translate.Short("thread_id", in.GetThreadId(), translate.MaxRunID),
@@ -58,7 +58,7 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 		q.Statuses = append(q.Statuses, s)
 	}
 	if q.Action != "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Suspended)) {
-		q.Statuses = []call.Status{call.Suspended} // no other call has an open question
+		q.Statuses = []call.Status{call.Suspended} // only suspended calls have an open question
 	}
 	if q.CreatedAfter, err = translate.ToTime("created_after", in.GetCreatedAfter()); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	return q, err
 }
 
-// inSpec prefixes the fields that the engine found wrong in a spec with their path in the request.
+// inSpec prefixes the names of invalid fields of a spec with their path in the request.
 func inSpec(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) && !strings.HasPrefix(refusal.Violations[0].Field, "run.frontend_tools") {
@@ -80,7 +80,7 @@ func inSpec(err error) error {
 	return &placed
 }
 
-// inBatchSpec prefixes the fields that the engine found wrong in a batch with their path in the request.
+// inBatchSpec prefixes the names of invalid fields of a batch with their path in the request.
 func inBatchSpec(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || refusal.Violations[0].Field == "cursor" {

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// logRefusal logs refused requests: at the level warn those of clients that are not authenticated or not permitted, at the level debug
-// all others, which are the clients' matter.
+// logRefusal logs refused requests. It uses the level warn for clients that are not authenticated or not permitted, and debug for all other
+// refusals, which are mistakes of clients.
 func (s *Server) logRefusal(ctx context.Context, r *request) error {
 	err := r.next(ctx)
 	if err == nil {
@@ -40,7 +40,7 @@ func (s *Server) logRefusal(ctx context.Context, r *request) error {
 	return err
 }
 
-// A logBudget allows at most ten lines a second, so that a client that is refused without end does not fill the disk.
+// A logBudget allows at most ten lines a second, so that a client whose requests are refused all the time does not fill the disk.
 type logBudget struct {
 	second, lines, dropped atomic.Int64
 }

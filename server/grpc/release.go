@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-const maxNamed = 1000 // ids of one request
+const maxNamed = 1000 // limit of ids in one request
 
 func fewIDs(ids []string) error {
 	if n := len(ids); n > maxNamed {
@@ -28,7 +28,7 @@ func trues(all ...bool) (n int) {
 	return n
 }
 
-// Backup writes a copy of the store.
+// Backup writes a copy of the store into a new directory.
 func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv1.BackupResponse, error) {
 	if !filepath.IsAbs(req.GetDirectory()) {
 		return nil, call.InvalidField("directory", "is required: an absolute path on the daemon's machine")
@@ -40,7 +40,7 @@ func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv
 	return &tooldv1.BackupResponse{Calls: b.Calls, Files: int64(b.Files), Bytes: b.Bytes}, nil
 }
 
-// ReleaseCalls continues calls of a store that was copied or restored, or ends them.
+// ReleaseCalls continues or cancels the held calls of a store that was copied or restored.
 func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsRequest) (*tooldv1.ReleaseCallsResponse, error) {
 	if err := translate.Short("reason", req.GetReason(), translate.MaxReason); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (s *calls) ListRules(ctx context.Context, req *tooldv1.ListRulesRequest) (*
 	return resp, nil
 }
 
-// position orders rules as the engine does, by their age.
+// position returns the sort key of a rule: its age, as in the engine.
 func position(r *call.Rule) string {
 	return r.Created.UTC().Format("20060102T150405.000000000") + " " + r.ID
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// ListSecrets returns the secrets behind references, without their values. An operator gets those that its namespace is entitled to,
-// without their places.
+// ListSecrets returns the secrets that references name, without their values. An operator gets the secrets that its namespace may use,
+// without the places where they are stored.
 func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest) (*tooldv1.ListSecretsResponse, error) {
 	id := access.From(ctx)
 	if !id.Has(access.Administrator) {
-		if req.GetCheck() { // it reads those of every namespace, and may start commands
+		if req.GetCheck() { // a check reads the secrets of every namespace, and may start commands
 			return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "check needs the role admin; %q has %v", id.Subject, id.Roles)
 		}
 		return fromSecrets(entitled(s.admin.Secrets(ctx, false), id.Namespace)), nil
@@ -23,7 +23,7 @@ func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest
 	return fromSecrets(s.admin.Secrets(ctx, req.GetCheck())), nil
 }
 
-// entitled returns what the operator of a namespace sees of secrets.
+// entitled returns the part of the secrets that the operator of a namespace may see.
 func entitled(all []secret.State, namespace string) (own []secret.State) {
 	for i := range all {
 		if s, ok := all[i].In(namespace); ok {

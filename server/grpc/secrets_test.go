@@ -20,7 +20,8 @@ func TestListSecrets(t *testing.T) {
 	}
 }
 
-// T117: an operator sees the secrets that its namespace is entitled to, without their places and without other entitled namespaces.
+// T117: an operator sees the secrets that its namespace may use. It does not see where they are stored, nor which other namespaces may use
+// them.
 func TestT117SecretsOfOtherNamespaces(t *testing.T) {
 	w := newWorld(t, options{})
 	for user, want := range map[string]int{"oscar": 1, "mallory": 2} {

@@ -22,7 +22,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// seen is what one principal may get, one by one: of calls the records.
+// seen checks the lists that one principal gets. calls has the records that GetCall returns to it, by id.
 type seen struct {
 	w     *world
 	user  string
@@ -30,7 +30,7 @@ type seen struct {
 	calls map[string]*tooldv1.Call
 }
 
-// T130: whatever a list, a feed or a watch shows to a role, the role may get by its name, with the same content.
+// T130: a role may get by name whatever a list, a feed or a watch shows to it, and the content is the same.
 func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	t.Parallel()
 	var tokens []access.Token
@@ -59,10 +59,10 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			}
 		}
 		rows := map[string]func(*testing.T){
-			"ListCalls": s.lists, "GetCall": nil, // with which the others are compared
+			"ListCalls": s.lists, "GetCall": nil, // the others are compared with GetCall
 			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
 			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
-			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // others has them
+			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // others checks all of these
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
 			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil,
 		}
@@ -79,7 +79,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	}
 }
 
-// showing returns the methods of the API, of those that clients call, whose names say that they show something.
+// showing returns the methods that clients call and whose names say that they return data.
 func showing() (methods []string) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("toold.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -96,7 +96,7 @@ func showing() (methods []string) {
 	return methods
 }
 
-// fillForT130 starts calls of each kind of question and of each status for some callers, and returns their ids.
+// fillForT130 starts calls for several callers, so that each kind of question and each status occurs. It returns their ids.
 func (w *world) fillForT130() (ids []string) {
 	w.t.Helper()
 	for _, user := range []string{"alice", "bob", "cap", "mallory"} {
@@ -112,7 +112,7 @@ func (w *world) fillForT130() (ids []string) {
 			stream, err := w.calls(user).ExecuteTool(within(w.t), &tooldv1.ExecuteToolRequest{Spec: s})
 			must(w.t, err)
 			if id == "hold" {
-				_, err = stream.Recv() // it runs on
+				_, err = stream.Recv() // the call keeps running
 			} else {
 				_, err = readAll(stream.Recv)
 			}
@@ -135,7 +135,7 @@ func (w *world) fillForT130() (ids []string) {
 	return ids
 }
 
-// rememberForT130 keeps two answers: one that approvers could give, and one that operators alone could.
+// rememberForT130 remembers two answers: one that approvers may give, and one that only operators may give.
 func (w *world) rememberForT130() {
 	w.t.Helper()
 	for user, id := range map[string]string{"ann": longID("alice-write"), "oscar": longID("alice-fail")} {
@@ -152,7 +152,7 @@ func (w *world) rememberForT130() {
 	}
 }
 
-// lists holds every filter of ListCalls against what GetCall shows.
+// lists compares the results of every filter of ListCalls with those of GetCall.
 func (s *seen) lists(t *testing.T) {
 	t.Helper()
 	queries := []*tooldv1.ListCallsRequest{{}, {Tool: "write"}, {Action: "approval"}, {Action: "input"}, {Order: tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST, PageSize: 2}}
@@ -185,7 +185,7 @@ func (s *seen) lists(t *testing.T) {
 	}
 }
 
-// feeds holds what every feed shows against what GetCall shows.
+// feeds compares the events of every feed with the results of GetCall.
 func (s *seen) feeds(t *testing.T, ids []string) {
 	t.Helper()
 	selectors := []*tooldv1.WatchCallsRequest{{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}}}
@@ -222,7 +222,7 @@ func (s *seen) mayGet(t *testing.T, id string, shown *tooldv1.Suspension) {
 	t.Helper()
 	got := s.calls[id]
 	if got != nil && got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
-		shown = nil // it was answered: the record does not have the question any more
+		shown = nil // an answered question is no longer in the record of its call
 	}
 	if got == nil || shown != nil && !proto.Equal(got.GetSuspension(), shown) {
 		t.Errorf("%s is shown %v of the call %s, and gets %v", s.user, shown, id, got)
@@ -233,7 +233,7 @@ func (s *seen) admin() tooldv1.AdminServiceClient {
 	return tooldv1.NewAdminServiceClient(s.w.as(s.user))
 }
 
-// adminLists are for operators and admins.
+// adminLists checks the lists that only operators and admins may read.
 func (s *seen) adminLists(t *testing.T) {
 	t.Helper()
 	operates, admin := slices.Contains(s.p.Roles, "operator"), slices.Contains(s.p.Roles, "admin")
@@ -251,7 +251,7 @@ func (s *seen) adminLists(t *testing.T) {
 	}
 }
 
-// artifacts holds what is read of calls against the calls.
+// artifacts checks that the principal can read artifacts only of calls that it may get.
 func (s *seen) artifacts(t *testing.T, ids []string) {
 	t.Helper()
 	for _, id := range ids {
@@ -268,7 +268,7 @@ func (s *seen) artifacts(t *testing.T, ids []string) {
 	}
 }
 
-// rules holds the remembered answers against the calls that they were given for.
+// rules checks that the principal may get the call of each remembered answer in its list.
 func (s *seen) rules(t *testing.T) {
 	t.Helper()
 	list, err := s.w.calls(s.user).ListRules(within(t), &tooldv1.ListRulesRequest{})
@@ -284,7 +284,7 @@ func (s *seen) rules(t *testing.T) {
 	}
 }
 
-// audit holds the records that may be read against the calls that they name.
+// audit checks that the principal may get each call that its audit records name.
 func (s *seen) audit(t *testing.T) {
 	t.Helper()
 	page, err := s.admin().ReadAudit(within(t), &tooldv1.ReadAuditRequest{})
@@ -296,7 +296,7 @@ func (s *seen) audit(t *testing.T) {
 	}
 }
 
-// info holds GetInfo to what a role may know of the daemon.
+// info checks that GetInfo returns only what the role may know.
 func (s *seen) info(t *testing.T) {
 	t.Helper()
 	info, err := s.admin().GetInfo(within(t), &tooldv1.GetInfoRequest{})
@@ -316,7 +316,7 @@ func (s *seen) info(t *testing.T) {
 	}
 }
 
-// others holds lists of documents, tools and runs against what is got of each.
+// others compares the lists of documents, tools and runs with the results of their get methods.
 func (s *seen) others(t *testing.T) {
 	t.Helper()
 	documents := s.w.documents(s.user)

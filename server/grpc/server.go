@@ -26,32 +26,33 @@ import (
 // MaxMessage is the largest message, in bytes, that a client may send.
 const MaxMessage = 4 << 20
 
-// A Config has the parts and limits of a server.
+// A Config has the parts and limits of a server. A comment says what a zero field means.
 type Config struct {
 	Engine      Engine       // required
 	DeadLetters DeadLetters  // required
 	Tools       Tools        // required
 	Admin       Admin        // required
 	Auth        *access.Auth // required
-	// Workers accepts programs that connect to run tools; nil accepts none.
+	// Workers accepts workers: programs that connect to run tools. Nil accepts none.
 	Workers Workers
-	TLS     *tls.Config // of TCP; nil is plain text. The server refuses versions before 1.2.
-	Log     *zap.Logger // nil drops
-	// Operation gets each request that an audit records, except calls; nil records none.
+	TLS     *tls.Config // for TCP; nil means plain text. The server refuses versions before 1.2.
+	Log     *zap.Logger // nil discards the log
+	// Operation receives each request that an audit records, except calls. Nil records none.
 	Operation func(context.Context, Operation)
 
-	// StreamWorkers is how many goroutines the server reuses for requests: about as many as run at once. 0 means 64.
+	// StreamWorkers is how many goroutines the server keeps to reuse for requests. A good value is the usual number of parallel requests.
+	// Zero means 64.
 	StreamWorkers int
-	// GuestTime is how long a connection may exist without a valid credential; 0 means 10 s.
+	// GuestTime is how long a connection may exist without a valid credential. Zero means 10 s.
 	GuestTime time.Duration
-	// MaxStreams bounds the requests of one connection that are open at once; 0 means 2,048.
+	// MaxStreams bounds the open requests of one connection. Zero means 2,048.
 	MaxStreams int
-	// Watchers bounds the open streams that watch or that send much; 0 means 4,096. WatchersEach bounds those of one principal; 0
-	// means 1,024.
+	// Watchers bounds the open streams that watch or that send much data. Zero means 4,096. WatchersEach bounds those of one principal.
+	// Zero means 1,024.
 	Watchers, WatchersEach int
-	// Stall is how long a client may read nothing from its stream before the server ends it; 0 means 30 s.
+	// Stall is how long a client may read nothing from its stream before the server ends the stream. Zero means 30 s.
 	Stall time.Duration
-	// MaxHeader bounds the headers of a request, in bytes; 0 means 16 KiB.
+	// MaxHeader bounds the headers of a request, in bytes. Zero means 16 KiB.
 	MaxHeader int
 }
 
@@ -62,8 +63,8 @@ type Server struct {
 	grpc    *grpc.Server
 	health  *health.Server
 	methods map[string]*method
-	unknown method        // for methods that the table does not name
-	items   []interceptor // of the items of sessions
+	unknown method        // counts requests for methods that are not in the table
+	items   []interceptor // chain for the items of sessions
 
 	refusals logBudget
 
@@ -71,10 +72,10 @@ type Server struct {
 	stop     context.CancelFunc
 
 	check sync.Once
-	bad   error // of check
+	bad   error // result of check
 }
 
-// New returns a server that is not ready yet: see [Server.SetReady]. The caller ends it with [Server.Shutdown], even if it never
+// New returns a server whose health is NOT_SERVING; see [Server.SetReady]. The caller must call [Server.Shutdown], even if the server never
 // served.
 func New(cfg Config) (*Server, error) {
 	if cfg.Engine == nil || cfg.DeadLetters == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
@@ -149,15 +150,15 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
 		grpc.MaxRecvMsgSize(MaxMessage),
-		grpc.ConnectionTimeout(s.cfg.GuestTime), // of the handshake and the preface
+		grpc.ConnectionTimeout(s.cfg.GuestTime), // bounds the handshake and the preface
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	}
 }
 
-// Serve accepts connections until Shutdown. It fails at once when a registered method is not in the table of package access. It always
-// closes the listener.
+// Serve accepts connections until Shutdown. It returns an error at once when a registered method is not in the table of package access. It
+// always closes the listener.
 func (s *Server) Serve(lis net.Listener) error {
 	s.check.Do(func() { s.bad = checkTable(access.Table(), s.grpc.GetServiceInfo()) })
 	if s.bad != nil {
@@ -170,11 +171,11 @@ func (s *Server) Serve(lis net.Listener) error {
 	return nil
 }
 
-// services are the names in the health service; "" is the whole daemon.
+// services lists the names in the health service. The empty name stands for the whole daemon.
 var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName,
 	tooldv1.DocumentService_ServiceDesc.ServiceName, tooldv1.WorkerService_ServiceDesc.ServiceName}
 
-// SetReady sets the daemon's health, by which clients know whether to send requests.
+// SetReady sets the health of the daemon, which tells clients whether they may send requests.
 func (s *Server) SetReady(ready bool) {
 	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -185,7 +186,7 @@ func (s *Server) SetReady(ready bool) {
 	}
 }
 
-// Shutdown accepts no more connections, ends unending streams, waits for open requests until ctx is done, and then closes all
+// Shutdown stops accepting connections and ends unending streams. It waits for open requests until ctx is done, and then closes all
 // connections. The streams of calls end when the engine is drained.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.SetReady(false)
@@ -195,7 +196,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.grpc.GracefulStop()
 }
 
-// checkTable returns an error when a registered method has no entry or nobody may call it.
+// checkTable returns an error when a registered method has no entry in t, or an entry that permits no client.
 func checkTable(t map[string]access.Rule, services map[string]grpc.ServiceInfo) error {
 	var missing []string
 	for service, info := range services {

@@ -16,49 +16,49 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A session is many requests over one stream.
+// A session handles many requests over one stream.
 //
-// At most one answer of each item waits for the client: an item takes its next frame from the log of its call after the previous one was
-// sent. A slow client therefore costs one frame for each item, and an item delays others only by its turn. An item that waits too long for
-// its turn ends as lagged.
+// At most one answer of each item waits to be sent. After an answer was sent, the item reads its next frame from the log of its call. A
+// slow client therefore costs the memory of one frame for each item, and each item delays the others by only one frame. An item whose
+// answer waits too long ends as lagged.
 type session struct {
 	*calls
 	id       *access.Identity
 	stream   grpc.BidiStreamingServer[tooldv1.SessionRequest, tooldv1.SessionResponse]
-	ctx      context.Context // of the stream
+	ctx      context.Context // context of the stream
 	watching context.Context // ends shortly before the deadline of the client
 
-	began time.Time     // on the monotonic clock
-	ready chan struct{} // full when something was queued
-	sent  atomic.Int64  // the age of the session when the current send began, negative; else when the last one ended
+	began time.Time     // has a monotonic clock reading
+	ready chan struct{} // holds a value when something was queued
+	sent  atomic.Int64  // while a send is in progress: minus the age of the session at its start; otherwise: the age at the end of the last send
 
-	work chan *item // to a goroutine that waits for an item
+	work chan *item // hands an item to an idle goroutine
 	idle atomic.Int32
-	over chan struct{} // no item is left
+	over chan struct{} // closed when no item is left
 
 	mu      sync.Mutex
 	open    map[string]*item
-	queue   []answer // not sent yet
-	ending  int      // final answers of items that were not sent yet
-	stopped bool     // no more items start
+	queue   []answer // answers that were not sent yet
+	ending  int      // number of final answers that were not sent yet
+	stopped bool     // the session starts no more items
 	items   sync.WaitGroup
 }
 
 const (
 	// maxItems bounds the open items of a session.
 	maxItems = 1024
-	// idleItems is how many goroutines of a session wait for another item, because their stacks have grown already.
+	// idleItems is how many idle goroutines a session keeps for later items. Their stacks have already grown, so reusing them is cheaper.
 	idleItems = 64
 )
 
 var (
-	errLeft   = context.Canceled // on request of the client
+	errLeft   = context.Canceled // the client asked to leave the item
 	errLagged = &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", Message: "the client read nothing from the session for too long; watch its calls again", RetryAfter: time.Second,
 	}
 )
 
-// Session implements the method.
+// Session serves many requests over one stream.
 func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, tooldv1.SessionResponse]) error {
 	ctx := stream.Context()
 	watching, cancel := untilDeadline(ctx)
@@ -69,7 +69,7 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	}
 	c.sent.Store(int64(c.age()))
 	ended := make(chan error, 1)
-	go func() { // ends with the stream at the latest
+	go func() { // returns at the latest when the stream ends
 		err := c.receive()
 		c.items.Wait()
 		close(c.over)
@@ -79,11 +79,11 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	return c.supervise(ended)
 }
 
-// age is how long the session has been open, which a change of the machine's clock does not alter.
+// age returns how long the session has been open. Changes of the system clock do not affect it.
 func (c *session) age() time.Duration { return max(time.Since(c.began), 1) }
 
-// supervise waits for the end of the session, for the end of the credential, or until the client read nothing for too long. Its return
-// ends the stream, and with it the goroutines that wait for the client.
+// supervise waits for the end of the session, the expiry of the credential, or a client that reads nothing for too long. When it returns,
+// the stream ends, and with it the goroutines that wait for the client.
 func (c *session) supervise(ended <-chan error) error {
 	tick := time.NewTicker(c.watchers.stall / 4)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func (c *session) supervise(ended <-chan error) error {
 		case <-c.ctx.Done():
 			c.stopAll(context.Cause(c.ctx))
 			return context.Cause(c.ctx)
-		case <-stopping: // the engine drains, so that each item ends by itself
+		case <-stopping: // while the engine drains, each item ends by itself
 			c.stopAll(errStopping)
 			c.items.Wait()
 			return errStopping
@@ -110,7 +110,7 @@ func (c *session) supervise(ended <-chan error) error {
 	}
 }
 
-// receive starts items until the client has no more.
+// receive starts items until the client half-closes the stream.
 func (c *session) receive() error {
 	for {
 		req, err := c.stream.Recv()
@@ -132,7 +132,7 @@ func (c *session) receive() error {
 	}
 }
 
-// begin starts an item, or ends one that the client leaves. An error ends the session.
+// begin starts an item, or ends an item that the client leaves. An error ends the session.
 func (c *session) begin(req *tooldv1.SessionItem) error {
 	id := req.GetCorrelationId()
 	if id == "" || len(id) > 64 {
@@ -165,7 +165,7 @@ func (c *session) begin(req *tooldv1.SessionItem) error {
 	return nil
 }
 
-// admitLocked opens an item, or refuses it.
+// admitLocked registers an item as open, or refuses it.
 func (c *session) admitLocked(it *item) *call.Refusal {
 	switch {
 	case c.stopped:
@@ -180,7 +180,7 @@ func (c *session) admitLocked(it *item) *call.Refusal {
 	return nil
 }
 
-// serveItems serves an item and, while the session lasts, others.
+// serveItems serves an item, then waits for further items and serves them until the session ends.
 func (c *session) serveItems(it *item) {
 	for {
 		c.serve(it)
@@ -197,7 +197,7 @@ func (c *session) serveItems(it *item) {
 	}
 }
 
-// stopAll ends every item; no more start.
+// stopAll ends every item and prevents new ones.
 func (c *session) stopAll(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +207,7 @@ func (c *session) stopAll(cause error) {
 	}
 }
 
-// endLate ends the items whose frame waited for half of the time after which the session ends.
+// endLate ends each item whose answer has waited for half of the stall time. After the whole stall time, the session itself would end.
 func (c *session) endLate(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

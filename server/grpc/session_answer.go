@@ -12,15 +12,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// An answer waits to be sent.
+// An answer is a message of an item that waits to be sent.
 type answer struct {
 	it   *item
 	body *tooldv1.SessionAnswer
-	size int  // about, on the wire
-	last bool // the final one of its item: no goroutine waits for it
+	size int  // estimated bytes on the wire
+	last bool // the final answer of its item; no goroutine waits until it is sent
 }
 
-// sendAnswer queues an answer and waits until it was sent. It stops waiting when ctx ends before the turn of the item.
+// sendAnswer queues an answer and waits until it was sent. If ctx ends first, it stops waiting.
 func (c *session) sendAnswer(ctx context.Context, it *item, body *tooldv1.SessionAnswer, size int) error {
 	body.CorrelationId = it.id
 	if it.sent == nil {
@@ -62,7 +62,7 @@ func (c *session) pushLocked(a answer) {
 	}
 }
 
-// withdraw removes the answers of an item from the queue. It reports whether there were any.
+// withdraw removes the queued answers of an item and reports whether there were any.
 func (c *session) withdraw(it *item) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *session) withdraw(it *item) bool {
 	return len(c.queue) < n
 }
 
-// deliver sends what is queued until no item is left.
+// deliver sends queued answers until no item is left.
 func (c *session) deliver() {
 	var message []answer
 	for {
@@ -81,15 +81,15 @@ func (c *session) deliver() {
 		case <-c.over:
 			return
 		}
-		runtime.Gosched() // answers that are nearly ready go into the same message
+		runtime.Gosched() // lets other goroutines queue answers for the same message
 		for message = c.next(message); len(message) > 0; message = c.next(message) {
 			c.send(message)
 		}
 	}
 }
 
-// next takes the answers of the next message off the queue. A large answer, for which the transport may wait for the client, is a
-// message of its own.
+// next removes the answers of the next message from the queue. A large answer gets a message of its own, because the transport may have to
+// wait for the client to send it.
 func (c *session) next(message []answer) []answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *session) send(message []answer) {
 	c.items.Add(-ended)
 }
 
-// heartbeat sends a heartbeat when nothing was sent for a second: one is enough for all items.
+// heartbeat sends a heartbeat if nothing was sent for a second. One heartbeat serves all items.
 func (c *session) heartbeat(f *tooldv1.Frame) error {
 	last := c.sent.Load()
 	if last < 0 || int64(c.age())-last < int64(time.Second) {

@@ -21,13 +21,13 @@ type item struct {
 	req   *tooldv1.SessionItem
 	ctx   context.Context
 	stop  context.CancelCauseFunc
-	waits atomic.Int64 // the age of the session at which an answer began to wait for its turn; 0: none waits
-	sent  chan error   // gets the result of the send
+	waits atomic.Int64 // the age of the session when an answer of the item began to wait; 0 if none waits
+	sent  chan error   // receives the result of the send
 	ended bool         // the final answer is queued
-	leave func()       // ends its count as a watcher after that was sent; nil: it is not counted
+	leave func()       // stops counting the item as a watcher, after its final answer was sent; nil if it is not counted
 }
 
-// serve runs an item as the method that it names.
+// serve serves an item as a request for the method that it names.
 func (c *session) serve(it *item) {
 	defer c.items.Done()
 	defer it.stop(nil)
@@ -101,8 +101,8 @@ func (c *session) cancel(it *item) error {
 	return nil
 }
 
-// follow sends the frames of a watcher until its end and closes it. The terminal event is the last one of a watcher that follows one
-// call.
+// follow sends the frames of a watcher until its end, then closes it. If one is set, the watcher follows one call, and the terminal event
+// of that call is the last event.
 func (c *session) follow(it *item, w call.Stream, one bool) error {
 	defer w.Close()
 	total, cursor := 0, w.Cursor()
@@ -119,7 +119,7 @@ func (c *session) follow(it *item, w call.Stream, one bool) error {
 			continue
 		}
 		if f.Snapshot != nil {
-			cursor = "" // only a new watch returns the snapshot again
+			cursor = "" // a client without a cursor starts a new watch and gets the snapshot again
 		}
 		n := size(&f, out)
 		total += n
@@ -137,7 +137,7 @@ func (c *session) follow(it *item, w call.Stream, one bool) error {
 	}
 }
 
-// countWatcher counts an item among the watchers once it has sent more bytes than the transport is sure to accept.
+// countWatcher counts an item as a watcher after it has sent more bytes than the transport accepts without waiting for the client.
 func (c *session) countWatcher(it *item, bytes int) (err error) {
 	if bytes > unread && it.leave == nil {
 		it.leave, err = c.watchers.acquire(c.id)
@@ -150,7 +150,7 @@ func ends(events []call.Event) bool {
 	return len(events) > 0 && events[len(events)-1].Type == call.EventFinished
 }
 
-// endFollow ends an item whose watcher returned an error. The cursor is that of the newest frame that was sent.
+// endFollow ends an item whose watcher returned an error. cursor is the cursor of the newest frame that was sent.
 func (c *session) endFollow(it *item, cursor string, err error) error {
 	var last *tooldv1.Frame
 	switch cause := context.Cause(it.ctx); {
@@ -171,7 +171,7 @@ func (c *session) endFollow(it *item, cursor string, err error) error {
 	return nil
 }
 
-// end sends the client the status of an item, unless a final answer is queued already.
+// end sends the status of an item to the client, unless a final answer is already queued.
 func (c *session) end(it *item, err error) {
 	if it.ended {
 		return

@@ -26,7 +26,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// overSession asks for a method as an item of a session of its own, and for what no session carries as usual.
+// overSession sends a request as the only item of a new session. A request that sessions do not support is sent with invoke.
 func overSession(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error) {
 	item := itemOf(req)
 	if item == nil {
@@ -82,12 +82,12 @@ func itemOf(req proto.Message) *tooldv1.SessionItem {
 	return nil
 }
 
-// A talk is the client's side of a session.
+// A conversation is the client's side of a session.
 type conversation struct {
 	t      *testing.T
 	stream grpc.BidiStreamingClient[tooldv1.SessionRequest, tooldv1.SessionResponse]
 	stop   context.CancelFunc
-	rest   []*tooldv1.SessionAnswer // of the newest message
+	rest   []*tooldv1.SessionAnswer // answers of the newest message that recv has not returned yet
 }
 
 func (w *world) session(t *testing.T, user string) *conversation {
@@ -108,7 +108,6 @@ func (s *conversation) send(id string, req proto.Message) {
 	must(s.t, s.stream.Send(&tooldv1.SessionRequest{Items: []*tooldv1.SessionItem{item}}))
 }
 
-// recv returns the next answer.
 func (s *conversation) recv() (*tooldv1.SessionAnswer, error) {
 	for len(s.rest) == 0 {
 		resp, err := s.stream.Recv()
@@ -130,7 +129,7 @@ func (s *conversation) leave(id string) {
 	s.send(id, &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Leave{Leave: &tooldv1.LeaveItem{}}})
 }
 
-// next returns the next answer that is no heartbeat.
+// next returns the next answer that is not a heartbeat.
 func (s *conversation) next() *tooldv1.SessionAnswer {
 	s.t.Helper()
 	for {
@@ -142,7 +141,8 @@ func (s *conversation) next() *tooldv1.SessionAnswer {
 	}
 }
 
-// until reads to the end of an item and returns what it was sent. What others get meanwhile is put aside.
+// until reads answers to the end of an item and returns those of the item. It adds the answers of other items to others, unless that is
+// nil.
 func (s *conversation) until(id string, others map[string][]*tooldv1.SessionAnswer) (all []*tooldv1.SessionAnswer) {
 	s.t.Helper()
 	for {
@@ -177,7 +177,7 @@ func eventsOf(all []*tooldv1.SessionAnswer) (events []*tooldv1.CallEvent) {
 	return events
 }
 
-// One session carries many calls side by side: each item gets the whole log of its call, in order, and one end.
+// One session carries many calls in parallel: each item gets the whole log of its call in order, and ends once.
 func TestSessionCarriesManyCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -223,7 +223,7 @@ func TestSessionCarriesManyCalls(t *testing.T) {
 	}
 }
 
-// An item that fails says why, with the status that its method would have, and ends no other.
+// An item that fails ends with the same status as a request for its method, and ends no other item.
 func TestSessionItemErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -256,7 +256,7 @@ func TestSessionItemErrors(t *testing.T) {
 	}
 }
 
-// The role that an item needs is that of its method.
+// An item needs the role that its method needs.
 func TestSessionItemNeedsItsRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -269,7 +269,8 @@ func TestSessionItemNeedsItsRole(t *testing.T) {
 	}
 }
 
-// An id belongs to one open item, and is free again when that has ended. An error that belongs to no item ends the session.
+// A correlation id belongs to one open item, and can be reused after that item has ended. An error that belongs to no item ends the
+// session.
 func TestSessionCorrelation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -292,7 +293,7 @@ func TestSessionCorrelation(t *testing.T) {
 	}
 }
 
-// Leaving an item ends the watching, not the call.
+// A client that leaves an item ends the watch, not the call.
 func TestSessionLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -313,7 +314,7 @@ func TestSessionLeave(t *testing.T) {
 	}
 }
 
-// After half-closing, what runs comes to its end; then the session has, too.
+// After the client half-closes the stream, open items run to their end; then the session ends.
 func TestSessionHalfClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -328,7 +329,7 @@ func TestSessionHalfClose(t *testing.T) {
 	}
 }
 
-// When the stream breaks, its calls are those of a client that went away.
+// After a broken stream, the daemon treats the calls of the session as those of a disconnected client.
 func TestSessionBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -353,7 +354,7 @@ func TestSessionBrokenStream(t *testing.T) {
 	}
 }
 
-// An item that the client does not read ends as lagged, with the cursor to resume from; others stay open.
+// An item that the client does not read ends as lagged, with the cursor to resume from. Other items stay open.
 func TestSessionLagged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 3 * time.Second }})
@@ -390,7 +391,7 @@ func TestSessionLagged(t *testing.T) {
 	}
 }
 
-// A client that takes nothing of a session is cut off.
+// P11: the server ends the session of a client that reads nothing.
 func TestP11StalledSessionIsEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 300 * time.Millisecond }})
@@ -405,7 +406,7 @@ func TestP11StalledSessionIsEnded(t *testing.T) {
 	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
 }
 
-// A drain ends each item in order, with its cursor, and the session behind them.
+// A drain ends each item with its cursor, and then the session.
 func TestSessionDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -434,13 +435,13 @@ func TestSessionDrain(t *testing.T) {
 	wantRefusal(t, err, codes.Unavailable, "DRAINING")
 }
 
-// T59: a session does not outlive its token either, whether something of it moves or nothing does, and begins nothing more.
+// T59: a session ends when its token expires, whether it is idle or busy, and starts no more items.
 func TestT59TokenExpiresDuringSession(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		t.Run(fmt.Sprintf("with items %v", moves), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, options{tokens: []access.Token{{
-				Hash: hashOf(tokenOf("brief")), Expires: time.Now().Add(10 * time.Second), // all is open by then
+				Hash: hashOf(tokenOf("brief")), Expires: time.Now().Add(10 * time.Second), // enough time to open all items
 				Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 			}}})
 			s := w.session(t, "brief")
@@ -457,7 +458,7 @@ func TestT59TokenExpiresDuringSession(t *testing.T) {
 	}
 }
 
-// A session takes so many open items and no more.
+// A session accepts 1,024 open items and refuses the next one.
 func TestSessionBound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -475,8 +476,8 @@ func TestSessionBound(t *testing.T) {
 	wantRefusal(t, status.FromProto(all[0].GetError()).Err(), codes.ResourceExhausted, "TOO_MANY_ITEMS")
 }
 
-// P11: an item whose end the client has not taken yet counts as one that is open: what is quickly done piles up no
-// answers for a client that does not read.
+// P11: an item counts as open until the client has read its final answer. Items that end quickly therefore do not pile up answers for a
+// client that does not read.
 func TestP11UnreadEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -485,7 +486,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	told := func() int64 { return w.ended(tooldv1.CallService_CancelCall_FullMethodName, codes.NotFound) }
 	var reading atomic.Bool
 	defer reading.Store(true)
-	go func() { // ends with the stream at the latest
+	go func() { // returns at the latest when the stream ends
 		for sent := 0; sent < items; {
 			req := &tooldv1.SessionRequest{}
 			for range together {
@@ -497,7 +498,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 			if s.stream.Send(req) != nil {
 				return
 			}
-			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // at some time the session takes no more
+			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // after some time the session accepts no more items
 				<-tick.C
 			}
 		}
@@ -526,7 +527,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	}
 }
 
-// P11: an item with much data counts as a watcher until its last answer was sent, so that large results do not pile up for a client that
+// P11: an item with much data counts as a watcher until its last answer was sent. Large results therefore do not pile up for a client that
 // reads nothing.
 func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	t.Parallel()
@@ -540,7 +541,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach = 4 }})
-			begun := make(chan struct{}) // closed when the client reads no more
+			begun := make(chan struct{}) // closed when the client stops reading
 			must(t, w.tools.Register("large", tool.Func(tool.Descriptor{ID: "large", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}},
 				func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 					if name == "execute" {
@@ -549,7 +550,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 					return tool.Text(strings.Repeat("x", 40<<10)), nil
 				})))
 			s := w.session(t, "alice")
-			const items, held = 64, 16 // what the transport takes is among the latter
+			const items, held = 64, 16 // held includes the answers that the transport accepts
 			req := &tooldv1.SessionRequest{}
 			for n := range items {
 				item := itemOf(of.req(n))
@@ -561,7 +562,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 				must(t, err)
 			}
 			must(t, s.stream.Send(req))
-			for running := map[string]bool{}; name == "execute" && len(running) < items; { // what comes next of each is its end
+			for running := map[string]bool{}; name == "execute" && len(running) < items; { // after this, the next answer of each item is its end
 				answer := s.next()
 				if slices.ContainsFunc(answer.GetFrame().GetEvents(), func(e *tooldv1.CallEvent) bool { return e.GetAttemptStarted() != nil }) {
 					running[answer.GetCorrelationId()] = true
@@ -587,7 +588,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	}
 }
 
-// A panic in an item is a failure of that item. It ends neither the session nor other items of the same message.
+// A panic in an item fails that item. It ends neither the session nor other items of the same message.
 func TestSessionItemPanics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Engine = panics{c.Engine} }})
@@ -614,7 +615,7 @@ func TestSessionItemPanics(t *testing.T) {
 	}
 }
 
-// panics is an engine with a fault.
+// panics is an engine that panics.
 type panics struct{ grpcserver.Engine }
 
 func (e panics) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
@@ -624,7 +625,8 @@ func (e panics) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o
 	return e.Engine.Execute(ctx, p, spec, o)
 }
 
-// Many short answers make no message that is larger than what the transport takes at once; recv looks.
+// The server does not combine many short answers into a message that is larger than the transport accepts at once. The method recv checks
+// the size of each message.
 func TestSessionMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -651,7 +653,7 @@ func TestSessionMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// ExecuteTool, CallTool and an item of a session are doors to one path: what they leave behind is the same.
+// ExecuteTool, CallTool and an item of a session take the same path, so they store the same records.
 func TestDoorsGiveTheSameRecords(t *testing.T) {
 	t.Parallel()
 	doors := map[string]func(w *world, spec *tooldv1.CallSpec){
@@ -684,7 +686,7 @@ func TestDoorsGiveTheSameRecords(t *testing.T) {
 			ask(p.w, s)
 			got, err := p.w.calls("alice").GetCall(within(t), &tooldv1.GetCallRequest{CallId: s.GetCallId()})
 			must(t, err)
-			got.GetCall().Detached = false // only a stream's client can go away
+			got.GetCall().Detached = false // it differs, because only the client of a stream can disconnect
 			p.line(&out, tool+" ", got.GetCall())
 		}
 		records[name] = out.String()

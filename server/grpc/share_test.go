@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Watchers of one call share what is sent, but not across those whose messages are compressed and those whose are not.
+// Watchers of one call share encoded messages. Watchers with compression do not share them with watchers without.
 func TestWatchersOfOneCallCompressedAndPlain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -33,7 +33,7 @@ func TestWatchersOfOneCallCompressedAndPlain(t *testing.T) {
 	must(t, err)
 	_, err = first.Recv()
 	must(t, err)
-	seen := make(chan error, watchers*(steps+3)) // no watcher blocks here
+	seen := make(chan error, watchers*(steps+3)) // large enough that no watcher blocks
 	for n := range watchers {
 		var o []grpc.CallOption
 		if n%2 == 0 {
@@ -59,7 +59,7 @@ func TestWatchersOfOneCallCompressedAndPlain(t *testing.T) {
 			}
 		}()
 	}
-	for n := range 1 + steps { // all have caught up, then all have seen each step
+	for n := range 1 + steps { // the first round waits until all have caught up, each later one until all have seen a step
 		for range watchers {
 			if err := <-seen; err != nil {
 				t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// An outgoing frame is sent to one watcher, or to several.
+// An outgoing frame is sent to one or several watchers.
 type outgoing struct {
 	*tooldv1.Frame
-	shared *sharedFrame // nil: to one
+	shared *sharedFrame // nil for a frame to one watcher
 }
 
 // frameFor translates a frame for a watcher.
@@ -26,13 +26,13 @@ func frameFor(f *call.Frame) outgoing {
 	return outgoing{Frame: translate.FromFrame(f)}
 }
 
-// A sharedFrame goes to several watchers.
+// A sharedFrame is sent to several watchers.
 type sharedFrame struct {
 	frame *tooldv1.Frame
-	watch atomic.Pointer[grpc.PreparedMsg] // the frame as WatchCalls sends it, uncompressed
+	watch atomic.Pointer[grpc.PreparedMsg] // the encoded frame for WatchCalls, uncompressed
 }
 
-// sharedForm returns the translation of a frame that its first watcher made.
+// sharedForm returns the translation of a frame. The first watcher makes it, and later ones reuse it.
 func sharedForm(f *call.Frame) *sharedFrame {
 	if made, ok := f.Shared.Made().(*sharedFrame); ok {
 		return made
@@ -44,7 +44,7 @@ func makeShared(f call.Frame) *sharedFrame {
 	return f.Shared.Form(func() any { return &sharedFrame{frame: translate.FromFrame(&f)} }).(*sharedFrame)
 }
 
-// uncompressed reports whether messages to a client are not compressed, so that several clients can get the same bytes.
+// uncompressed reports whether messages to a client are not compressed. Only then can several clients get the same bytes.
 func uncompressed(ctx context.Context) bool {
 	s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
 	return ok && s.SendCompress() == ""

@@ -20,7 +20,7 @@ func TestListSources(t *testing.T) {
 	}
 }
 
-// T117: an operator sees the sources that its callers have; an admin sees those of all namespaces.
+// T117: an operator sees the sources of the tools of its namespace; an admin sees those of all namespaces.
 func TestT117SourcesOfOtherNamespaces(t *testing.T) {
 	w := newWorld(t, options{})
 	for user, want := range map[string][]string{

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// A Standby serves while the daemon waits for a store that another daemon owns: its health is NOT_SERVING, and every other method
-// returns UNAVAILABLE. It borrows the listeners.
+// A Standby serves while the daemon waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method returns
+// UNAVAILABLE. It does not close the listeners, because the daemon uses them afterwards.
 type Standby struct {
 	tls *tls.Config
 
@@ -28,7 +28,7 @@ type Standby struct {
 	serving sync.WaitGroup
 }
 
-// NewStandby returns a standby; secure is the TLS of TCP, nil is plain.
+// NewStandby returns a Standby. secure configures TLS for TCP; nil means plain text.
 func NewStandby(secure *tls.Config) *Standby { return &Standby{tls: secure} }
 
 // Serve serves on a listener until Stop.
@@ -46,10 +46,10 @@ func (s *Standby) Serve(lis net.Listener) {
 	s.mu.Lock()
 	s.servers = append(s.servers, srv)
 	s.mu.Unlock()
-	s.serving.Go(func() { _ = srv.Serve(&borrowed{Listener: lis}) }) // an error changes nothing: the server takes the listener over
+	s.serving.Go(func() { _ = srv.Serve(&borrowed{Listener: lis}) }) // an error needs no handling: the server uses the listener next
 }
 
-// Stop closes all connections and returns the listeners.
+// Stop closes all connections. The listeners stay open for the server.
 func (s *Standby) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func refuseStandby(any, grpc.ServerStream) error {
 	return st.Err()
 }
 
-// A borrowed listener stays open when its user closes it.
+// A borrowed listener stays open when its user calls Close.
 type borrowed struct {
 	net.Listener
 	once sync.Once

@@ -18,13 +18,13 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// domain marks the reasons of this API in google.rpc.ErrorInfo.
+// domain is the domain of the reasons of this API in google.rpc.ErrorInfo.
 const domain = "toold"
 
-// defaultRetry is in refusals for lack of capacity that name no delay.
+// defaultRetry is the delay in refusals for lack of capacity that name none.
 const defaultRetry = time.Second
 
-// code returns the gRPC code of a refusal. A kind that is not named here is a bug and becomes INTERNAL.
+// code returns the gRPC code of a refusal. A kind that is missing here is a bug, and becomes INTERNAL.
 func code(k call.RefusalKind) codes.Code {
 	switch k {
 	case call.InvalidArgument:
@@ -51,8 +51,12 @@ func code(k call.RefusalKind) codes.Code {
 	return codes.Internal
 }
 
-// toStatus is the only place where an error becomes a status. A refusal has a status of its kind, and the end of the client's context
-// CANCELED or DEADLINE_EXCEEDED. A status of the transport stays. Everything else is INTERNAL with an id; its detail goes to the log.
+// toStatus is the only place that converts errors to statuses:
+//
+//   - A refusal gets the status of its kind.
+//   - The end of the client's context becomes CANCELED or DEADLINE_EXCEEDED.
+//   - A status of the transport stays.
+//   - Everything else becomes INTERNAL with an id. Its detail is written to the log.
 func (s *Server) toStatus(method string, err error) error {
 	if err == nil {
 		return nil
@@ -66,7 +70,7 @@ func (s *Server) toStatus(method string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, "no response within the deadline; repeat the request with the same ids")
 	}
-	if st, ok := status.FromError(err); ok { // of the transport: a handler makes none
+	if st, ok := status.FromError(err); ok { // a status of the transport, because handlers return none
 		return st.Err()
 	}
 	id := rand.Text()
@@ -75,7 +79,7 @@ func (s *Server) toStatus(method string, err error) error {
 		&errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain, Metadata: map[string]string{"error_id": id}})
 }
 
-// statusOfRefusal returns the status of a refusal, with its reason, the wrong fields and the delay before a retry.
+// statusOfRefusal returns the status of a refusal, with its reason, the invalid fields and the delay before a retry.
 func statusOfRefusal(r *call.Refusal) error {
 	c := code(r.Kind)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: domain, Metadata: r.Metadata}}
@@ -84,7 +88,7 @@ func statusOfRefusal(r *call.Refusal) error {
 		for _, v := range r.Violations {
 			one := &errdetails.BadRequest_FieldViolation{Field: clip(v.Field, shortText), Description: clip(v.Description, shortText)}
 			if proto.Size(bad)+proto.Size(one) > maxStatus {
-				break // the client can correct these first
+				break // no room for more violations; the client can correct these first
 			}
 			bad.FieldViolations = append(bad.FieldViolations, one)
 		}
@@ -100,14 +104,14 @@ func statusOfRefusal(r *call.Refusal) error {
 	return detailed(status.New(c, clip(r.Message, maxStatus)), details...)
 }
 
-// maxStatus bounds the message of a status, and all its field violations, in bytes. A status is in the trailers, of which many clients
-// accept 8 KiB, and the text that it quotes may be as long as a request.
+// maxStatus bounds the message of a status together with its field violations, in bytes. A status is sent in the trailers, of which many
+// clients accept 8 KiB, and it may quote text that is as long as a request.
 const maxStatus = 2 << 10
 
-// shortText bounds a part of a message, in bytes.
+// shortText bounds a quoted part of a message, in bytes.
 const shortText = 1 << 10
 
-// clip shortens a text to n bytes, between characters.
+// clip shortens a text to at most n bytes without splitting a character.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

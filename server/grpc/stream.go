@@ -15,7 +15,8 @@ import (
 // errDeadlineNear ends a watch shortly before the client's deadline, so that the client still gets its cursor.
 var errDeadlineNear = fmt.Errorf("the deadline is near: %w", context.DeadlineExceeded)
 
-// untilDeadline returns a context that ends shortly before the deadline of ctx: a tenth of the remaining time before it, at most 250 ms.
+// untilDeadline returns a context that ends shortly before the deadline of ctx. The margin is a tenth of the remaining time, at most 250
+// ms.
 func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -25,7 +26,8 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
-// flat keeps the Done channel of its context. A watcher asks for it with each event, and nested contexts pass the question on one by one.
+// flat caches the Done channel of its context. A watcher needs the channel for each event, and nested contexts would look it up level by
+// level.
 type flat struct {
 	context.Context
 	done <-chan struct{}
@@ -34,7 +36,7 @@ type flat struct {
 // Done implements [context.Context].
 func (f *flat) Done() <-chan struct{} { return f.done }
 
-// ended returns the error with which a stream ends whose watcher has no more frames.
+// ended returns the error that ends the stream of a watcher without further frames.
 func ended(watching, ctx context.Context, w call.Stream, err error, send func(outgoing) error) error {
 	switch {
 	case errors.Is(err, io.EOF):

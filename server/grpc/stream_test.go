@@ -21,7 +21,7 @@ func spec(tool, id string) *tooldv1.CallSpec {
 	return &tooldv1.CallSpec{Tool: tool, CallId: longID(id)}
 }
 
-// A gRPC deadline bounds the watch, not the call: the stream ends in order shortly before it, and the client resumes from its cursor.
+// A gRPC deadline bounds the watch, not the call: the stream ends regularly shortly before it, and the client resumes from its cursor.
 func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -54,8 +54,8 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	}
 }
 
-// beforeDeadline asks with a deadline until an answer comes within it, and returns how long that one took: on a machine that does
-// much else the quarter of a second, at most, that the server leaves for its last words may be too short, which is no promise.
+// beforeDeadline calls ask with a deadline until the answer arrives in time, and returns how long that took. The server ends a stream at
+// most 250 ms before the deadline. On a busy machine that may be too short for the last message, and the API does not promise it.
 func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context) (T, error)) (T, time.Duration, error) {
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -69,7 +69,7 @@ func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context)
 	}
 }
 
-// Reattaching after any event gives the next ones, each once (T92 without restarts).
+// A client that reattaches after any event gets each following event once (T92 without restarts).
 func TestReattachAfterEachFrame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -108,7 +108,7 @@ func TestEveryCursorIsGood(t *testing.T) {
 		t.Errorf("accepted as %v", s)
 	}
 	cursor := first.GetCursor()
-	for range 3 { // caught_up and closing have cursors, too
+	for range 3 { // the frames caught_up and closing have cursors too
 		all, _, err := beforeDeadline(time.Second, func(ctx context.Context) ([]*tooldv1.Frame, error) {
 			stream, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
 				Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("cursors")}, Cursor: cursor, Follow: true,
@@ -128,7 +128,7 @@ func TestEveryCursorIsGood(t *testing.T) {
 	}
 }
 
-// Clients that go away leave a call to its linger time; the call of CallTool does not care.
+// A call runs for its linger time after its client disconnected. A call that CallTool started ignores disconnects.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -147,7 +147,7 @@ func TestLeaving(t *testing.T) {
 	}
 	cancel()
 	eventually(t, "the call that was left ends", func() bool {
-		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // a watcher would keep the call
+		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // polls, because a watcher would keep the call running
 		must(t, err)
 		switch s := got.GetCall().GetStatus(); s {
 		case tooldv1.CallStatus_CALL_STATUS_NEW, tooldv1.CallStatus_CALL_STATUS_RUNNING:
@@ -165,7 +165,7 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// CallTool waits for its wait or until its deadline, and returns the current record of the call.
+// CallTool waits for the time in its request or until its deadline, and returns the current record of the call.
 func TestCallToolWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -203,12 +203,12 @@ func TestCallToolWaits(t *testing.T) {
 	}
 }
 
-// lasting is a tool that rests, and takes its time to end calls of its own.
+// lasting is a tool that suspends itself. Its Stop, which ends the calls below it, returns only when its context ends.
 type lasting struct{ tool.Tool }
 
 func (lasting) Stop(ctx context.Context, _ *tool.Call) []string { <-ctx.Done(); return nil }
 
-// A cancel of calls that take longer to end is answered when it is stored.
+// The server responds to a cancellation when it is stored, even if the call takes longer to end.
 func TestCancelIsAnsweredWhenStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -244,7 +244,7 @@ func TestCancelIsAnsweredWhenStored(t *testing.T) {
 	}
 }
 
-// A caller that left out call_id learns the one that was made from the first frame.
+// The first frame contains the generated id of a call whose request had none.
 func TestGeneratedID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -262,7 +262,7 @@ func TestGeneratedID(t *testing.T) {
 	must(t, err)
 }
 
-// A principal needs a role to act for another one, and the record names both.
+// A principal needs the role delegate to act for another principal, and the record names both.
 func TestOnBehalfOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -277,7 +277,7 @@ func TestOnBehalfOf(t *testing.T) {
 	}
 }
 
-// T62, T98 at the door: four eyes are two people, by whatever credential.
+// T62 and T98 over gRPC: a four-eyes approval needs two different people, whatever credentials they use.
 func TestT62FourEyes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -300,7 +300,7 @@ func TestT62FourEyes(t *testing.T) {
 	must(t, decide("ann"))
 }
 
-// Nothing happens for long: the stream says that it lives.
+// A stream without events sends heartbeats.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 50 * time.Millisecond})
@@ -324,7 +324,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// A drain: streams end with a cursor, those without an end of their own as well, and new calls come back later.
+// A drain ends all streams with a cursor, also those without end. New calls are refused and may be retried later.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -363,7 +363,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// The view of tools changes while it is watched; what is hidden stays out of it.
+// WatchTools reports changes of the tools, but never those of hidden tools.
 func TestWatchTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -398,7 +398,7 @@ func TestWatchTools(t *testing.T) {
 				t.Fatal("the hidden tool is shown")
 			}
 		}
-		seen["forbidden"] = true // was there before and is no change
+		seen["forbidden"] = true // not a change: this tool existed before
 	}
 	list, err = client.ListTools(ctx, &tooldv1.ListToolsRequest{})
 	must(t, err)
@@ -411,7 +411,7 @@ func TestWatchTools(t *testing.T) {
 	}
 }
 
-// All calls come once over pages of a list, newest or oldest first, within bounds of time.
+// The pages of a list contain each call once, newest or oldest first, within the requested time range.
 func TestListPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -455,8 +455,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// The daemon is killed while a read-only call streams: the old cursor leads to a gap, or to a new run, never to other
-// events under known numbers (T110).
+// T110: the daemon is killed while a read-only call streams. With the old cursor, the client gets a gap, or the events of a new run of the
+// call. It never gets other events under sequence numbers that it has seen.
 func TestT110LostTail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -465,7 +465,7 @@ func TestT110LostTail(t *testing.T) {
 	first, err := stream.Recv()
 	must(t, err)
 	cursor := first.GetFrame().GetCursor()
-	crashed := w.store.Crash() // within the time in which the call is not written yet, or after it
+	crashed := w.store.Crash() // the call may or may not be written at this time
 	w.stop()
 	next := newWorld(t, options{store: crashed})
 	close(next.release)

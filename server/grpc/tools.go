@@ -17,7 +17,6 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// tools is the ToolService.
 type tools struct {
 	tooldv1.UnsafeToolServiceServer
 	tools Tools
@@ -25,8 +24,8 @@ type tools struct {
 
 const maxToolPage = 1000
 
-// revision identifies a list of tools by its content: a change of a tool that is hidden from the principal changes nothing, and the same
-// tools have the same revision after a restart.
+// revision identifies a list of tools by its content. It does not depend on tools that are hidden from the principal, and stays the same
+// after a restart.
 func revision(all []*tool.Definition) string {
 	h := sha256.New()
 	for _, d := range all {
@@ -70,7 +69,7 @@ func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*
 	return resp, nil
 }
 
-// listRequest is common to the requests for lists of tools.
+// listRequest has the methods that all requests for lists of tools share.
 type listRequest interface {
 	GetOffered() *tooldv1.OfferedTools
 	GetSource() string
@@ -79,9 +78,9 @@ type listRequest interface {
 	GetPageSize() int32
 }
 
-// A toolFilter narrows a list of tools; empty fields narrow nothing.
+// A toolFilter narrows a list of tools. An empty field does not narrow it.
 type toolFilter struct {
-	agent            tool.Agent // of which only Allow and Exclude count
+	agent            tool.Agent // only its fields Allow and Exclude count
 	source, category string
 	mutability       tool.Mutability
 }
@@ -91,7 +90,7 @@ func (f *toolFilter) includes(d *tool.Descriptor) bool {
 		(f.mutability == "" || f.mutability == d.Effects.Normal().Mutability)
 }
 
-// bind binds a page to the principal and to what it asked for.
+// bind returns the binding of a page to the principal and the filter. what names the kind of list.
 func (f *toolFilter) bind(p *access.Identity, what string) binding {
 	return bind(slices.Concat([]string{what, p.Namespace, p.Subject, f.source, f.category, string(f.mutability)}, f.agent.Allow, []string{"/"}, f.agent.Exclude)...)
 }
@@ -132,7 +131,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 	return &tooldv1.GetToolResponse{Tool: translate.FromDescriptor(&t.Descriptor, t.Digest), Revision: revision(s.tools.List(p))}, nil
 }
 
-// WatchTools streams the changes of what the principal sees.
+// WatchTools streams the changes of the tools that the principal sees.
 func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchToolsResponse]) error {
 	ctx := stream.Context()
 	p := access.From(ctx).Principal

@@ -22,16 +22,19 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	_ "google.golang.org/protobuf/types/known/durationpb" // in answers
+	_ "google.golang.org/protobuf/types/known/durationpb" // occurs in answers
 )
 
 var update = flag.Bool("update", false, "write what the server answers into the transcripts")
 
-// TestTranscripts plays each conversation of testdata against a server of its own. A section `-- user Method [deadline] --`
-// is a request, the section `-- answer --` behind it what came back: one message on a line, events of frames one on a line
-// too, and the status when it is not OK. What differs with each run has a name in its place, and requests may use the
-// names: {suspension}, {digest}, {cursor}, {page} and {rule} stand for the newest of each. What a session can carry is
-// played over one too, and has to give the same answers.
+// TestTranscripts plays each conversation of testdata against a new server. A section `-- user Method [deadline] --` is a request. The
+// section `-- answer --` behind it has the answer: one message on each line, one event of a frame on each line, and the status when it is
+// not OK.
+//
+// Values that differ with each run are replaced by names. Requests may use these names: {suspension}, {digest}, {cursor}, {page} and {rule}
+// stand for the newest value of each.
+//
+// Each conversation is also played over a session, and must give the same answers.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -54,7 +57,7 @@ func playFile(t *testing.T, file string, through door) {
 		t.Error("the first line has to say what the transcript guards")
 	}
 	got, late := "", true
-	for tries := 0; late && tries < 5; tries++ { // as beforeDeadline, and what came before it again
+	for tries := 0; late && tries < 5; tries++ { // repeat the whole conversation when an answer missed its deadline, for the reason in beforeDeadline
 		got, late = playSections(t, sections, through)
 	}
 	got = comment + got
@@ -65,7 +68,7 @@ func playFile(t *testing.T, file string, through door) {
 	}
 }
 
-// playSections plays requests in a world of their own. It is late when one of them lost its last words to its deadline.
+// playSections plays the requests in a new world. It returns late when an answer missed its deadline.
 func playSections(t *testing.T, sections []section, through door) (got string, late bool) {
 	t.Helper()
 	p := &player{w: newWorld(t, options{}), through: through, names: map[string]string{}, newest: map[string]string{}, counts: map[string]int{}}
@@ -97,12 +100,12 @@ func parseArchive(text string) (comment string, sections []section) {
 	return comment, sections
 }
 
-// player plays requests and replaces what differs with each run.
+// player plays requests and replaces the values that differ with each run.
 type player struct {
 	w       *world
 	through door
-	names   map[string]string // of values
-	newest  map[string]string // values by what they are
+	names   map[string]string // the name that replaces each value
+	newest  map[string]string // the newest value of each kind
 	counts  map[string]int
 	late    bool
 }
@@ -139,10 +142,10 @@ func (p *player) play(t *testing.T, name, body string) string {
 	return out.String()
 }
 
-// A door is a way to ask for a method.
+// A door sends one request and returns all answers.
 type door func(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error)
 
-// invoke calls any method that takes one message.
+// invoke calls any method whose request is one message.
 func invoke(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error) {
 	name := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
 	stream, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: m.IsStreamingServer(), ClientStreams: m.IsStreamingClient()}, name)
@@ -192,7 +195,7 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
 	return typ.New().Interface()
 }
 
-// fieldOf names the field of a oneof that is set.
+// fieldOf returns the name of the field of a oneof that is set.
 func fieldOf(m proto.Message, oneof string) string {
 	r := m.ProtoReflect()
 	fd := r.WhichOneof(r.Descriptor().Oneofs().ByName(protoreflect.Name(oneof)))
@@ -202,8 +205,8 @@ func fieldOf(m proto.Message, oneof string) string {
 	return string(fd.Name())
 }
 
-// print writes a message, or the events of its frame. It depends on timing whether a stream that follows a call catches up before the call
-// ends.
+// print writes a message, or the events of its frame. Timing decides whether a stream that follows a call catches up before the call ends;
+// print hides the difference.
 func (p *player) print(out *strings.Builder, m proto.Message, catchesUp bool) {
 	f, ok := m.(framed)
 	if !ok {
@@ -253,7 +256,7 @@ func (p *player) tellStatus(out *strings.Builder, err error) {
 	}
 }
 
-// what differs with each run, by the name of its field.
+// unsteady has the kind of each value that differs with each run, by the name of its field.
 var unsteady = map[string]string{
 	"suspensionId": "suspension", "digest": "digest", "toolDigest": "tool digest", "appliesTo": "digest", "expectedDigest": "digest",
 	"cursor": "cursor", "nextPageToken": "page", "revision": "revision", "error_id": "error", "ruleId": "rule", "callId": "call", "id": "call", "call_id": "call",
@@ -265,13 +268,13 @@ var (
 	seconds = regexp.MustCompile(`^[0-9.]+s$`)
 )
 
-// steady replaces what differs with each run.
+// steady replaces the values that differ with each run.
 func (p *player) steady(v any, field string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
 			if _, number := member.(string); (name == "revision" && number || name == "notStored") && v["callId"] != nil {
-				delete(v, name) // of a call: read-only calls are written some time later, and each write counts
+				delete(v, name) // the revision of a call counts its writes, and read-only calls are written later
 				continue
 			}
 			v[name] = p.steady(member, name)
@@ -295,7 +298,7 @@ func (p *player) steadyText(s, field string) string {
 		return "<time>"
 	case field == "duration" && seconds.MatchString(s):
 		return "<duration>"
-	case what == "call" && !aUUID.MatchString(s): // the test's own id
+	case what == "call" && !aUUID.MatchString(s): // an id that the test chose
 		return s
 	case what == "":
 		return p.replaceNames(s)

@@ -13,10 +13,10 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// watchers bounds the streams whose clients may not read what the server sent: each takes about 1 MB then.
+// watchers bounds the streams whose clients may not read what the server sent. Each of these takes about 1 MB.
 type watchers struct {
-	each, all int           // limits for one principal, and for all
-	stall     time.Duration // a stream from which the client read nothing for this long ends
+	each, all int           // limits for one principal and for all principals
+	stall     time.Duration // a stream ends when the client reads nothing for this long
 
 	mu    sync.Mutex
 	of    map[subject]int
@@ -25,7 +25,7 @@ type watchers struct {
 
 type subject struct{ namespace, name string }
 
-// acquire counts a stream, and returns the function that ends that.
+// acquire counts a stream. The caller calls leave when the stream ends.
 func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	who := subject{p.Namespace, p.Subject}
 	ws.mu.Lock()
@@ -46,12 +46,13 @@ func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	}, nil
 }
 
-// unread is a number of bytes that the transport accepts without waiting for the client; it is well below the real one.
+// unread is how many bytes the transport surely accepts without waiting for the client. The real number is larger.
 const unread = 32 << 10
 
-// pump sends the frames of a watcher until its end, closes the watcher, and calls leave unless that is nil. While the transport accepts
-// everything, which is the whole of a common call, it sends in this goroutine. After that a new goroutine sends, so that the stream can end
-// when the client reads nothing.
+// pump sends the frames of a watcher until its end, closes the watcher, and calls leave unless that is nil.
+//
+// It sends the first frames in its own goroutine, as long as the transport surely accepts them; a typical call needs no more. It then
+// starts a goroutine that sends the rest, so that the stream can end even if the client reads nothing.
 func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
 	handed := false
@@ -72,7 +73,7 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 		}
 		out := frameFor(&f)
 		if f.Snapshot != nil {
-			cursor = "" // only a new watch returns the snapshot again
+			cursor = "" // a client without a cursor starts a new watch and gets the snapshot again
 		}
 		if sent += size(&f, out); sent > unread {
 			p := &pump{ctx: ctx, watching: watching, w: w, send: send, cursor: cursor}
@@ -93,28 +94,28 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 	}
 }
 
-// A pump sends frames that may have to wait for the client.
+// A pump sends frames when a send may have to wait for the client.
 type pump struct {
-	ctx, watching context.Context // watching ends a little earlier
+	ctx, watching context.Context // watching ends a little before ctx
 	w             call.Stream
 	send          func(outgoing) error
 
 	mu     sync.Mutex
-	cursor string    // of the newest frame that was sent
-	since  time.Time // when the frame that is being sent began to wait; zero: none is
+	cursor string    // cursor of the newest frame that was sent
+	since  time.Time // when the current send began; zero if none is in progress
 }
 
-// run sends a frame and all later ones, and ends the stream when the client reads nothing.
+// run sends first and all later frames. It ends the stream when the client reads nothing for the time stall.
 func (p *pump) run(first outgoing, stall time.Duration, end func()) error {
 	done := make(chan error, 1)
-	go func() { // ends with the stream at the latest
+	go func() { // returns at the latest when the stream ends
 		defer end()
 		done <- p.sendAll(first)
 	}()
 	return p.supervise(done, stall)
 }
 
-// sendAll sends a frame and all later ones.
+// sendAll sends f and all later frames.
 func (p *pump) sendAll(f outgoing) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -133,7 +134,7 @@ func (p *pump) sendAll(f outgoing) (err error) {
 	}
 }
 
-// sendTimed sends a frame and records since when it waits.
+// sendTimed sends a frame and records when the send began.
 func (p *pump) sendTimed(f outgoing) error {
 	p.mu.Lock()
 	p.since = time.Now()
@@ -148,7 +149,7 @@ func (p *pump) sendTimed(f outgoing) error {
 	return err
 }
 
-// supervise waits for the end of the sends, or until the client read nothing for too long. Its return ends the stream, and with it a
+// supervise waits until all frames are sent, or until the client read nothing for too long. When it returns, the stream ends, and with it a
 // send that waits.
 func (p *pump) supervise(done <-chan error, stall time.Duration) error {
 	tick := time.NewTicker(stall / 4)

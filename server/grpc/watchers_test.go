@@ -50,7 +50,8 @@ func (w *world) registerFlood() {
 		})))
 }
 
-// P11, T73 (with 8 MiB in place of a gigabyte, which the quota of a call cuts): a client that reads nothing is left, learns from where to watch again, and misses nothing.
+// P11 and T73: the server ends the stream of a client that reads nothing. The client learns the cursor from which it can watch again, and
+// misses nothing. The output is 8 MiB instead of the gigabyte of T73, because the quota of a call would cut that.
 func TestP11StalledWatchersAreEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 2 * time.Second }})
@@ -69,7 +70,7 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	all, err := readAll(executed.Recv)
 	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
 	_, watchErr := readAll(watched.Recv)
-	if status.Code(watchErr) != codes.NotFound { // it may have come before the call
+	if status.Code(watchErr) != codes.NotFound { // the watch may have started before the call
 		wantRefusal(t, watchErr, codes.ResourceExhausted, "WATCHER_LAGGED")
 	}
 	seen := events(all)
@@ -86,8 +87,8 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	}
 }
 
-// P11: watchers that never read, each in a stream of its own and as items of a session, hold about a frame each, whatever they
-// would have to be sent, and others are served meanwhile.
+// P11: watchers that never read hold about one frame each, however much output their call has. Some are streams, others are items of a
+// session. The server serves other clients meanwhile.
 func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 	w := newWorld(t, options{})
 	w.registerFlood()
@@ -101,7 +102,7 @@ func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 		return int64(m.HeapAlloc + m.StackInuse)
 	}
 	c, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(tokenOf("alice"))),
-		grpc.WithInitialWindowSize(64<<10)) // which does not grow with what the client measures of the network
+		grpc.WithInitialWindowSize(64<<10)) // a fixed window, which disables the client's bandwidth estimation
 	must(t, err)
 	w.conns["alice"].Close()
 	w.conns["alice"] = c
@@ -126,7 +127,7 @@ func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 		}
 	}
 	each := (inUse() - before) / (streams + items)
-	if each > 2<<20 { // of 8 MiB that are there for each; what the client's side of the connection holds is in it
+	if each > 2<<20 { // of the 8 MiB of output; this includes the buffers of the client, which runs in the same process
 		t.Errorf("a watcher that never reads takes %d bytes", each)
 	}
 	t.Logf("a watcher that never reads takes %d bytes", each)
@@ -141,7 +142,7 @@ func metadataOf(err error) map[string]string {
 	return nil
 }
 
-// P11: watchers are counted by principal and in total; one that leaves frees its slot.
+// P11: the server bounds the watchers of a principal and of all principals. A watcher that leaves frees its slot.
 func TestP11WatchersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach, c.Watchers = 2, 3 }})
@@ -149,7 +150,7 @@ func TestP11WatchersAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		stream, err := w.calls(user).WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "run-of-" + user}, Follow: true})
 		must(t, err)
-		_, err = stream.Recv() // caught up
+		_, err = stream.Recv() // receives caught_up
 		return func() {
 			cancel()
 			_, _ = readAll(stream.Recv)
@@ -172,7 +173,7 @@ func TestP11WatchersAreBounded(t *testing.T) {
 	})
 }
 
-// P11: a watcher that is ended before anything was sent keeps the cursor of its request; heartbeats do not change that.
+// P11: a watcher that ends before anything was sent gets back the cursor of its request. Heartbeats do not change that.
 func TestP11RefusedWatchersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})
@@ -188,7 +189,7 @@ func TestP11RefusedWatchersKeepTheirPlace(t *testing.T) {
 	must(t, err)
 	other, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "another"}, Follow: true})
 	must(t, err)
-	_, err = other.Recv() // caught up: it has the only place
+	_, err = other.Recv() // receives caught_up: this watcher has the only slot
 	must(t, err)
 
 	place := strings.Replace(called.GetCursor(), strconv.FormatInt(called.GetCall().GetLastSequence(), 10), "2", 1)

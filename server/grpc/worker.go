@@ -16,54 +16,53 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// Workers give work to programs that dial in.
+// Workers accepts programs that connect to run tools.
 type Workers interface {
-	// Connect accepts a worker. The worker gets work after ready was called, so that the response to its offer is sent first. What
-	// cannot be accepted is a [*call.Refusal].
+	// Connect accepts a worker. The worker gets no work before ready is called, so that the server can send the response to its offer
+	// first. An offer that is not accepted returns a [*call.Refusal].
 	Connect(p tool.Principal, o link.Offer, line link.Line) (s WorkerSession, response link.Accepted, ready func(), err error)
 }
 
-// A WorkerSession is a connected worker. An error says that it does not hold the lease.
+// A WorkerSession is a connected worker. A method returns an error when the worker does not hold the lease.
 type WorkerSession interface {
-	// Hear handles a message of the worker, which does not count as silent meanwhile.
+	// Hear calls take to handle a message of the worker. While take runs, the worker does not count as silent.
 	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
-	// ReadInput asks for the input of a call from a position, at most so many bytes; done says that the worker reads no more.
+	// ReadInput requests the input of a call from a position, at most most bytes. done means that the worker reads no more input.
 	ReadInput(lease string, position int64, most int, done bool) error
-	// Answer answers a question.
+	// Answer passes on the worker's answer to the question id.
 	Answer(id string, a link.Answer)
-	// Finish ends the work of a lease. [link.Line.Ack] follows after the journal has the outcome.
+	// Finish ends the work of a lease. The daemon calls [link.Line.Ack] after the journal has stored the outcome.
 	Finish(lease string, r *tool.Result, err error) error
-	// Complete ends an operation of the worker's pool and returns when that is stored. It may wait for the worker's answer to a
+	// Complete ends an operation of the worker's pool and returns after that is stored. It may have to wait until the worker answers a
 	// question about the operation.
 	Complete(id, operation string, r *tool.Result, err error) error
 	Drain()
-	// Close ends the session; left says that the worker ended it.
+	// Close ends the session. left means that the worker ended it.
 	Close(left bool)
 }
 
-// workerService is the WorkerService.
 type workerService struct {
 	tooldv1.UnimplementedWorkerServiceServer
-	workers Workers // nil: it accepts none
+	workers Workers // nil accepts no workers
 }
 
-// A workerConn is one connection.
+// A workerConn is the connection of one worker.
 type workerConn struct {
 	*workerLine
 	stream  grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	session WorkerSession
 
-	completing chan struct{} // bounds the operations that end at the same time
+	completing chan struct{} // bounds how many Complete calls run at once
 }
 
-// maxCompleting is how many operations of one worker end at the same time.
+// maxCompleting is how many operations of one worker the server completes at the same time.
 const maxCompleting = 64
 
 // registerWithin bounds how long a worker may take to register its tools.
 const registerWithin = 30 * time.Second
 
-// Connect implements the method.
+// Connect serves the connection of one worker.
 func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
 	if s.workers == nil {
 		return call.Refuse(call.FailedPrecondition, "NO_WORKERS", "this daemon accepts no workers")
@@ -76,7 +75,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	})
 	defer silent.Stop()
 	received := make(chan error, 1)
-	go func() { // ends with the stream at the latest
+	go func() { // returns at the latest when the stream ends
 		err := c.register(s.workers, access.From(ctx).Principal)
 		silent.Stop()
 		if err == nil {
@@ -92,7 +91,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	}
 }
 
-// register handles the first message and queues its response as the first one.
+// register handles the first message of the worker and queues the response before all other messages.
 func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	req, err := c.stream.Recv()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -113,12 +112,12 @@ func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	answer.Refused = append(refused, answer.Refused...)
 	c.session = session
 	c.first(fromWorkerAccepted(&answer))
-	go c.deliver(c.stream) // ends with the stream
+	go c.deliver(c.stream) // returns when the stream ends
 	ready()
 	return nil
 }
 
-// serve handles the messages of the worker until it leaves.
+// serve handles the messages of the worker until it disconnects.
 func (c *workerConn) serve() error {
 	for {
 		req, err := c.stream.Recv()
@@ -151,7 +150,7 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 		c.session.Drain()
 	case *tooldv1.ConnectRequest_Complete:
 		c.completing <- struct{}{}
-		go func() { // ends when the operation is stored
+		go func() { // returns when the operation is stored
 			defer func() { <-c.completing }()
 			c.complete(m.Complete)
 		}()
@@ -165,8 +164,8 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	return nil
 }
 
-// report passes the report of a running tool to its call. Only checkpoints and artifacts get a response; other refused reports are
-// dropped.
+// report passes the report of a running tool to its call. Only checkpoints and artifacts get a response. Other reports are dropped when the
+// call refuses them.
 func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	if m := r.GetReadInput(); m != nil {
 		if c.session.ReadInput(r.GetLeaseId(), m.GetPosition(), int(m.GetMaxBytes()), m.GetClose()) != nil {
@@ -209,7 +208,7 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	}
 }
 
-// complete ends an operation and sends the result of that.
+// complete ends an operation and sends the result to the worker.
 func (c *workerConn) complete(m *tooldv1.WorkerComplete) {
 	result, failed := translate.ToWorkerResult(&tooldv1.WorkerDone{Result: m.GetResult()})
 	if result == nil && failed == nil {

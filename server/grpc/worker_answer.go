@@ -7,13 +7,13 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// Bounds of the errors of arguments that a worker reports.
+// Bounds for the argument errors that a worker reports.
 const (
 	maxComplaint  = 8 << 10
 	maxViolations = 256
 )
 
-// toWorkerAnswer reads the answer of a worker to a question. An answer that cannot be read counts as an error.
+// toWorkerAnswer translates a worker's answer to a question. An invalid answer counts as an error.
 func toWorkerAnswer(a *tooldv1.WorkerAnswer) link.Answer {
 	var out link.Answer
 	if e := a.GetError(); e != nil {
@@ -30,7 +30,7 @@ func toWorkerAnswer(a *tooldv1.WorkerAnswer) link.Answer {
 	return out
 }
 
-// toComplaint reads the errors of arguments, shortened to what a model can use.
+// toComplaint translates argument errors, shortened to a length that a model can use.
 func toComplaint(e *tooldv1.ToolError) error {
 	out := translate.ToWorkerError(e, tool.InvalidArguments)
 	out.Message, out.Reason, out.DeveloperMessage = clip(out.Message, maxComplaint), clip(out.Reason, shortText), clip(out.DeveloperMessage, maxComplaint)

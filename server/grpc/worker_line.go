@@ -14,13 +14,14 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// maxUnread bounds the messages that wait for a worker that reads nothing: many times what a worker can do at once.
+// maxUnread bounds the messages that wait for a worker that reads nothing. It is many times the number of calls that a worker can run at
+// once.
 const maxUnread = 8192
 
-// maxBulk bounds, in bytes, the questions and the input that wait for a worker, because the limit of its work does not bound them.
+// maxBulk bounds the questions and the input that wait for a worker, in bytes. The limit of a worker's calls does not bound these.
 const maxBulk = 32 << 20
 
-// bulk returns how many bytes of a message count for maxBulk.
+// bulk returns how many bytes of a message count towards maxBulk.
 func bulk(m *tooldv1.ConnectResponse) (n int) {
 	n = len(m.GetInput().GetData()) + len(m.GetQuestion().GetCall().GetArguments())
 	for _, d := range m.GetQuestion().GetCall().GetDocuments() {
@@ -29,15 +30,15 @@ func bulk(m *tooldv1.ConnectResponse) (n int) {
 	return n
 }
 
-// A workerLine queues messages to a worker.
+// A workerLine queues messages for a worker.
 type workerLine struct {
-	ctx context.Context // of the connection
+	ctx context.Context // context of the connection
 	end context.CancelCauseFunc
 
 	mu     sync.Mutex
 	unread []*tooldv1.ConnectResponse
-	bulk   int           // of what is not sent
-	wake   chan struct{} // full when something was queued
+	bulk   int           // bytes of the queued messages that count towards maxBulk
+	wake   chan struct{} // holds a value when something was queued
 }
 
 func newWorkerLine(ctx context.Context, end context.CancelCauseFunc) *workerLine {
@@ -63,7 +64,7 @@ func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
 	}
 }
 
-// first puts a message before all others.
+// first queues a message before all others.
 func (l *workerLine) first(m *tooldv1.ConnectResponse) {
 	l.mu.Lock()
 	l.unread = append([]*tooldv1.ConnectResponse{m}, l.unread...)
@@ -74,7 +75,7 @@ func (l *workerLine) first(m *tooldv1.ConnectResponse) {
 	}
 }
 
-// deliver sends the queue until the stream ends.
+// deliver sends queued messages until the stream ends.
 func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) {
 	for {
 		select {
@@ -124,7 +125,7 @@ func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
 }
 
-// Question implements [link.Line]. It drops a question that does not fit, as if the worker did not answer.
+// Question implements [link.Line]. It drops a question that exceeds the bounds; the question then ends without an answer.
 func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
 		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),

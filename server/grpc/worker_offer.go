@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// toOffer reads how a worker registers, and returns the tools that cannot be read.
+// toOffer translates the registration of a worker. It also returns the tools that are invalid.
 func toOffer(r *tooldv1.WorkerRegister) (*link.Offer, []link.Refusal, error) {
 	o := &link.Offer{
 		Pool: r.GetPool(), Name: r.GetName(), Version: r.GetVersion(), Labels: r.GetLabels(), Limit: int(r.GetMaxCalls()), Held: r.GetHeld(),

@@ -28,7 +28,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// withWorkers takes workers into a world, whose tools are trusted.
+// withWorkers lets a world accept workers. It trusts the tools that they offer.
 func withWorkers(lease time.Duration) func(*world, *grpcserver.Config) {
 	return func(w *world, cfg *grpcserver.Config) {
 		hub, err := worker.New(worker.Config{Registry: wire.WorkerTools(w.tools), Lease: lease, Wait: 100 * time.Millisecond})
@@ -38,7 +38,7 @@ func withWorkers(lease time.Duration) func(*world, *grpcserver.Config) {
 	}
 }
 
-// rawCodec sends bytes as they are, whether they are a message or not.
+// rawCodec sends byte slices unchanged, even if they are not valid messages.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) ([]byte, error) {
@@ -52,13 +52,13 @@ func (rawCodec) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(
 
 func (rawCodec) Name() string { return "proto" }
 
-// A rude worker says anything.
+// A rude worker may send anything.
 type rude struct {
 	mu   sync.Mutex
 	left bool
 
 	stream grpc.ClientStream
-	wrong  bool // it has said what is no message
+	wrong  bool // it has sent bytes that are not a message
 }
 
 func (w *world) rude(ctx context.Context, t testing.TB) *rude {
@@ -72,7 +72,7 @@ func registers(tools ...*tooldv1.WorkerTool) *tooldv1.ConnectRequest {
 	return &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: &tooldv1.WorkerRegister{Pool: "rude", Tools: tools}}}
 }
 
-// says says something, if the connection is still there.
+// says sends a message unless the worker has left.
 func (r *rude) says(m any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *rude) says(m any) {
 	}
 }
 
-// leaves says that nothing follows.
+// leaves half-closes the stream.
 func (r *rude) leaves() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *rude) hears() (*tooldv1.ConnectResponse, error) {
 	return m, r.stream.RecvMsg(m)
 }
 
-// strange is a tool of which a worker says all that there is to be said.
+// strange returns a tool about which the daemon asks its worker every kind of question.
 func strange() *tooldv1.WorkerTool {
 	return &tooldv1.WorkerTool{
 		Descriptor_: &tooldv1.Descriptor{Id: "strange", Parameters: `{"type":"object"}`, Mildest: &tooldv1.Assessment{
@@ -106,13 +106,13 @@ func strange() *tooldv1.WorkerTool {
 	}
 }
 
-// The places of ids in what is fuzzed: as long as those that the daemon gives.
+// Placeholders for ids in the fuzzed input. They are as long as the ids that the daemon creates.
 const (
 	somethingAsked = "QQQQQQQQQQQQQQQQQQQQQQQQQQ"
 	somethingHeld  = "LLLLLLLLLLLLLLLLLLLLLLLLLL"
 )
 
-// turns cuts what is fuzzed into what is said at a time: a length of two bytes, and a message.
+// turns splits the fuzzed input into messages. Each message follows its length in two bytes.
 func turns(data []byte) (list [][]byte) {
 	for len(data) > 2 {
 		n := min(int(binary.BigEndian.Uint16(data)), len(data)-2)
@@ -169,7 +169,7 @@ func seedsOfWorkers() [][]byte {
 			&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: "x", OperationId: "op", Result: success}}}),
 		turnsOf(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Drain{Drain: &tooldv1.WorkerDrain{}}}, &tooldv1.ConnectRequest{}, mild),
 		turnsOf(mild, mild, mild, &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: somethingHeld, NotRun: true}}}),
-		[]byte("\x00\x03\xff\xff\xff"), {}, // no message, and none at all
+		[]byte("\x00\x03\xff\xff\xff"), {}, // bytes that are not a message, and empty input
 		turnsOf(registers(strange(), &tooldv1.WorkerTool{Descriptor_: &tooldv1.Descriptor{Id: "x" + strings.Repeat("я", 60)}},
 			&tooldv1.WorkerTool{Descriptor_: &tooldv1.Descriptor{Id: "bad"}, Answers: []tooldv1.WorkKind{99}, Documents: []*tooldv1.WorkerDocument{{Key: "k"}}})),
 		turnsOf(mild, mild, mild, done(&tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Documents: []*tooldv1.DocumentCommand{
@@ -177,7 +177,7 @@ func seedsOfWorkers() [][]byte {
 	}
 }
 
-// P11: questions that a worker does not read are bounded in bytes, and end without an answer.
+// P11: the bytes of questions that a worker does not read are bounded. Further questions end without an answer.
 func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, cancel := context.WithCancel(within(t))
@@ -186,7 +186,7 @@ func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	large := strange()
 	large.Descriptor_.MaxArguments = 1 << 20
 	r.says(registers(large))
-	if _, err := r.hears(); err != nil { // and nothing else
+	if _, err := r.hears(); err != nil { // reads the response to the registration and nothing else
 		t.Fatal(err)
 	}
 	before := heap()
@@ -210,24 +210,25 @@ func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// heap returns the bytes in use after a garbage collection.
+// heap returns the bytes of the heap in use after a garbage collection.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // of pools
+	runtime.GC() // the second collection frees the contents of pools
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// kept is a fuzz test whose world outlives each of its inputs.
+// kept is the testing.TB of a world that a fuzz test uses for all its inputs.
 type kept struct{ testing.TB }
 
-// Helper implements [testing.TB]: that of a fuzz test may not be called while it runs.
+// Helper does nothing, because the Helper of a fuzz test must not be called while its fuzz function runs.
 func (kept) Helper() {}
 
-// FuzzWorkerSays (T61): whatever a worker sends while it is asked about a call and runs it, the call ends, or waits with a question that can
-// be read and cancelled. The connection ends with an error that gives the reason, and leaves nothing behind. Bytes that are no message end
-// the connection of their sender.
+// FuzzWorkerSays (T61) lets a worker send anything while the daemon asks it about a call and runs the call.
+//
+// The call must end, or wait with a question that can be read and cancelled. The connection must end with an error that gives the reason,
+// and leave nothing behind. Bytes that are not a message end only the connection that sent them.
 func FuzzWorkerSays(f *testing.F) {
 	for _, seed := range seedsOfWorkers() {
 		f.Add(seed)
@@ -237,7 +238,7 @@ func FuzzWorkerSays(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		stranger := w.rude(ctx, t) // begins with what is said to the daemon
+		stranger := w.rude(ctx, t) // sends the fuzzed input from its first message on
 		stranger.ends(t, stranger.begin(turns(data)))
 		r := w.rude(ctx, t)
 		r.says(registers(strange()))
@@ -270,7 +271,7 @@ func FuzzWorkerSays(f *testing.F) {
 		}
 		r.leaves()
 		r.ends(t, <-heard)
-		for s := w.workers.Stats(); s.Leases+s.Waiting > 0; s = w.workers.Stats() { // until the lease of a broken connection is over
+		for s := w.workers.Stats(); s.Leases+s.Waiting > 0; s = w.workers.Stats() { // waits until the leases of the broken connection have expired
 			if ctx.Err() != nil {
 				t.Fatalf("left behind: %+v", s)
 			}
@@ -292,7 +293,7 @@ func (r *rude) begin(list [][]byte) error {
 	return r.talk(nil)
 }
 
-// ends holds how a connection ended against the ways in which it may.
+// ends checks that err is one of the errors with which a connection may end.
 func (r *rude) ends(t *testing.T, err error) {
 	t.Helper()
 	okay := []codes.Code{codes.OK, codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted}
@@ -301,7 +302,7 @@ func (r *rude) ends(t *testing.T, err error) {
 	}
 }
 
-// talk sends a message for each one that wants a response, and at the end the rest of the list. It returns how the connection ended.
+// talk sends one message of the list for each message that wants a response, and the rest at the end. It returns how the connection ended.
 func (r *rude) talk(list [][]byte) error {
 	for {
 		m, err := r.hears()
@@ -315,12 +316,12 @@ func (r *rude) talk(list [][]byte) error {
 		if q == "" && l == "" {
 			continue
 		}
-		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // the work of a call gets all the rest
+		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // the work of a call gets all remaining messages
 			b := bytes.ReplaceAll(bytes.ReplaceAll(list[0], []byte(somethingAsked), []byte(q)), []byte(somethingHeld), []byte(l))
 			list, r.wrong = list[1:], r.wrong || proto.Unmarshal(b, &tooldv1.ConnectRequest{}) != nil
 			r.says(b)
 		}
-		if l != "" { // what was said was perhaps no answer
+		if l != "" { // the messages may not have ended the call
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: l, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS}}}})
 		} else {
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: &tooldv1.WorkerAnswer{QuestionId: q}}})
@@ -328,7 +329,7 @@ func (r *rude) talk(list [][]byte) error {
 	}
 }
 
-// offers connects a worker with one tool, and returns what of it is refused.
+// offers connects a worker with one tool and returns the refusals.
 func (w *world) offers(ctx context.Context, user, id string) (tooldv1.WorkerService_ConnectClient, []*tooldv1.WorkerRefusal) {
 	w.t.Helper()
 	stream, err := tooldv1.NewWorkerServiceClient(w.as(user)).Connect(ctx)
@@ -341,14 +342,14 @@ func (w *world) offers(ctx context.Context, user, id string) (tooldv1.WorkerServ
 	return stream, first.GetRegistered().GetRefused()
 }
 
-// T125: a worker of one namespace keeps no name from another namespace, nor from a tool that the operator adds.
+// T125: a worker of one namespace cannot block a tool name for another namespace, or for a tool that the operator adds.
 func TestT125WorkersOfTwoNamespaces(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, leave := context.WithCancel(within(t))
 	if _, refused := w.offers(ctx, "mallory", "deploy"); len(refused) > 0 {
 		t.Fatalf("refused: %v", refused)
 	}
-	leave() // and its tool stays known
+	leave() // the daemon remembers its tool
 	ours, refused := w.offers(within(t), "oscar", "deploy")
 	if len(refused) > 0 {
 		t.Fatalf("the name of another namespace's tool is refused: %v", refused)
