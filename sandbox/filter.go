@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where struct seccomp_data has what. Arguments have 64 bits; both architectures store the low half first.
+// Offsets of the fields in struct seccomp_data. Arguments have 64 bits. Both architectures store the low half first.
 const (
 	dataNumber = 0
 	dataArch   = 4
@@ -20,7 +20,7 @@ const (
 const namespaceFlags = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWUTS
 
-// typeOfSocket is the type in an argument that has flags, too.
+// typeOfSocket masks the socket type in an argument that also contains flags.
 const typeOfSocket = 0xf
 
 func refuseWith(errno unix.Errno) bpf.Instruction {
@@ -32,18 +32,18 @@ var (
 	kill  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
 )
 
-// socketKinds says which sockets a command may make beside IP and routing ones.
+// socketKinds says which sockets a command may create besides IP and routing sockets.
 type socketKinds int
 
 const (
 	unixSockets socketKinds = iota
-	unixPairs               // unix sockets in pairs alone, which lead to no path
-	pairsAlone              // and no IP or routing ones
+	unixPairs               // only connected pairs of unix sockets, which cannot reach a path
+	pairsAlone              // only pairs, and no IP or routing sockets
 )
 
-// filter returns the system calls that a command may make, as the kernel takes it: what is not listed is refused with
-// EPERM, and with ENOSYS when it is newer than the list, so that programs fall back to what they did before there was
-// such a call. A call of another architecture (int 0x80, x32) kills the process.
+// filter returns the seccomp program, in the kernel's format, for the system calls that a command may make. The kernel refuses an unlisted
+// call with EPERM. It refuses a call that is newer than the list with ENOSYS, so that programs fall back to an older call. A call of
+// another architecture (int 0x80, x32) kills the process.
 func filter(sockets socketKinds) ([]byte, error) {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArch, Size: 4},
@@ -64,13 +64,13 @@ func filter(sockets socketKinds) ([]byte, error) {
 	return b, nil
 }
 
-// A span is the numbers of system calls that one rule decides: from here to the next span.
+// A span is a range of system call numbers with one rule. It ends where the next span begins.
 type span struct {
 	from uint32
 	rule []bpf.Instruction
 }
 
-// spans returns the rules for all numbers, by number.
+// spans returns the rules for all system call numbers, sorted by number.
 func spans(sockets socketKinds) (list []span) {
 	allowed, refused := []bpf.Instruction{allow}, []bpf.Instruction{refuseWith(unix.EPERM)}
 	rules := examined(sockets)
@@ -91,21 +91,21 @@ func spans(sockets socketKinds) (list []span) {
 	return append(list, span{newestCall + 1, []bpf.Instruction{refuseWith(unix.ENOSYS)}}, span{x32Bit, []bpf.Instruction{kill}})
 }
 
-// tree finds the span of the number that is loaded, in as few steps as can be: the kernel runs it for each call, and once for
-// each number there is when a process takes the filter.
+// tree returns a binary search for the span of the loaded number. Few steps matter: the kernel runs the search for each system call, and
+// once for every number when a process installs the filter.
 func tree(list []span) []bpf.Instruction {
 	if len(list) == 1 {
 		return list[0].rule
 	}
 	half := len(list) / 2
 	below, above := tree(list[:half]), tree(list[half:])
-	// The jump of a condition reaches 255 instructions.
+	// A conditional jump reaches at most 255 instructions, so an unconditional one skips the lower half.
 	return slices.Concat([]bpf.Instruction{
 		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: list[half].from, SkipFalse: 1}, bpf.Jump{Skip: uint32(len(below))},
 	}, below, above)
 }
 
-// examined has the calls whose arguments decide. Each rule begins with the number loaded and ends with a verdict.
+// examined returns the rules for calls whose arguments matter. Each rule starts with the call number loaded and ends with a verdict.
 func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 	unless := func(cond bpf.JumpTest, val uint32) []bpf.Instruction {
 		return []bpf.Instruction{bpf.JumpIf{Cond: cond, Val: val, SkipFalse: 1}, refuseWith(unix.EPERM)}
@@ -122,11 +122,11 @@ func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 	}
 	rules := map[uint32][]bpf.Instruction{
 		unix.SYS_CLONE:  slices.Concat([]bpf.Instruction{arg(0)}, unless(bpf.JumpBitsSet, namespaceFlags), []bpf.Instruction{allow}),
-		unix.SYS_CLONE3: {refuseWith(unix.ENOSYS)}, // its flags are out of sight; everybody falls back to clone
+		unix.SYS_CLONE3: {refuseWith(unix.ENOSYS)}, // the filter cannot read its flags; programs fall back to clone
 		unix.SYS_IOCTL: slices.Concat([]bpf.Instruction{arg(1)}, unless(bpf.JumpEqual, unix.TIOCSTI), unless(bpf.JumpEqual, unix.TIOCLINUX),
 			[]bpf.Instruction{allow}),
 		unix.SYS_PERSONALITY: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(0, 0x0008, 0x20000, 0x20008, 0xffffffff), []bpf.Instruction{refuseWith(unix.EPERM)}),
-		// NETLINK_ROUTE is how a program learns its addresses.
+		// Programs use NETLINK_ROUTE to list their addresses.
 		unix.SYS_SOCKET: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(families...),
 			[]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: 3}, arg(2)}, oneOf(unix.NETLINK_ROUTE),
 			[]bpf.Instruction{refuseWith(unix.EPERM)}),
@@ -142,7 +142,7 @@ func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 		rules[unix.SYS_SOCKET] = []bpf.Instruction{refuseWith(unix.EPERM)}
 	}
 	if sockets != unixSockets {
-		// A pair for datagrams can still send one to a path; the others stay connected for ever.
+		// A datagram pair can still send to a path. Stream and seqpacket pairs stay connected to each other.
 		rules[unix.SYS_SOCKETPAIR] = slices.Concat([]bpf.Instruction{
 			arg(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, refuseWith(unix.EPERM),
 			arg(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: typeOfSocket},
@@ -151,21 +151,22 @@ func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 	return rules
 }
 
-// arg loads the low half of an argument.
+// arg loads the low half of argument n.
 func arg(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4} }
 
-// ownerBits make a program run with the rights of its owner or its group: outside these are the daemon's user, for whoever has an
-// account on the machine. No call shows whether a path is a directory, where the group's bit means something else.
+// ownerBits are the set-user-ID and set-group-ID bits. Outside the sandbox such a file would give every account on the machine the rights
+// of the daemon's user. The filter also refuses them for directories, where the group bit has another meaning, because no argument tells a
+// directory from a file.
 const ownerBits = unix.S_ISUID | unix.S_ISGID
 
-// modeRules refuse ownerBits wherever a mode is an argument.
+// modeRules refuse ownerBits in every mode argument.
 func modeRules() map[uint32][]bpf.Instruction {
 	plain := func(n uint32) []bpf.Instruction {
 		return []bpf.Instruction{arg(n), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: ownerBits, SkipFalse: 1}, refuseWith(unix.EPERM), allow}
 	}
 	rules := map[uint32][]bpf.Instruction{
 		unix.SYS_FCHMOD: plain(1), unix.SYS_FCHMODAT: plain(2), unix.SYS_FCHMODAT2: plain(2), unix.SYS_MKNODAT: plain(2), unix.SYS_OPENAT: creates(2),
-		unix.SYS_OPENAT2: {refuseWith(unix.ENOSYS)}, // its mode is out of sight; everybody falls back to openat
+		unix.SYS_OPENAT2: {refuseWith(unix.ENOSYS)}, // the filter cannot read its mode; programs fall back to openat
 	}
 	for number, mode := range archModes() {
 		rules[number] = plain(mode)
@@ -176,7 +177,7 @@ func modeRules() map[uint32][]bpf.Instruction {
 	return rules
 }
 
-// creates looks at the mode of an open, the argument behind the flags, if it makes a file: else there is none.
+// creates checks the mode of an open call that may create a file. The mode is the argument after the flags.
 func creates(flags uint32) []bpf.Instruction {
 	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	return []bpf.Instruction{
@@ -185,24 +186,24 @@ func creates(flags uint32) []bpf.Instruction {
 	}
 }
 
-// coreRules keep the limit of core dumps, without saying so: it is what keeps the machine's handler of dumps, which runs
-// outside with all rights, from being started.
+// coreRules pretend to set the core dump limit and keep it unchanged. The limit prevents the kernel from starting the machine's core dump
+// handler, which would run outside the sandbox as root.
 func coreRules() map[uint32][]bpf.Instruction {
 	pretend := refuseWith(0)
 	return map[uint32][]bpf.Instruction{
 		unix.SYS_SETRLIMIT: {arg(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.RLIMIT_CORE, SkipFalse: 1}, pretend, allow},
 		unix.SYS_PRLIMIT64: {
 			arg(1), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.RLIMIT_CORE, SkipTrue: 5},
-			arg(2), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2}, // without a new limit it asks for the old one
+			arg(2), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2}, // without a new limit the call only reads the old one
 			bpf.LoadAbsolute{Off: dataArgs + 8*2 + 4, Size: 4}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
 			pretend, allow,
 		},
 	}
 }
 
-// commonCalls are the calls that are allowed whatever their arguments, on every architecture. Not among them is what
-// changes mounts, namespaces, clocks, modules, keys or other processes' memory, what watches the kernel, and io_uring,
-// whose work no filter sees.
+// commonCalls returns the calls that every architecture allows with any arguments. It omits calls that change mounts, namespaces, clocks,
+// modules, keys or the memory of other processes. It also omits calls that observe the kernel, and io_uring, whose operations bypass the
+// filter.
 func commonCalls() []uint32 {
 	return []uint32{
 		unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_CHDIR, unix.SYS_CLOCK_GETRES,

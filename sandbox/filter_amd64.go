@@ -8,7 +8,7 @@ const (
 	newestCall = unix.SYS_MSEAL
 )
 
-// archCalls are allowed calls that only this architecture has: the old forms of what others have once.
+// archCalls returns allowed calls that only amd64 has. They are older forms of the common ones.
 func archCalls() []uint32 {
 	return []uint32{
 		unix.SYS_ACCESS, unix.SYS_ALARM, unix.SYS_ARCH_PRCTL, unix.SYS_CHOWN, unix.SYS_DUP2, unix.SYS_EPOLL_CREATE,
@@ -18,10 +18,10 @@ func archCalls() []uint32 {
 	}
 }
 
-// archModes has the place of the mode of calls that only this architecture has.
+// archModes maps calls that only amd64 has to the index of their mode argument.
 func archModes() map[uint32]uint32 {
 	return map[uint32]uint32{unix.SYS_CHMOD: 1, unix.SYS_CREAT: 1, unix.SYS_MKNOD: 1}
 }
 
-// archOpens has the place of the flags of calls that may make a file.
+// archOpens maps amd64 calls that may create a file to the index of their flags argument.
 func archOpens() map[uint32]uint32 { return map[uint32]uint32{unix.SYS_OPEN: 1} }

@@ -4,13 +4,13 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch  = unix.AUDIT_ARCH_AARCH64
-	x32Bit     = 0x40000000 // no such calls here
+	x32Bit     = 0x40000000 // arm64 has no x32 calls
 	newestCall = unix.SYS_MSEAL
 )
 
-// archCalls are allowed calls that are not of all architectures.
+// archCalls returns allowed calls that not every architecture has.
 func archCalls() []uint32 { return []uint32{unix.SYS_FSTATAT} }
 
-func archModes() map[uint32]uint32 { return nil } // all have a directory here
+func archModes() map[uint32]uint32 { return nil } // here all such calls take a directory argument
 
 func archOpens() map[uint32]uint32 { return nil }

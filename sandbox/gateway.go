@@ -14,28 +14,28 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// ProxyPort is where, on the loopback device of a process with [NetworkProxy], the [Gateway] listens. Nothing else has a port
-// there yet, so it can be the same for all.
+// ProxyPort is the loopback port on which the [Gateway] listens inside the network of a process with [NetworkProxy]. Each process has a
+// separate network, so all can use the same port.
 const ProxyPort = 3128
 
-// A Gateway is the one way out of processes with [NetworkProxy]. The package sandbox/proxy has one.
+// A Gateway is the only way out of the network of a process with [NetworkProxy]. The package sandbox/proxy implements it.
 type Gateway interface {
-	// Serve answers what the processes of one run ask for, on a listener in their network, as the policy of the run says.
-	// It returns soon after ctx is done, and nothing that it began continues after that.
+	// Serve handles the requests of one run's processes, as the policy allows. l listens in the network of the run. Serve returns soon
+	// after ctx is done and leaves nothing running.
 	Serve(ctx context.Context, tag string, policy *Policy, l net.Listener)
 }
 
-// proxied are the variables by which programs find a proxy. Nothing that is on the loopback device itself goes through it.
+// proxied returns the environment variables that make programs use the proxy. Loopback addresses bypass it.
 func proxied() []string {
 	at := fmt.Sprintf("http://127.0.0.1:%d", ProxyPort)
 	const own = "localhost,127.0.0.1,::1"
 	return []string{
-		"HTTP_PROXY=" + at, "HTTPS_PROXY=" + at, "http_proxy=" + at, "https_proxy=" + at, // curl reads the small http_proxy alone
+		"HTTP_PROXY=" + at, "HTTPS_PROXY=" + at, "http_proxy=" + at, "https_proxy=" + at, // curl reads only the lower-case http_proxy
 		"NO_PROXY=" + own, "no_proxy=" + own, "NODE_USE_ENV_PROXY=1",
 	}
 }
 
-// environment is what a process is started with.
+// environment returns the environment of a new process: the given variables plus those of the proxy, which take precedence.
 func (p *Policy) environment(said []string) []string {
 	if p.Network != NetworkProxy {
 		return slices.Clip(said)
@@ -50,15 +50,15 @@ func (p *Policy) environment(said []string) []string {
 	return env
 }
 
-// A gate is the gateway's work for one run.
+// A gate connects one run with the gateway.
 type gate struct {
-	socket *net.UnixConn // our end of where the listener comes from
+	socket *net.UnixConn // our end; the helper sends the listener through the other end
 	stop   context.CancelFunc
-	ready  chan error    // has one: nil when the gateway serves
-	served chan struct{} // nil: it has not begun
+	ready  chan error    // receives one value: nil when the gateway serves
+	served chan struct{} // nil until begin is called
 }
 
-// openGate makes the socket by which the listener of a run comes, and returns the helper's end.
+// openGate creates the socket through which the helper sends the listener of a run. It returns the gate and the helper's end.
 func (r *Runner) openGate() (*gate, *os.File, error) {
 	if r.gateway == nil {
 		return nil, nil, &RefusedError{Fact: "net", Step: "network: proxy", Err: errors.New("there is no gateway")}
@@ -77,7 +77,7 @@ func (r *Runner) openGate() (*gate, *os.File, error) {
 	return &gate{socket: conn.(*net.UnixConn), ready: make(chan error, 1)}, its, nil
 }
 
-// begin lets the gateway serve as soon as the helper has sent the listener, which is before anything runs there.
+// begin starts the gateway as soon as the helper has sent the listener. The helper sends it before it starts the command.
 func (g *gate) begin(gateway Gateway, spec *Spec) {
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop, g.served = stop, make(chan struct{})
@@ -95,7 +95,7 @@ func (g *gate) begin(gateway Gateway, spec *Spec) {
 	}()
 }
 
-// listener waits for the one message of the helper, or for its end.
+// listener waits for the helper's only message, or for the end of the helper.
 func (g *gate) listener() (net.Listener, error) {
 	data, rights := make([]byte, 8), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := g.socket.ReadMsgUnix(data, rights)
@@ -115,7 +115,7 @@ func (g *gate) listener() (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// end ends what the gateway does for a run. It may be called again.
+// end stops the gateway's work for this run. It may be called several times.
 func (g *gate) end() {
 	if g == nil {
 		return
@@ -127,19 +127,19 @@ func (g *gate) end() {
 	}
 }
 
-// ask is what a canary says to the gateway: it wants to be led to a listener of the machine.
+// ask returns the request of a canary that asks the gateway for a connection to a listener on the machine itself.
 func ask(lure []byte) string {
 	port := int(lure[2])<<8 | int(lure[3])
 	return fmt.Sprintf("CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", port, port)
 }
 
-// closed reports whether a policy's network leads nowhere but to a gateway that refuses what it must.
+// closed reports whether the gateway refused the canary's request for the machine itself. It is true for networks without a proxy.
 func (p *Policy) closed(t *trial) (held bool, why string) {
 	if p.Network != NetworkProxy {
 		return true, ""
 	}
 	switch m := t.tried[helper.TryProxy]; {
-	case m.Errno != 0 || m.Value > 999: // nothing, or no status
+	case m.Errno != 0 || m.Value > 999: // no answer, or no HTTP status
 		return false, "the proxy did not answer a canary"
 	case m.Value != 403:
 		return false, fmt.Sprintf("the proxy answered %d to a canary that asked for the machine itself", m.Value)

@@ -11,26 +11,26 @@ import (
 
 const (
 	defaultMemoryTotal = 8 << 30
-	leastMemoryTotal   = 16 << 20 // process 1 needs some before it starts the command
+	leastMemoryTotal   = 16 << 20 // process 1 needs memory before it starts the command
 	leastCPUs          = 0.01
 	mostCPUs           = 10_000
 
-	// A canary in a control group gets this, whatever its policy says, because it is quick to reach.
+	// The CPU share of a canary in a control group, whatever its policy says. A small share is quick to exceed.
 	canaryCPUs      = 0.2
 	canaryPeriod    = 10 * time.Millisecond
 	canaryProcesses = 20
 	hungryMemory    = 24 << 20
 )
 
-// ceiling is what the processes of a policy may have together.
+// ceiling returns the limits for all processes of a policy together.
 func (l *Limits) ceiling() cgroup.Limits {
 	return cgroup.Limits{
 		Memory: cmp.Or(l.MemoryTotal, defaultMemoryTotal), CPUs: l.CPUs,
-		Processes: cmp.Or(l.Processes, defaultProcesses) + 1, // process 1
+		Processes: cmp.Or(l.Processes, defaultProcesses) + 1, // one more for process 1
 	}
 }
 
-// group takes a control group for a run, where there are any.
+// group gets a control group for a run. It does nothing where the machine offers none.
 func (r *Runner) group(run *run) error {
 	limits := run.spec.Policy.Limits.ceiling()
 	if run.ceiling != nil {
@@ -48,17 +48,17 @@ func ungrouped(err error) error {
 	return &RefusedError{Fact: "mem_limit", Step: "control group", Err: err}
 }
 
-// accountGroup notes what all processes of a run did. The main process has been waited for.
+// accountGroup records the resource usage of all processes of a run. The main process must have been reaped.
 func (run *run) accountGroup(exit *Exit) {
 	run.spent = run.group.Usage()
 	exit.OOMKills = int(run.spent.OOMKills)
 	exit.CPU = max(exit.CPU, run.spent.CPU)
 }
 
-// ReasonOOM is the reason of results whose processes the kernel killed for memory.
+// ReasonOOM is the reason of a result when the kernel killed a process of the run for lack of memory.
 const ReasonOOM = "OOM"
 
-// OutOfMemory says for people what the kernel killed for memory; empty when that was nothing.
+// OutOfMemory returns a sentence about the processes that the kernel killed for lack of memory. It is empty when there were none.
 func (e *Exit) OutOfMemory() string {
 	switch e.OOMKills {
 	case 0:
@@ -69,8 +69,8 @@ func (e *Exit) OutOfMemory() string {
 	return fmt.Sprintf("%d of its processes were killed by the kernel: together they used more memory than they may have.", e.OOMKills)
 }
 
-// shares judges what control groups hold. hungry is of the canary that took more memory and time than its
-// group may have; nil: there are no groups.
+// shares judges which limits of control groups hold. hungry is the canary that tried to exceed its memory and CPU limits. It is nil when
+// there are no control groups.
 func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	mechanism := r.groups.Mechanism()
 	f.MemLimit = isolation.Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: "}
@@ -95,7 +95,7 @@ func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	}
 }
 
-// keepShort gives a canary less than its policy does, where there are control groups, so that it is they that hold it.
+// keepShort gives a canary tighter limits than its policy, so that only the control group can be the reason that it is stopped.
 func (r *Runner) keepShort(run *run, hungry bool) {
 	switch {
 	case hungry:
@@ -112,7 +112,7 @@ func (r *Runner) keepShort(run *run, hungry bool) {
 	}
 }
 
-// otherDaemon reports whether the maker of a control group is another daemon that lives.
+// otherDaemon reports whether another, living daemon made a control group. pid and start identify the process that made it.
 func (r *Runner) otherDaemon(pid int, start uint64) bool {
 	return r.origin.foreign(identity{PID: pid, Start: start})
 }

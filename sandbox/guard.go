@@ -12,24 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guards keep the places of protected files that do not exist: what is not there cannot be kept from being made. While
-// isolated processes run there is a socket that nobody listens on, which cannot be opened and which git and others do not
-// take for a file.
+// guards put placeholders where protected files do not exist, so that no process can create those files. While isolated processes run, the
+// placeholder is a socket without a listener. It cannot be opened, and git and other programs do not treat it as a file.
 type guards struct {
 	mu   sync.Mutex
 	held map[place]*guardian
 }
 
-// A place is a path in a workspace that has no links.
+// A place is a path in a workspace. The path contains no symbolic link.
 type place struct{ workspace, path string }
 
 type guardian struct {
 	runs int
-	made bool // by a guard
+	made bool // a guard created the placeholder
 }
 
-// filler returns the placeholder of a file in .git; git would fail if it were a socket. A .git/commondir leads git to another
-// configuration and other hooks; this one contains git's default.
+// filler returns the text of a placeholder that must be a regular file. git would fail on a socket named .git/commondir. That file points
+// git to another configuration and other hooks, so the placeholder contains git's default.
 func filler(base string) (text string, file bool) {
 	switch base {
 	case "commondir":
@@ -40,11 +39,11 @@ func filler(base string) (text string, file bool) {
 	return "", false
 }
 
-// guard takes the places of what is missing from the workspace of a run.
+// guard puts placeholders for the protected files that are missing from the workspace of a run.
 func (r *Runner) guard(run *run) error {
 	p := run.spec.Policy
 	if p.ReadOnly || p.Unsupervised {
-		return nil // nothing can be made, or nothing can be protected
+		return nil // the run can create nothing, or cannot protect anything
 	}
 	workspace := filepath.Clean(p.Workspace)
 	top := real(workspace)
@@ -77,7 +76,7 @@ func (r *Runner) guard(run *run) error {
 	return nil
 }
 
-// below returns Within, and where dir is in it, both without links; empty when links may lead anywhere.
+// below returns Within and the path of dir below it, both without symbolic links. Both are empty when links may lead anywhere.
 func (s *Spec) below(dir string) (top, rel string, err error) {
 	if s.Within == "" {
 		return "", "", nil
@@ -90,10 +89,10 @@ func (s *Spec) below(dir string) (top, rel string, err error) {
 	return top, rel, nil
 }
 
-// absent returns the place in the workspace, which is top without links, that has to be kept for a path: its own, or the one
-// that a link to nothing names.
+// absent returns the place to guard for a protected path: the path itself, or the target of a dangling link. top is workspace without
+// symbolic links.
 func absent(workspace, top, path string) (at place, missing bool, err error) {
-	for range 40 { // as many links as the kernel follows
+	for range 40 { // the kernel follows at most 40 links
 		at = place{workspace, path}
 		whole := filepath.Join(workspace, path)
 		info, err := os.Lstat(whole)
@@ -106,12 +105,12 @@ func absent(workspace, top, path string) (at place, missing bool, err error) {
 			path, inside := within(workspace, top, filepath.Join(real(filepath.Join(workspace, dir)), base))
 			return place{workspace, path}, inside, nil
 		case errors.Is(err, unix.ENOTDIR):
-			return at, false, nil // the file on the way is protected
+			return at, false, nil // a parent is a file, and it is protected
 		case err != nil:
 			return at, false, err
 		case info.Mode().Type() != fs.ModeSymlink:
 			_, file := filler(filepath.Base(path))
-			return at, file || info.Mode().Type() == fs.ModeSocket, nil // perhaps of another run
+			return at, file || info.Mode().Type() == fs.ModeSocket, nil // perhaps the placeholder of another run
 		}
 		if _, err := os.Stat(whole); err == nil {
 			return at, false, nil
@@ -125,13 +124,13 @@ func absent(workspace, top, path string) (at place, missing bool, err error) {
 		}
 		var inside bool
 		if path, inside = within(workspace, top, to); !inside {
-			return at, false, nil // nobody in the sandbox sees it
+			return at, false, nil // the target is invisible in the sandbox
 		}
 	}
 	return at, false, unix.ELOOP
 }
 
-// within returns the rest of a path that leads into a workspace, by its own name or by that without links.
+// within returns the path relative to the workspace. top is the workspace without symbolic links, and path may begin with either form.
 func within(workspace, top, path string) (rel string, inside bool) {
 	for _, top := range []string{workspace, top} {
 		if rel, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(rel) && rel != "." {
@@ -141,7 +140,7 @@ func within(workspace, top, path string) (rel string, inside bool) {
 	return "", false
 }
 
-// real returns a path without links; as it is when nothing is there.
+// real returns path without symbolic links. A path that does not exist is returned unchanged.
 func real(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
@@ -149,7 +148,7 @@ func real(path string) string {
 	return path
 }
 
-// dir opens the directory of a place. No link on the way is followed: anybody may have written the workspace.
+// dir opens the parent directory of a place. It follows no symbolic link, because any process may have changed the workspace.
 func (p place) dir() (fd int, base string, err error) {
 	root, err := unix.Open(p.workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -166,7 +165,7 @@ func (p place) dir() (fd int, base string, err error) {
 	return fd, base, err
 }
 
-// hold makes something in a place, or counts what others made. Where there is no directory for it nothing is held.
+// hold creates a placeholder, or increments the count of runs that use it. It reports false when the parent directory does not exist.
 func (g *guards) hold(at place, model *int) (held bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,13 +188,13 @@ func (g *guards) hold(at place, model *int) (held bool, err error) {
 		g.held[at] = &guardian{}
 	}
 	g.held[at].runs++
-	// What is there already may be from a daemon that was killed.
+	// An existing placeholder may come from a daemon that was killed.
 	g.held[at].made = err == nil || occupied(fd, base)
 	return true, nil
 }
 
-// occupy makes what keeps a place. The first socket of a run becomes the model, and the others are further names of it: a link takes
-// a tenth of the time.
+// occupy creates a placeholder. The first socket of a run becomes the model. Later placeholders are hard links to it, which are ten times
+// faster to create.
 func occupy(dir int, base string, model *int) error {
 	text, isFile := filler(base)
 	if !isFile {
@@ -203,7 +202,7 @@ func occupy(dir int, base string, model *int) error {
 			err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(*model), dir, base, unix.AT_SYMLINK_FOLLOW)
 			if err == nil || errors.Is(err, fs.ErrExist) {
 				return err
-			} // another file system, or one without links
+			} // another file system, or one without hard links
 		}
 		if err := unix.Mknodat(dir, base, unix.S_IFSOCK|0o600, 0); err != nil || *model >= 0 {
 			return err
@@ -221,7 +220,7 @@ func occupy(dir int, base string, model *int) error {
 	return err
 }
 
-// socketAt opens a socket to link to; -1: somebody put something else in its place.
+// socketAt opens the socket that further placeholders link to. It returns -1 when another process replaced it.
 func socketAt(dir int, base string) int {
 	fd, err := unix.Openat(dir, base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -235,7 +234,7 @@ func socketAt(dir int, base string) int {
 	return fd
 }
 
-// occupied reports whether in a place is what keeps it.
+// occupied reports whether the file in a place is a placeholder.
 func occupied(dir int, base string) bool {
 	var now unix.Stat_t
 	if unix.Fstatat(dir, base, &now, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -258,7 +257,7 @@ func occupied(dir int, base string) bool {
 	return err == nil && string(is[:n]) == text
 }
 
-// release takes away what was made for runs that have all ended.
+// release removes the placeholders that no run uses any more.
 func (g *guards) release(list []place) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -273,7 +272,7 @@ func (g *guards) release(list []place) {
 		}
 		if fd, base, err := at.dir(); err == nil {
 			if occupied(fd, base) {
-				_ = unix.Unlinkat(fd, base, 0) // the next run finds it there
+				_ = unix.Unlinkat(fd, base, 0) // a placeholder that cannot be removed serves the next run
 			}
 			unix.Close(fd)
 		}

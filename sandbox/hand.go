@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// FirstHanded is the descriptor of the first text of [Spec.Handed].
+	// FirstHanded is the file descriptor of the first text in [Spec.Handed].
 	FirstHanded = 3
-	// MostHanded is how many texts a process can be handed.
+	// MostHanded is the largest number of texts that a process can receive.
 	MostHanded = helper.MostHanded
 )
 
-// A rest is what of a text is not in its pipe yet.
+// A rest is the part of a text that does not fit into its pipe yet.
 type rest struct {
 	pipe *os.File
 	text string
 }
 
-// hand adds a pipe for each text that is to be handed over. The text is in it before the process begins, so that one that never reads
-// holds nobody up; only what has no room waits, as standard input does: until somebody reads or the run ends.
+// hand adds a pipe for each text in Spec.Handed. It writes the text before the process starts, so a process that never reads does not block
+// it. A part that does not fit into the pipe waits until the process reads it or the run ends.
 func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 	for _, text := range texts {
 		var fds [2]int
@@ -35,7 +35,7 @@ func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 			return theirs, err
 		}
 		pipe := os.NewFile(uintptr(fds[1]), "|1")
-		n, _ := unix.Write(fds[1], []byte(text)) // without room it is -1
+		n, _ := unix.Write(fds[1], []byte(text)) // -1 when the pipe has no room
 		if n = max(n, 0); n == len(text) {
 			pipe.Close()
 			continue

@@ -17,51 +17,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FreshHome is the [Spec.Home] of a run that gets an empty home directory, which is removed with the run.
+// FreshHome is the [Spec.Home] of a run that gets an empty home directory. The directory is removed when the run ends.
 const FreshHome = "fresh"
 
-// isolatedHome is where a process with its own root finds its home directory.
+// isolatedHome is the path of the home directory inside the sandbox, for a process with a separate root.
 const isolatedHome = "/toold-home"
 
 const homeVariable = "HOME="
 
-// The bounds of homes that no run uses. A home holds caches, so that a lost one costs time and nothing else.
+// Bounds for homes that no run uses. Homes contain caches, so removing one costs only time.
 const (
 	mostHomes   = 256
 	oldestHome  = 24 * time.Hour
-	leastFree   = 4 << 30          // bytes of the file system, or a tenth of a small one; below it every home without a run goes
-	removedHome = "removed-"       // prefix of what is being removed
-	freshHome   = "fresh-"         // prefix of a home that goes with its run
-	pruneEvery  = 15 * time.Minute // at most, while there is room
+	leastFree   = 4 << 30          // free bytes of the file system, or a tenth of a small one; below that all unused homes are removed
+	removedHome = "removed-"       // prefix of a directory that is being removed
+	freshHome   = "fresh-"         // prefix of a home that is removed with its run
+	pruneEvery  = 15 * time.Minute // minimum interval while there is enough free space
 )
 
-// homes are the home directories of runs. They lie outside of every workspace: what one tool writes there, such as
-// .gitconfig or .local/lib/python3/site-packages/x.pth, is loaded by no other tool, thread or level of isolation.
+// homes manages the home directories of runs. They lie outside of every workspace. A tool can write files such as .gitconfig or
+// .local/lib/python3/site-packages/x.pth there; no other tool, thread or level of isolation loads them.
 type homes struct {
 	dir string
 
 	mu      sync.Mutex
-	used    map[string]int // runs, by path
-	pruned  time.Time      // when prune began last
+	used    map[string]int // number of runs, by path
+	pruned  time.Time      // start of the last prune
 	pruning bool
 	closed  bool
-	done    sync.WaitGroup // prune and the removal of fresh homes
+	done    sync.WaitGroup // counts running prunes and removals of fresh homes
 }
 
-// A home is the home directory of one run.
 type home struct {
-	dir string // to be given back to homes; empty: none
-	at  string // where the process finds it; empty: it has none of this Runner
+	dir string // to pass to homes.leave; empty when there is none
+	at  string // path that the process sees; empty when the Runner gives it no home
 }
 
-// enterHome gives the run its home directory and names it in HOME. A HOME that the operator set stays.
+// enterHome gives the run its home directory and sets HOME. It keeps a HOME that the operator set.
 func (r *Runner) enterHome(run *run) error {
 	spec := &run.spec
 	if spec.Home == "" || slices.ContainsFunc(spec.Env, func(pair string) bool { return strings.HasPrefix(pair, homeVariable) }) {
 		return nil
 	}
 	at := isolatedHome
-	if !run.supervised() || spec.Home != FreshHome { // a fresh home of an isolated run is memory, which ends with the run
+	if !run.supervised() || spec.Home != FreshHome { // the fresh home of an isolated run is in memory and ends with the run
 		path, err := r.homes.enter(homeName(spec))
 		if err != nil {
 			return err
@@ -76,8 +75,8 @@ func (r *Runner) enterHome(run *run) error {
 	return nil
 }
 
-// homeName is the name of the directory. It differs for each level of isolation: what an isolated process wrote is not
-// loaded by one without isolation.
+// homeName returns the directory name of a home. Each level of isolation has a separate one, so that an unisolated process never loads
+// files that an isolated process wrote.
 func homeName(spec *Spec) string {
 	if spec.Home == FreshHome {
 		return freshHome + rand.Text()
@@ -93,7 +92,7 @@ func homeName(spec *Spec) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// enter makes the directory when it is missing and keeps it from being removed until leave.
+// enter creates the directory when it is missing and protects it from removal until leave.
 func (h *homes) enter(name string) (path string, err error) {
 	path = filepath.Join(h.dir, name)
 	h.mu.Lock()
@@ -102,7 +101,7 @@ func (h *homes) enter(name string) (path string, err error) {
 		return "", err
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // prune removes the oldest first
+	_ = os.Chtimes(path, now, now) // prune removes the least recently used home first
 	if h.used == nil {
 		h.used = map[string]int{}
 	}
@@ -110,7 +109,7 @@ func (h *homes) enter(name string) (path string, err error) {
 	return path, nil
 }
 
-// leave ends the use of a home and starts the removal of what is not needed any more. It does not wait for the removal.
+// leave ends the use of a home and starts the removal of unneeded homes. It does not wait for the removal.
 func (h *homes) leave(path string) {
 	if path == "" {
 		return
@@ -121,17 +120,17 @@ func (h *homes) leave(path string) {
 		delete(h.used, path)
 	}
 	if h.closed {
-		return // the next start removes it
+		return // sweep removes it at the next start
 	}
 	if strings.HasPrefix(filepath.Base(path), freshHome) {
-		h.done.Go(func() { _ = removeTree(path) }) // prune tries again
+		h.done.Go(func() { _ = removeTree(path) }) // prune retries a removal that failed
 	}
 	if time.Since(h.pruned) > pruneEvery || h.short() {
 		h.startPruneLocked()
 	}
 }
 
-// sweep starts the removal of what an earlier daemon left.
+// sweep starts the removal of homes that an earlier daemon left.
 func (h *homes) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +153,7 @@ func (h *homes) short() bool {
 	return stat.Bavail < min(leastFree/uint64(stat.Bsize), stat.Blocks/10)
 }
 
-// close waits for removals that have begun.
+// close waits for the removals that have started.
 func (h *homes) close() {
 	h.mu.Lock()
 	h.closed = true
@@ -162,8 +161,8 @@ func (h *homes) close() {
 	h.done.Wait()
 }
 
-// prune removes the homes that no run uses: fresh ones, old ones, those beyond mostHomes, and all of them, the oldest
-// first, while the file system is nearly full. What a killed daemon left is such a home too.
+// prune removes homes that no run uses: fresh ones, old ones, and those beyond mostHomes. While the file system is nearly full it removes
+// all unused homes, oldest first. Homes of a killed daemon count as unused.
 func (h *homes) prune() {
 	defer func() {
 		h.mu.Lock()
@@ -172,7 +171,7 @@ func (h *homes) prune() {
 	}()
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {
-		return // there is none yet, or the next prune sees it
+		return // the directory does not exist yet, or the next prune reads it
 	}
 	type unused struct {
 		path string
@@ -183,7 +182,7 @@ func (h *homes) prune() {
 		path := filepath.Join(h.dir, e.Name())
 		info, err := e.Info()
 		switch {
-		case err != nil: // it is gone
+		case err != nil: // already removed
 		case strings.HasPrefix(e.Name(), freshHome), strings.HasPrefix(e.Name(), removedHome), time.Since(info.ModTime()) > oldestHome:
 			h.remove(path)
 		default:
@@ -198,7 +197,7 @@ func (h *homes) prune() {
 	}
 }
 
-// remove removes a home unless a run uses it. It takes the name away first: a run that comes meanwhile gets an empty home.
+// remove removes a home unless a run uses it. It renames the directory first, so that a run that starts meanwhile gets an empty home.
 func (h *homes) remove(path string) {
 	h.mu.Lock()
 	away := filepath.Join(h.dir, removedHome+rand.Text())
@@ -207,15 +206,15 @@ func (h *homes) remove(path string) {
 		return
 	}
 	h.mu.Unlock()
-	_ = removeTree(away) // what is left goes with the next prune
+	_ = removeTree(away) // the next prune removes the rest
 }
 
-// removeTree removes a directory also where its user may not write, as caches of Go modules are.
+// removeTree removes a directory tree, including directories that its user may not write, such as Go module caches.
 func removeTree(path string) error {
 	if os.RemoveAll(path) == nil {
 		return nil
 	}
-	root, err := os.OpenRoot(path) // what is in it was written by others: no link leads out
+	root, err := os.OpenRoot(path) // others wrote the contents; a Root never follows a link out
 	if err != nil {
 		return err
 	}
@@ -224,7 +223,7 @@ func removeTree(path string) error {
 		if err == nil && d.IsDir() {
 			return root.Chmod(name, 0o700)
 		}
-		return nil // a directory that cannot be read was just made readable, or stays
+		return nil // an unreadable directory was just made readable, or it remains
 	})
 	return errors.Join(err, os.RemoveAll(path))
 }

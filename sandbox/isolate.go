@@ -16,30 +16,30 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// launchBound is for process 1 to build what a policy asks for; it takes some milliseconds.
+// launchBound limits the time in which process 1 sets up the policy. Setup usually takes a few milliseconds.
 const launchBound = 20 * time.Second
 
-// An inner is an isolated run, as its helper reports it.
+// An inner is the state of an isolated run, as its helper reports it.
 type inner struct {
-	status, control *os.File      // our ends
-	started         chan error    // nil when the command runs
-	gone            chan struct{} // closed when process 1 is: nothing of the run lives then
+	status, control *os.File      // our ends of the pipes
+	started         chan error    // receives nil when the command runs
+	gone            chan struct{} // closed when process 1 has ended; then no process of the run is left
 	early           []*helper.Message
 	end             *helper.Message
-	tried           []helper.Message // of a canary; read after gone
-	gate            *gate            // nil: no network of a gateway
+	tried           []helper.Message // results of a canary; read them after gone is closed
+	gate            *gate            // nil without NetworkProxy
 }
 
-// supervised reports whether a run has a namespace with a process 1, without which nothing in it lives.
+// supervised reports whether the run has a process 1 in a PID namespace. When process 1 ends, the kernel kills the whole namespace.
 func (run *run) supervised() bool { return run.spec.Policy != nil && !run.spec.Policy.Unsupervised }
 
-// openHelper holds the program of the helper, so that nothing that happens to its file changes what is run; nil for [NoHelper].
+// openHelper opens the helper program, so that later changes to its file do not change what runs. It returns nil for [NoHelper].
 func openHelper(path string) (*os.File, error) {
 	switch path {
 	case NoHelper:
 		return nil, nil
 	case "":
-		path = "/proc/self/exe" // the text of a running program cannot be written to
+		path = "/proc/self/exe" // the kernel forbids writes to the file of a running program
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func openHelper(path string) (*os.File, error) {
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(helper.Name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 it went without saying
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 memfds were executable without the flag
 		fd, err = unix.MemfdCreate(helper.Name, flags)
 	}
 	if err != nil {
@@ -68,8 +68,8 @@ func openHelper(path string) (*os.File, error) {
 	return away(sealed)
 }
 
-// away returns file under a number that is none of those that the helper gets: it is executed by its number, after those
-// have been put in their places.
+// away duplicates file to a descriptor above those that the helper receives. The helper is executed by descriptor number, after the
+// received descriptors have been moved into place.
 func away(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.SocketFD+1)
 	if err != nil {
@@ -78,7 +78,7 @@ func away(file *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
-// orderFile writes an order where the helper reads it.
+// orderFile writes an order to a file that the helper reads.
 func orderFile(o *helper.Order) (*os.File, error) {
 	text, err := o.Encode()
 	if err != nil {
@@ -96,7 +96,7 @@ func orderFile(o *helper.Order) (*os.File, error) {
 	return file, nil
 }
 
-// openInner makes what process 1 gets beside the descriptors of its command.
+// openInner creates the descriptors that process 1 gets besides those of its command.
 func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	o := r.order(&run.spec, run.tag)
 	o.Canary = run.canary
@@ -164,7 +164,7 @@ func (run *run) follow() {
 		}
 	}
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: another goroutine waited for it
+		_ = run.handle.Signal(syscall.SIGKILL) // cannot be waited for, because another goroutine did so
 	}
 	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a word")})
 	run.endOnce.Do(func() {
@@ -176,7 +176,7 @@ func (run *run) follow() {
 	close(in.gone)
 }
 
-// refusal is the error for a step that failed.
+// refusal converts a failed step of the helper to an error.
 func refusal(m *helper.Message, spec *Spec) error {
 	var err error = syscall.Errno(m.Errno)
 	step := m.Text()
@@ -193,8 +193,8 @@ func refusal(m *helper.Message, spec *Spec) error {
 	return &RefusedError{Fact: factOf(step), Step: step, Err: err}
 }
 
-// awaitStart waits until the command runs. Without an error the caller attends the run, also when it was cut short before. After
-// an error nothing runs.
+// awaitStart waits until the command runs. It returns nil when the command runs or when the run was cut short; the caller then attends the
+// run. After an error no process runs.
 func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	if run.inner.gate != nil {
 		run.inner.gate.begin(r.gateway, &run.spec)
@@ -215,7 +215,7 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 		err = &RefusedError{Fact: "processes_killed", Step: "process 1", Err: os.ErrDeadlineExceeded}
 	}
 	if err == nil && run.inner.gate != nil {
-		err = <-run.inner.gate.ready // it came before the command began, or never will
+		err = <-run.inner.gate.ready // the helper sent the listener before it started the command, so this does not block for long
 	}
 	if err == nil {
 		return nil
@@ -224,14 +224,14 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	timer.Reset(killBound)
 	select {
 	case <-run.inner.gone:
-		_, _ = run.handle.Wait() // to reap it
+		_, _ = run.handle.Wait() // reaps the process
 		run.handle = nil
-	case <-timer.C: // it is reported as not verified
+	case <-timer.C: // the process is reported as unverified
 	}
 	return err
 }
 
-// signal asks process 1 to signal the command's group, or everything.
+// signal asks process 1 to signal the command's process group, or with all every process.
 func (in *inner) signal(all bool, sig syscall.Signal) error {
 	if _, err := in.control.Write(helper.Signal{All: all, Number: sig}.Encode()); err != nil {
 		return ErrNotRunning
@@ -239,7 +239,7 @@ func (in *inner) signal(all bool, sig syscall.Signal) error {
 	return nil
 }
 
-// endInner ends an isolated run. When process 1 has been waited for, the kernel has seen everything in its namespace die.
+// endInner ends an isolated run. When process 1 can be waited for, the kernel has already ended every process in its namespace.
 func (r *Runner) endInner(run *run, over bool) []process {
 	in := run.inner
 	if over {
@@ -271,16 +271,16 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	}
 }
 
-// awaitLast gives what the command left the time that its output gets.
+// awaitLast waits for the last output of processes that outlive the command.
 func (run *run) awaitLast() {
 	timer := time.NewTimer(outputGrace)
 	defer timer.Stop()
 	if run.inner.end == nil || run.inner.end.Rest == 0 {
-		timer.Reset(killBound) // nothing was left; the helper ends
+		timer.Reset(killBound) // no process is left, so the helper ends soon
 	}
 	streams := run.pipes.streams
 	for {
-		var done chan struct{} // of the first stream that has not ended
+		var done chan struct{} // done channel of the first stream that is still open
 		if len(streams) > 0 {
 			done = streams[0].done
 		}
@@ -297,11 +297,11 @@ func (run *run) awaitLast() {
 	}
 }
 
-// listInner adds to killed what lives in the namespace of a run.
+// listInner adds the living processes of the run's namespace to killed.
 func (r *Runner) listInner(run *run) {
 	c, err := takeCensus()
 	if err != nil {
-		return // the pids are not reported; process 1 ends anyway
+		return // the PIDs stay unreported; process 1 ends anyway
 	}
 	found, _ := r.family.linked(run, c)
 	for pid, p := range found {
@@ -311,7 +311,7 @@ func (r *Runner) listInner(run *run) {
 	}
 }
 
-// askToEnd is terminate for an isolated run: everything in it is asked.
+// askToEnd is terminate for an isolated run. It sends SIGTERM to all processes of the run.
 func (r *Runner) askToEnd(run *run) {
 	grace := cmp.Or(run.spec.Grace, defaultGrace)
 	if grace < 0 {
@@ -329,12 +329,12 @@ func (r *Runner) askToEnd(run *run) {
 	}
 }
 
-// accountInner notes how the command ended, as the helper reported it.
+// accountInner records how the command ended, from the helper's report.
 func (run *run) accountInner(exit *Exit) {
 	exit.Duration = run.endedAt.Sub(run.began)
 	state, err := run.handle.Wait()
 	m := run.inner.end
-	if m == nil { // killed with everything else
+	if m == nil { // process 1 was killed before it could report
 		exit.Signal = signalName(syscall.SIGKILL)
 		if err == nil {
 			exit.CPU = state.UserTime() + state.SystemTime()

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Numbers that package syscall lacks; the same on every architecture.
+// Constants that package syscall lacks. They are the same on every architecture.
 const (
 	sysCloseRange       = 436
 	closeRangeCloexec   = 4
@@ -17,8 +17,8 @@ const (
 	waitNoReap          = 0x01000000
 )
 
-// BecomeSubreaper makes the kernel hand orphans among the descendants of this process to it instead of to init, so that
-// a daemon that forked away is found and waited for. Called from main, before the first run.
+// BecomeSubreaper makes the kernel reparent orphaned descendants to this process instead of init. The Runner can then find and reap a
+// daemonized process. Call it from main, before the first run.
 func BecomeSubreaper() error {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("become subreaper: %w", errno)
@@ -26,15 +26,14 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// adoptsOrphans reports whether orphans among our descendants become our children.
+// adoptsOrphans reports whether orphaned descendants become children of this process.
 func adoptsOrphans() bool {
 	var on int32
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prGetChildSubreaper, uintptr(unsafe.Pointer(&on)), 0, 0, 0, 0)
 	return errno == 0 && on != 0 || os.Getpid() == 1
 }
 
-// closeOnExec keeps every descriptor but 0, 1 and 2 from children. Go opens with O_CLOEXEC, but the daemon may have
-// been given descriptors that are not.
+// closeOnExec sets O_CLOEXEC on every descriptor above 2. Go opens files with it, but the daemon may have inherited descriptors without it.
 func closeOnExec() error {
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, 3, ^uintptr(0)>>32, closeRangeCloexec); errno != 0 {
 		return errno
@@ -42,8 +41,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// awaitEnd blocks until the child pid has ended and leaves it unreaped, so that its number, which is also that of its
-// group and its session, can go to nobody else while the run is cleaned up.
+// awaitEnd blocks until the child pid has ended, and does not reap it. Its number, which is also the ID of its group and session, cannot be
+// reused while the run is cleaned up.
 func awaitEnd(pid int) error {
 	for {
 		var info [16]uint64 // siginfo_t, unused

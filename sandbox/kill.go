@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// terminate asks the run's session to end and waits until it has or Grace is over. What left the session gets no time:
-// nobody waits for a daemon.
+// terminate sends SIGTERM to the run's session and waits for its end, at most for Grace. It does not wait for processes that left the
+// session.
 func (run *run) terminate() {
 	grace := run.spec.Grace
 	if grace == 0 {
@@ -28,7 +28,7 @@ func (run *run) terminate() {
 		for pid, p := range run.inSession(c) {
 			run.killed[pid] = true
 			if p.group != run.main.pid {
-				_ = send(p, syscall.SIGTERM) // a process that stays is killed later
+				_ = send(p, syscall.SIGTERM) // a process that ignores it is killed later
 			}
 		}
 	}
@@ -64,19 +64,19 @@ func (run *run) inSession(c *census) map[int]process {
 	return living
 }
 
-// end kills what find finds until a census shows nothing of it, and returns what is left after killBound and confirmBound. The pids that
-// it signalled are added to killed. group is the process group of a main process that is not reaped yet, or 0.
+// end kills the processes that find returns until a census contains none. It returns the processes that are left after killBound and
+// confirmBound. It adds the PIDs that it signalled to killed. group is the process group of a main process that is not reaped yet, or 0.
 //
-// A new process is first stopped, and killed when a further census finds no newer one: a stopped process has no
-// more children, and its links still show those that it has.
+// end stops a new process first and kills it when the next census contains no newer one. A stopped process cannot fork, and its parent
+// links still show its children.
 func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	const (
-		freezes = 16                     // then it is killed as it comes
-		settle  = 100 * time.Millisecond // for doubts to clear and for init to reap
+		freezes = 16                     // after so many rounds processes are killed without being stopped first
+		settle  = 100 * time.Millisecond // time for doubtful processes to become clear and for init to reap
 	)
 	deadline, struck := time.Now().Add(killBound), false
 	stopped := map[int]bool{}
-	var calm time.Time // since when nobody lives
+	var calm time.Time // since when no process lives
 	pause := time.Millisecond
 	for round := 0; ; round++ {
 		c, err := takeCensus()
@@ -84,7 +84,7 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			if group != 0 {
 				syscall.Kill(-group, syscall.SIGKILL)
 			}
-			return []process{{pid: group}} // not verified
+			return []process{{pid: group}} // unverified
 		}
 		mine, doubtful := find(c)
 		living, zombies := f.sort(mine, group)
@@ -101,10 +101,10 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			return left
 		}
 		if time.Now().After(deadline) {
-			strike(living, group, killed) // there was time to stop them only; left stopped they would stay for ever
+			strike(living, group, killed) // some may only be stopped, and would stay stopped for ever
 			if struck {
 				if len(left) == 0 && c.moving {
-					left = append(left, process{}) // processes still appear, but none could be caught
+					left = append(left, process{}) // new processes still appear, but none was caught
 				}
 				return left
 			}
@@ -122,8 +122,8 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	}
 }
 
-// sort parts the living from the dead, reaps the latter where they are ours to reap, and counts those that wait for
-// another parent. The process main is left to its run.
+// sort returns the living processes. It reaps dead children of this process and counts the dead that another parent must reap. It leaves
+// the process main to its run.
 func (f *family) sort(mine map[int]process, main int) (living []process, zombies int) {
 	for pid, p := range mine {
 		switch {
@@ -137,14 +137,14 @@ func (f *family) sort(mine map[int]process, main int) (living []process, zombies
 	return living, zombies
 }
 
-// reap waits for a dead child that no run waits for.
+// reap reaps a dead child that no run waits for.
 func reap(pid int) bool {
 	got, err := syscall.Wait4(pid, nil, syscall.WNOHANG|syscall.WALL, nil)
 	return got == pid || errors.Is(err, syscall.ECHILD)
 }
 
-// freeze stops those that are not stopped yet, then those that were born meanwhile, and so on. It reports whether there
-// were any. Looking at the newborn alone is what catches a chain of processes that each fork the next and end.
+// freeze stops the processes that still run, then those born meanwhile, and so on. It reports whether there were any. Reading only the
+// newborn processes makes it fast enough to catch a chain in which each process forks the next and exits.
 func (f *family) freeze(c *census, living []process, group int, stopped map[int]bool, find finder) bool {
 	const chases = 100
 	found := false
@@ -162,7 +162,7 @@ func (f *family) freeze(c *census, living []process, group int, stopped map[int]
 	return found
 }
 
-// stop stops those of living that are not in stopped and reports whether there were any.
+// stop stops the processes that are not in stopped yet and reports whether there were any.
 func stop(living []process, group int, stopped map[int]bool) bool {
 	fresh := false
 	for _, p := range living {
@@ -171,7 +171,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 		}
 		fresh, stopped[p.pid] = true, true
 		if p.group != group {
-			_ = send(p, syscall.SIGSTOP) // a process that cannot be stopped is killed anyway
+			_ = send(p, syscall.SIGSTOP) // a process that cannot be stopped is still killed later
 		}
 	}
 	if fresh && group != 0 {
@@ -180,7 +180,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 	return fresh
 }
 
-// strike kills and reports whether it may kill none of them.
+// strike kills the processes. It reports true when it lacks the permission for all of them.
 func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	if group != 0 {
 		syscall.Kill(-group, syscall.SIGKILL)
@@ -201,14 +201,14 @@ func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	return refused > 0 && refused == len(living)
 }
 
-// noOrphans reports that no process lives that descends from a run but through a main process that still runs. It
-// spares the end of an ordinary run the census, whose cost grows with the machine's processes. It is an answer only to
-// a subreaper, whose children all orphans become; false otherwise.
+// noOrphans reports whether every living descendant of a run still has a running main process above it. It saves an ordinary run the
+// census, whose cost grows with the number of processes on the machine. The answer needs a subreaper, which adopts all orphans; otherwise
+// it is false.
 func (f *family) noOrphans() bool {
 	if !adoptsOrphans() {
 		return false
 	}
-	for range 2 { // the kernel may skip a child in the list while another one ends
+	for range 2 { // the kernel may omit a child while another one ends
 		children, err := f.adopted()
 		if err != nil {
 			return false
@@ -233,11 +233,11 @@ func (f *family) noOrphans() bool {
 	return true
 }
 
-// adopted returns the children of the first thread, which the kernel makes the parent of orphans as long as it lives; that
-// of a Go program never ends. It may have forked some of them itself.
+// adopted returns the children of the first thread. The kernel gives orphans to that thread as long as it lives, and in a Go program it
+// never ends. The list may also contain children that the thread forked.
 func (f *family) adopted() ([]int, error) {
 	if f.children == nil {
-		return nil, errors.ErrUnsupported // such as a kernel without CONFIG_PROC_CHILDREN
+		return nil, errors.ErrUnsupported // for example a kernel without CONFIG_PROC_CHILDREN
 	}
 	var buf [4096]byte
 	n, err := f.children.ReadAt(buf[:], 0)
@@ -245,7 +245,7 @@ func (f *family) adopted() ([]int, error) {
 		return nil, err
 	}
 	list := buf[:n]
-	if n > len(buf)-16 { // the kernel gives whole numbers only, so there may be more
+	if n > len(buf)-16 { // the kernel returns only whole numbers, so the list may be cut
 		return nil, errors.New("more children than fit")
 	}
 	var children []int

@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// pack remembers processes, by pid with start time, over several censuses: a link from parent to child is gone when the
-// parent is.
+// pack remembers processes by PID and start time over several censuses, because the link from parent to child is lost when the parent ends.
 type pack struct {
 	mu    sync.Mutex
 	known map[int]uint64
 }
 
-// remember forgets those that c no longer has and adds those of found that live.
+// remember removes processes that are no longer in c and adds the living ones of found.
 func (k *pack) remember(c *census, found map[int]process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,14 +43,14 @@ func (k *pack) seeds(c *census) []int {
 	return pids
 }
 
-// A finder picks out of a census the processes that are to end, dead ones that wait to be reaped among them, and those
-// that may belong to the run or to another one.
+// A finder selects processes from a census. mine must end; it includes dead processes that are not reaped yet. doubtful may belong to this
+// run or to another one.
 type finder func(*census) (mine, doubtful map[int]process)
 
-// spread adds to found the seeds, their children and all who share a session with one of them, and so on. A session is
-// entered by birth only, so every process in a session of a run belongs to the run. Nothing that may refuses is added.
+// spread adds the seeds to found, then repeatedly their children and the members of their sessions. A process enters a session only by
+// birth, so every process in a run's session belongs to the run. spread adds no process for which may is false.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
-	entered := map[int]bool{} // sessions: to add all who share one for each of them takes as many steps as there are pairs
+	entered := map[int]bool{} // sessions already added; without it the steps would grow with the square of a session's size
 	for len(seeds) > 0 {
 		pid := seeds[len(seeds)-1]
 		seeds = seeds[:len(seeds)-1]
@@ -68,19 +67,19 @@ func (c *census) spread(found map[int]process, seeds []int, may func(process) bo
 	}
 }
 
-// active are the runs that last.
+// active holds the runs that have not ended.
 type active struct {
-	// starting is held for writing from before a fork until its run has the pid, and for reading by goroutines that judge
-	// children of this process: a main process must never be taken for an orphan.
+	// A goroutine that forks holds starting for writing until its run has the PID. Goroutines that judge children of this process hold it
+	// for reading, so that they never mistake a main process for an orphan.
 	starting sync.RWMutex
 
 	mu     sync.Mutex
 	closed bool
-	count  sync.WaitGroup  // of entered runs
-	runs   map[string]*run // from before the start of the process until all of it is dead
+	count  sync.WaitGroup  // counts entered runs
+	runs   map[string]*run // from before the start of the process until every process of the run is dead
 }
 
-// enter adds a run, unless close was called.
+// enter adds a run. It returns ErrClosed after close.
 func (a *active) enter(run *run) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +96,7 @@ func (a *active) leave(run *run) {
 	a.count.Done()
 }
 
-// add adds the run of a helper, which nobody waits for.
+// add adds the run of a helper. close does not wait for it.
 func (a *active) add(run *run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,7 +109,7 @@ func (a *active) remove(run *run) {
 	delete(a.runs, run.id)
 }
 
-// close refuses further runs, and reports whether it is the first call.
+// close refuses further runs and reports whether this is the first call.
 func (a *active) close() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,14 +118,15 @@ func (a *active) close() bool {
 	return first
 }
 
-// A family finds the processes of each run, and ends them.
+// A family finds and ends the processes of each run.
 type family struct {
 	*origin
 	active   *active
-	children *os.File // of the first thread; nil where the kernel does not list them
+	children *os.File // children of the first thread; nil where the kernel does not list them
 }
 
-// linked returns what the session, links and earlier censuses say is of run, and the test for who may be.
+// linked returns the processes of run according to its session, parent links and earlier censuses. It also returns a test for processes
+// that may belong to the run.
 func (f *family) linked(run *run, c *census) (map[int]process, func(process) bool) {
 	may := func(p process) bool {
 		return p.start >= run.main.start && p.session != f.self.session && p.pid != f.self.pid
@@ -134,19 +134,18 @@ func (f *family) linked(run *run, c *census) (map[int]process, func(process) boo
 	found := map[int]process{}
 	seeds := append(run.seeds(c), c.sessions[run.main.pid]...)
 	if main := c.all[run.main.pid]; main.pid != 0 && main.start == run.main.start {
-		if main.session != main.pid { // process 1 is in the helper's at first, as those of other runs are
+		if main.session != main.pid { // at first process 1 is in the helper's session, together with those of other runs
 			return map[int]process{main.pid: main}, may
 		}
 		seeds = append(seeds, main.pid)
 	}
-	if !run.supervised() { // else the namespace says the same
+	if !run.supervised() { // the PID namespace of a supervised run identifies the same processes
 		seeds = append(seeds, run.group.Members()...)
 	}
 	c.spread(found, seeds, may)
 	return found, may
 }
 
-// finder returns the finder for run.
 func (f *family) finder(run *run) finder {
 	return func(c *census) (mine, doubtful map[int]process) {
 		others := f.active.others(run)
@@ -179,16 +178,15 @@ func (f *family) finder(run *run) finder {
 	}
 }
 
-// miss notes that p was gone before its tag could be read. It may have been of a run when it was the child of this
-// process, or of one that is gone too.
+// miss notes that p ended before its tag could be read. p may have belonged to a run when its parent is this process, init or gone.
 func (c *census) miss(p process, self int) {
 	if _, ok := c.all[p.parent]; !ok || p.parent == self || p.parent == 1 {
 		c.moving = true
 	}
 }
 
-// claim deals with orphans that bear no mark: they descend from a run, and when only one was there at their birth, from
-// that one.
+// claim assigns orphans without a tag. Each descends from some run. An orphan that could belong to other runs is doubtful; otherwise it
+// belongs to this one.
 func (f *family) claim(c *census, orphans []int, others []*run, mine, doubtful map[int]process, may func(process) bool) {
 	known := map[int]process{}
 	for _, o := range others {
@@ -209,8 +207,8 @@ func (f *family) claim(c *census, orphans []int, others []*run, mine, doubtful m
 	}
 }
 
-// helpers returns the sessions of the helpers among runs. A process in one is the helper, or a process 1 that has not begun:
-// of no run, or the main process of one.
+// helpers returns the sessions of the helpers among runs. A process in such a session is the helper or a process 1 that has not started its
+// command.
 func helpers(runs []*run) map[int]bool {
 	sessions := map[int]bool{}
 	for _, o := range runs {
@@ -221,8 +219,8 @@ func helpers(runs []*run) map[int]bool {
 	return sessions
 }
 
-// others returns the runs besides but that have a process; all whose process can be in a census taken before the call, but
-// for those that were in the session of a helper then.
+// others returns the runs that have a process, except but. It includes every run whose process can be in an earlier census, unless that
+// process was still in a helper's session.
 func (a *active) others(but *run) []*run {
 	a.starting.RLock()
 	defer a.starting.RUnlock()

@@ -21,20 +21,20 @@ type stream struct {
 	name  string
 	pipe  *os.File
 	peer  string      // path of the other end of a terminal
-	late  atomic.Bool // nobody of the run lives: only what is in the pipe is still wanted
+	late  atomic.Bool // no process of the run lives; read only what the pipe still contains
 	done  chan struct{}
-	stuck bool // ended without end of file; read after done
+	stuck bool // ended without end of file; read it after done is closed
 }
 
-// pipes are our ends of what a process reads and writes.
+// pipes holds our ends of a process's input and output.
 type pipes struct {
 	stdin    *os.File
-	terminal *os.File // of a pseudo-terminal; it is stdin and the only stream then
+	terminal *os.File // our end of a pseudo-terminal; then it is stdin and the only stream
 	streams  []*stream
-	rests    []rest // of what is handed over
+	rests    []rest // unwritten parts of the texts in Spec.Handed
 }
 
-// open returns the child's descriptors 0, 1 and 2 and keeps our ends. After an error both are to be closed.
+// open returns the child's descriptors 0, 1 and 2 and keeps our ends. After an error the caller closes both.
 func (p *pipes) open(spec *Spec) ([]*os.File, error) {
 	var theirs []*os.File
 	if spec.Terminal != nil {
@@ -73,7 +73,7 @@ func (p *pipes) open(spec *Spec) ([]*os.File, error) {
 	return theirs, nil
 }
 
-// pipe is os.Pipe whose end to write, which another process gets, is nothing to this one's poller: eight calls of the kernel less.
+// pipe is os.Pipe, but does not register the write end with the poller, because another process gets it. This saves eight system calls.
 func pipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -99,7 +99,7 @@ func (p *pipes) close() {
 	}
 }
 
-// start begins to copy in both directions. The copies end with the pipes, those of output before that with an error of output.
+// start begins copying in both directions. Copying stops when the pipes end. Output also stops when the output function returns an error.
 func (p *pipes) start(stdin io.Reader, output func(string, []byte) error, broken chan<- error) {
 	for _, s := range p.streams {
 		go s.read(output, broken)
@@ -116,13 +116,13 @@ func (p *pipes) start(stdin io.Reader, output func(string, []byte) error, broken
 	}
 }
 
-// feed copies in to the process. It ends with either; the end of the run closes the pipe.
+// feed copies in to the process. It stops when in ends or when the end of the run closes the pipe.
 func feed(pipe *os.File, in io.Reader) {
-	_, _ = io.Copy(pipe, in) // the process may stop reading when it likes
+	_, _ = io.Copy(pipe, in) // the process may stop reading at any time
 	pipe.Close()
 }
 
-// typeIn is feed for a terminal, whose descriptor is also that of its output.
+// typeIn is feed for a terminal. Its descriptor also carries the output.
 func typeIn(terminal *os.File, in io.Reader) {
 	const ctrlD = "\x04"
 	if _, err := io.Copy(terminal, in); err == nil {
@@ -130,7 +130,8 @@ func typeIn(terminal *os.File, in io.Reader) {
 	}
 }
 
-// read hands everything from the pipe to output until end of file, an error of output, or, late, until nothing comes.
+// read passes the contents of the pipe to output until end of file or an error of output. When late is set, it also stops when no more data
+// comes.
 func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
 	defer close(s.done)
 	buf := make([]byte, chunkSize)
@@ -149,17 +150,17 @@ func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
 		if !s.late.Load() {
 			continue
 		}
-		// What the run wrote is in the pipe, which holds 1 MiB at most; more comes from a stranger.
+		// A pipe holds at most 1 MiB of the run's output. More data must come from a process outside the run.
 		if lateBytes += n; n == 0 || lateBytes > 1<<20 {
 			s.stuck = true
 			return
 		}
-		// A slow output must not cost what is in the pipe: the time counts from here.
+		// Reset the deadline after output returns, so that a slow output loses no data.
 		_ = s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
 	}
 }
 
-// await waits until all streams are at their end, for d at most.
+// await waits until all streams have ended, at most for d.
 func (p *pipes) await(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -172,8 +173,8 @@ func (p *pipes) await(d time.Duration) {
 	}
 }
 
-// finish is called when the run is dead. It delivers what is still in the pipes, closes them, and returns
-// the processes that hold one open.
+// finish delivers the remaining contents of the pipes and closes them. It returns the processes that still hold a pipe open. Call it after
+// every process of the run is dead.
 func (p *pipes) finish() []Process {
 	var holders []Process
 	for _, s := range p.streams {
@@ -190,8 +191,8 @@ func (p *pipes) finish() []Process {
 	return holders
 }
 
-// holders returns the processes that hold the other end. They are reported and not killed: a descriptor can be sent to a
-// process that is not ours.
+// holders returns the processes that hold the other end. They are reported and not killed, because a descriptor can be sent to a process
+// outside the run.
 func (s *stream) holders() []Process {
 	link := s.peer
 	if link == "" {

@@ -18,75 +18,73 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// Network is what an isolated process reaches.
+// Network says what an isolated process can reach.
 type Network string
 
-// The networks.
 const (
-	NetworkNone Network = "none" // itself: a loopback device of its own
-	// NetworkProxy is a loopback device of its own, on which the [Gateway] of the Runner listens; nothing else leads out.
+	NetworkNone Network = "none" // only a separate loopback device
+	// NetworkProxy gives the process a separate loopback device on which the [Gateway] of the Runner listens. There is no other way out.
 	NetworkProxy Network = "proxy"
-	NetworkOpen  Network = "open" // whatever the machine reaches
+	NetworkOpen  Network = "open" // everything that the machine can reach
 )
 
-// A Policy isolates a process. It is the operator's; nothing in it comes from a caller or a model. It is asked for as a
-// whole: a process that cannot have all of it does not run.
+// A Policy isolates a process. The operator defines it; callers and models cannot change it. A process that cannot get the whole policy
+// does not run.
 //
-// The process sees the directories of the system read-only, a /proc, /dev and /tmp of its own, and the workspace at its own
-// path. It has no capability and gets none, makes only the system calls of a list, and cannot reach a process outside.
+// The process sees the system directories read-only, a separate /proc, /dev and /tmp, and the workspace at its usual path. It has no
+// capabilities and cannot gain any. It may make only the system calls of a list, and it cannot reach a process outside.
 type Policy struct {
-	Name      string // what the operator calls it; the gateway may want to know
-	Source    string // the one program that it is for, such as mcp:memory; the gateway may want to know. Empty: none
-	Workspace string // absolute; required; not "/"
-	ReadOnly  bool   // the workspace; false: it may be written
-	// Read lists more paths to show read-only at their own places; what does not exist is left out.
+	Name      string // the operator's name for it; the gateway receives it
+	Source    string // the one program that it is for, such as mcp:memory; the gateway receives it; may be empty
+	Workspace string // absolute path; required; not "/"
+	ReadOnly  bool   // makes the workspace read-only
+	// Read lists more paths to show read-only at their usual places. Paths that do not exist are left out.
 	Read []string
-	// Hide lists paths to cover where they would be visible.
+	// Hide lists paths to cover where the process would see them.
 	Hide []string
-	// Protect lists paths in the workspace that stay read-only; nil means [DefaultProtected]. In the place of a file that
-	// does not exist there is a socket while processes run, so that none can make it, and what collects files passes it
-	// over. Where its directory does not exist either the path is left out. What a link leads to in the workspace is protected
-	// with it.
+	// Protect lists paths in the workspace that stay read-only. Nil means [DefaultProtected]. While processes run, a socket takes the place
+	// of a missing file, so that no process can create the file. Programs that collect files skip the socket. A path is left out when its
+	// parent directory does not exist. The target of a link is protected too when it lies in the workspace.
 	Protect []string
-	Network Network // "" is none
+	Network Network // empty means NetworkNone
 	// What the gateway lets a process with NetworkProxy reach.
-	Hosts     []string       // names, or addresses; a leading dot: all names below it too; none: every name of the public network
-	Ports     []uint16       // none: 80 and 443
-	Addresses []netip.Prefix // to which names may lead beside those of the public network
-	// NoUnixSockets leaves unix sockets in pairs alone: then a socket that somebody on the machine binds in the workspace while a command
-	// runs is out of reach, too. Those that are there at the start are covered in any case.
+	Hosts     []string       // names or addresses; a leading dot includes all names below it; empty means every name of the public network
+	Ports     []uint16       // empty means 80 and 443
+	Addresses []netip.Prefix // addresses that names may resolve to besides those of the public network
+	// NoUnixSockets allows unix sockets only as connected pairs. A socket that another process binds in the workspace during the run is
+	// then out of reach too. Sockets that exist at the start are covered in any case.
 	NoUnixSockets bool
-	// Unsupervised gives up everything that needs namespaces: files and network are isolated by Landlock and the list of
-	// system calls alone, which leaves no socket but pairs. Processes are then looked after as those without Policy. It is
-	// for places without user namespaces.
+	// Unsupervised uses no namespaces, for machines without user namespaces. Only Landlock and the system call list isolate files and
+	// network, and all sockets except pairs are refused. The Runner finds and ends the processes as it does without a Policy.
 	Unsupervised bool
 	Limits       Limits
 }
 
-// Limits bound an isolated process. The zero value of each means its default.
+// Limits bound an isolated process. The zero value of a field means its default.
 type Limits struct {
-	Tmp       int64 // bytes in /tmp, and as many in /dev/shm; 0: 512 MiB
-	Processes int   // and threads, in all; 0: 4096, at least 310
+	Tmp       int64 // bytes in /tmp, and the same again in /dev/shm; 0: 512 MiB
+	Processes int   // number of processes and threads together; 0: 4096; at least 310
 	Memory    int64 // bytes of data of each process; 0: 4 GiB
-	// MemoryTotal is bytes of all processes together, CPUs how many processors' worth of time they get together, such as 1.5.
-	// They hold where there are control groups, as the facts say. A process that would get more memory is killed.
-	MemoryTotal int64         // 0: 8 GiB, at least 16 MiB
-	CPUs        float64       // 0: no limit, at least 0.01
-	FileSize    int64         // bytes of each file that is written; 0: 4 GiB
-	OpenFiles   int           // of each process; 0: 4096, at least 256
-	CPU         time.Duration // of each process; 0: no limit but the time of the call
+	// MemoryTotal limits the bytes of all processes together; the kernel kills a process that would exceed it. CPUs limits their processor
+	// time together, in processors, such as 1.5. Both hold only with control groups; see Facts.
+	MemoryTotal int64         // 0: 8 GiB; at least 16 MiB
+	CPUs        float64       // 0: no limit; at least 0.01
+	FileSize    int64         // bytes of each file that a process writes; 0: 4 GiB
+	OpenFiles   int           // of each process; 0: 4096; at least 256
+	CPU         time.Duration // processor time of each process; 0: limited only by the time of the call
 }
 
 const (
 	defaultProcesses = 4096
-	leastProcesses   = 310 // the kernel keeps the first 300 numbers of a namespace back
-	// noDump is the one limit that also keeps a handler of dumps (core_pattern with a pipe) from being started.
+	leastProcesses   = 310 // the kernel reserves the first 300 process numbers of a namespace
+	// noDump is a core size limit of 1 byte. Unlike 0, it also prevents the kernel from starting a core dump handler (a core_pattern with a
+	// pipe).
 	noDump     = 1
-	leastFiles = 256 // the helper itself needs some before it becomes the command
+	leastFiles = 256 // the helper needs descriptors before it becomes the command
 )
 
-// DefaultProtected are the files by which a workspace makes others run something later, or gives away what they may do. They are
-// read-only in isolation.
+// DefaultProtected returns the files that make other programs run code later, or that reveal credentials. Isolated processes may only read
+// them.
 func DefaultProtected() []string {
 	return []string{
 		".aws", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".env", ".envrc", ".git/commondir", ".git/config", ".git/config.worktree",
@@ -95,23 +93,24 @@ func DefaultProtected() []string {
 	}
 }
 
-// DefaultAsked are DefaultProtected and further names from which programs run something when they open or enter a directory, or
-// begin to work: tools ask about a change ([Protects]). Isolated commands may change these, since builds and editors do.
+// DefaultAsked returns DefaultProtected and further names. Programs run code from these files when they start, or when they open or enter a
+// directory. File tools ask before they change one of them ([Protects]). Isolated commands may change the further names, because builds and
+// editors do.
 func DefaultAsked() []string {
 	return append(DefaultProtected(),
-		".bash_aliases", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".zlogout", ".config", ".local", ".forward", ".rhosts", // a home's
-		".claude", ".claude.json", ".codex", ".cursor", ".gemini", ".windsurf", // assistants
+		".bash_aliases", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".zlogout", ".config", ".local", ".forward", ".rhosts", // home directory
+		".claude", ".claude.json", ".codex", ".cursor", ".gemini", ".windsurf", // coding assistants
 		".devcontainer", ".dir-locals.el", ".emacs", ".emacs.d", ".exrc", ".gvimrc", ".idea", ".nvim.lua", ".nvimrc", ".vim", ".vimrc", ".vscode", ".zed", // editors
 		".hg", ".hgrc", ".husky", ".jj", ".pre-commit-config.yaml", ".svn", // version control
 		".bundle", ".cargo", ".mvn", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", // package managers
 		".direnvrc", ".docker", ".gdbinit", ".irbrc", ".lldbinit", ".mise.toml", ".pdbrc", ".pryrc", ".rprofile", ".screenrc", ".sqliterc", ".tmux.conf",
-		".curlrc", ".git-credentials", ".my.cnf", ".pgpass", ".psqlrc", ".wgetrc", // and what gives away
+		".curlrc", ".git-credentials", ".my.cnf", ".pgpass", ".psqlrc", ".wgetrc", // credentials
 	)
 }
 
-// Protects reports whether a path with slashes is one of list or lies below one. What begins with a dot counts in every directory,
-// so that repositories below the workspace are covered, too; other entries count from the workspace on. The case of letters is
-// ignored. All of .git counts, because git finds programs there in more places than a list names.
+// Protects reports whether a slash-separated path is an entry of list or lies below one. An entry that begins with a dot matches in every
+// directory, so that repositories below the workspace are covered. Other entries are relative to the workspace. Letter case is ignored.
+// Everything in .git matches, because git runs programs from more of its files than a list can name.
 func Protects(list []string, path string) bool {
 	parts := strings.Split(strings.ToLower(path), "/")
 	if slices.Contains(parts, ".git") {
@@ -128,7 +127,7 @@ func Protects(list []string, path string) bool {
 	return false
 }
 
-// shownFiles are the parts of the machine that programs need. Of /etc it is what is no secret.
+// shownFiles returns the parts of the machine that programs need. Of /etc it includes only files without secrets.
 func shownFiles(network Network) []string {
 	paths := []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt",
@@ -137,7 +136,7 @@ func shownFiles(network Network) []string {
 		"/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
 		"/etc/profile", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/terminfo", "/etc/timezone", "/etc/mailcap",
 	}
-	java, _ := filepath.Glob("/etc/java-*") // what a Java of the system has no copy of; the pattern is well formed
+	java, _ := filepath.Glob("/etc/java-*") // configuration of the system's Java; the pattern is well formed
 	paths = append(paths, java...)
 	if network == NetworkOpen {
 		paths = append(paths, "/etc/hosts", "/etc/resolv.conf")
@@ -145,20 +144,20 @@ func shownFiles(network Network) []string {
 	return paths
 }
 
-// A RefusedError means that isolation could not be had as it was asked for, so nothing ran.
+// A RefusedError means that the requested isolation was not possible. Nothing ran.
 type RefusedError struct {
-	Fact string // the name in Facts that does not hold
-	Step string // what was tried
+	Fact string // name of the entry in Facts that does not hold
+	Step string // the step that failed
 	Err  error
 }
 
-// Error implements error.
+// Error returns the step and its error.
 func (e *RefusedError) Error() string { return fmt.Sprintf("isolation: %s: %v", e.Step, e.Err) }
 
-// Unwrap implements errors' interface.
+// Unwrap returns the error of the step.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// factOf returns the fact that a step of the helper serves.
+// factOf returns the name of the fact that depends on a step of the helper.
 func factOf(step string) string {
 	for _, f := range []struct{ prefix, fact string }{
 		{"user namespace", "processes_killed"}, {"processes", "processes_killed"}, {"death signal", "processes_killed"}, {"retirement", "processes_killed"},
@@ -171,7 +170,7 @@ func factOf(step string) string {
 	return "fs_read"
 }
 
-// Check says what is wrong with a policy. It looks at no file.
+// Check returns an error for an invalid policy. It reads no file.
 func (p *Policy) Check() error {
 	if p == nil {
 		return nil
@@ -204,7 +203,7 @@ func (p *Policy) Check() error {
 	if l.MemoryTotal != 0 && l.MemoryTotal < leastMemoryTotal {
 		return fmt.Errorf("limits: the memory of all processes must be at least %d", leastMemoryTotal)
 	}
-	if l.CPUs != 0 && !(l.CPUs >= leastCPUs && l.CPUs <= mostCPUs) { // a NaN is none
+	if l.CPUs != 0 && !(l.CPUs >= leastCPUs && l.CPUs <= mostCPUs) { // the negation also refuses NaN
 		return fmt.Errorf("limits: cpus must be between %v and %v", leastCPUs, mostCPUs)
 	}
 	return nil
@@ -234,11 +233,11 @@ func (p *Policy) protected() []string {
 	return p.Protect
 }
 
-// kernel is what this machine's kernel offers to isolated runs.
+// kernel describes what this machine's kernel offers to isolated runs.
 type kernel struct {
-	landlock int                    // version; 0: none
-	filters  map[socketKinds][]byte // of system calls
-	pidMax   atomic.Bool            // a namespace may have a highest process number of its own
+	landlock int                    // Landlock version; 0 without Landlock
+	filters  map[socketKinds][]byte // system call filters
+	pidMax   atomic.Bool            // each PID namespace has its own pid_max
 }
 
 func (k *kernel) find() (err error) {
@@ -253,7 +252,7 @@ func (k *kernel) find() (err error) {
 	return nil
 }
 
-// order writes a spec with its policy down for the helper.
+// order returns the helper's instructions for a spec with a policy.
 func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	p := spec.Policy
 	l := p.Limits
@@ -279,7 +278,7 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	if p.Unsupervised {
 		o.Filter = r.kernel.filters[pairsAlone]
 	} else {
-		// Without a namespace of users this limit would count all processes of the daemon's user.
+		// Without a user namespace this limit would count all processes of the daemon's user.
 		o.Limits = append(o.Limits, helper.Limit{Resource: unix.RLIMIT_NPROC, Value: uint64(processes)})
 		if r.kernel.pidMax.Load() {
 			o.PidMax = processes + 1
@@ -291,7 +290,7 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	return o
 }
 
-// landlockVersion returns the version of the kernel's Landlock; 0 when there is none.
+// landlockVersion returns the version of the kernel's Landlock, or 0 without Landlock.
 func landlockVersion() int {
 	v, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -300,8 +299,8 @@ func landlockVersion() int {
 	return int(v)
 }
 
-// ownPidMax reports whether a namespace may have a highest process number of its own. On an older kernel root would change
-// that of the machine, so this is not tried out.
+// ownPidMax reports whether each PID namespace has its own pid_max. It compares kernel versions instead of trying, because on an older
+// kernel root would change the value of the machine.
 func ownPidMax() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {

@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// process is what /proc/<pid>/stat says about a process.
+// process is the content of /proc/<pid>/stat.
 type process struct {
 	pid, parent, group, session int
 	state                       byte
 	threads                     int
 	start                       uint64
-	tag                         string // of its run, where that is known; process 1 has the helper's mark
+	tag                         string // tag of its run, where known; process 1 has the helper's tag
 }
 
-// identity names a process for as long as the machine is up.
+// identity identifies a process until the machine restarts.
 type identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
@@ -29,23 +29,22 @@ type identity struct {
 
 func (p process) identity() identity { return identity{p.pid, p.start} }
 
-// dead reports whether nothing runs any more. A process whose first thread has ended looks like a zombie while its
-// other threads continue.
+// dead reports whether no thread of p runs. A process whose first thread has ended looks like a zombie while its other threads continue.
 func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
-// census is the processes of the machine: all that live at its end are in it, as they were at some moment while it was
-// taken.
+// census is a list of the machine's processes. It contains every process that lives when the census ends. Each entry shows the state at
+// some moment during the census.
 type census struct {
 	all      map[int]process
 	children map[int][]int
 	sessions map[int][]int
-	listed   map[int]bool // read, or gone before they could be
-	moving   bool         // something that may be meant ended before it could be judged, so a child of it may be missed
+	listed   map[int]bool // already read, or ended before they could be read
+	moving   bool         // a process that may belong to the run ended before it could be judged, so a child of it may be missing
 }
 
 func takeCensus() (*census, error) {
 	c := &census{all: map[int]process{}, children: map[int][]int{}, sessions: map[int][]int{}, listed: map[int]bool{}}
-	// What is born while others are read is found by listing again, until nothing is new.
+	// The list is read again until it contains no new process, at most this often.
 	const rounds = 50
 	for range rounds {
 		if fresh, err := c.extend(); err != nil || fresh == 0 {
@@ -56,7 +55,7 @@ func takeCensus() (*census, error) {
 	return c, nil
 }
 
-// extend adds those that are not listed yet and returns their number.
+// extend adds the processes that are not listed yet and returns their number.
 func (c *census) extend() (fresh int, err error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *census) extend() (fresh int, err error) {
 }
 
 func readProcess(pid int) (process, error) {
-	var buf [1024]byte // the kernel's line has at most 52 fields of 20 digits, and mostly short ones
+	var buf [1024]byte // the line has at most 52 fields of 20 digits, mostly shorter
 	line, err := readOnce("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
 	if err != nil {
 		return process{}, err
@@ -97,8 +96,8 @@ func readProcess(pid int) (process, error) {
 	return parseStat(line)
 }
 
-// parseStat reads "pid (name) state parent group session …". The name is the process's own choice and may hold blanks,
-// parentheses and line ends; nothing after it can.
+// parseStat reads "pid (name) state parent group session …". The process chooses its name, which may contain blanks, parentheses and line
+// ends. The fields after it cannot.
 func parseStat(line []byte) (process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -119,8 +118,7 @@ func parseStat(line []byte) (process, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// readOnce is os.ReadFile for a small file of /proc without the detours through fstat and the poller: a census reads
-// one for each process of the machine.
+// readOnce is os.ReadFile for a small file of /proc, without fstat and the poller. A census reads one file for each process of the machine.
 func readOnce(path string, buf []byte) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -138,7 +136,7 @@ func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrProcessDone)
 }
 
-// describe names p for a report.
+// describe returns p as it appears in a report.
 func describe(p process) Process {
 	const longest = 200
 	d := Process{PID: p.pid, Start: p.start}
@@ -156,8 +154,8 @@ func describe(p process) Process {
 	return d
 }
 
-// send signals p and nobody else: the descriptor is opened first and the start time compared after that, so a number
-// that went to another process meanwhile is noticed.
+// send signals p and no other process. It opens the process descriptor first and compares the start time afterwards, so it notices when the
+// number was reused.
 func send(p process, sig syscall.Signal) error {
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {

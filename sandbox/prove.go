@@ -17,12 +17,16 @@ import (
 	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
-// Prove finds out what a policy is worth on this machine. It runs a canary under it, which tries to read and write what it
-// must not see, to reach a listener and a process of the machine, to get a mount, a raw socket, more memory and more
-// processes than it may have, and leaves processes behind. What the canary could do is not held, whatever else says that
-// it should be.
+// Prove measures how well a policy is enforced on this machine. It runs a canary under the policy, which tries to break out:
+//
+//   - read and write files that it must not see
+//   - reach a listener and a process of the machine
+//   - get a mount, a raw socket, more memory and more processes than it may have
+//   - leave processes behind
+//
+// A protection that the canary could break counts as not held, whatever the configuration says.
 func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, error) {
-	policy.Limits.Processes = leastProcesses // a limit is a limit; this one is the quickest to reach
+	policy.Limits.Processes = leastProcesses // the smallest limit is the quickest to reach, and proves the same
 	for left := canaries; ; {
 		exit, try, err := r.prove(ctx, policy, func(run *run) { r.keepShort(run, false) })
 		refused, is := errors.AsType[*RefusedError](err)
@@ -53,9 +57,8 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, err
 	}
 }
 
-// starve sends the canary that takes more memory and time than its control group may have; there is none where there are no
-// groups. One that cannot have such limits, as below a group with a share of the processors that is smaller still, proves
-// nothing about them, and says why.
+// starve runs the canary that exceeds the memory and CPU limits of its control group. It returns nil when there are no control groups. When
+// the group cannot get such limits, for example below a parent group with a smaller CPU share, why contains the reason.
 func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why *RefusedError, err error) {
 	if r.groups.Mechanism() == "" {
 		return nil, nil, nil
@@ -75,28 +78,27 @@ func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why 
 	return nil, why, nil
 }
 
-// CanaryTag is the tag of a canary.
 const CanaryTag = "canary"
 
-// canaries is how many are sent until one comes to its end: another daemon that takes the journal over ends the processes of
-// the one before, and may take a canary for one of them.
+// canaries is the number of attempts. A canary may be killed early: a daemon that takes over the journal ends the processes of the previous
+// daemon, and may mistake a canary for one of them.
 const canaries = 3
 
-// A trial is what a canary could do.
+// A trial records what a canary could do.
 type trial struct {
 	tried    map[uint32]helper.Message
-	wrote    bool // a file outside
-	received int  // bytes and connections
+	wrote    bool // whether it wrote a file outside
+	received int  // number of datagrams and connections that arrived outside
 	spent    cgroup.Usage
 }
 
-// whole reports whether the canary reported the end of each try. The forks are its last.
+// whole reports whether the canary reported the result of every try. Forking is its last try.
 func (t *trial) whole() bool {
 	_, told := t.tried[helper.TryForks]
 	return told
 }
 
-// prove sends a canary, after bound has said what it may have and is to try.
+// prove runs a canary. bound sets its limits and what it tries.
 func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*Exit, *trial, error) {
 	name := filepath.Join(r.records.dir, "canary-"+rand.Text())
 	if err := os.WriteFile(name, []byte("canary"), 0o600); err != nil {
@@ -141,7 +143,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*E
 	return exit, t, err
 }
 
-// refusedFacts are those of a machine that refuses a policy.
+// refusedFacts returns the facts of a machine that refuses a policy.
 func refusedFacts(e *RefusedError) isolation.Facts {
 	no := isolation.Fact{Detail: e.Error()}
 	return isolation.Facts{
@@ -149,7 +151,7 @@ func refusedFacts(e *RefusedError) isolation.Facts {
 	}
 }
 
-// judge turns what a canary could do into facts.
+// judge converts the results of a canary to facts.
 func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts {
 	failed := func(step uint32) bool {
 		m, told := t.tried[step]
@@ -211,7 +213,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 	return f
 }
 
-// A lure waits for canaries.
+// A lure is a set of listeners outside that canaries must not reach.
 type lure struct {
 	stream *net.TCPListener
 	packet *net.UDPConn
@@ -238,8 +240,8 @@ func (l *lure) udp() []byte {
 	return helper.Address([4]byte{127, 0, 0, 1}, l.packet.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 }
 
-// received counts what has come. What was sent on the loopback device is there at once, so the sockets are asked without waiting: a deadline,
-// however short, could pass before a busy machine asks.
+// received counts what arrived. Data on the loopback device arrives at once, so it polls the sockets without waiting. Even a short deadline
+// could pass before a busy machine polls.
 func (l *lure) received() (n int) {
 	asked := func(c syscall.Conn, ask func(fd int) error) {
 		raw, err := c.SyscallConn()
@@ -267,8 +269,8 @@ func (l *lure) received() (n int) {
 
 func (l *lure) close() error { return errors.Join(l.stream.Close(), l.packet.Close()) }
 
-// Facts returns the facts for processes of r without a Policy. The Runner kills the processes of a call, but only a namespace of processes
-// makes that certain, so it is not held.
+// Facts returns the facts for processes of r without a Policy. The Runner kills the processes of a call, but only a PID namespace
+// guarantees it, so that fact is not held.
 func (r *Runner) Facts() isolation.Facts {
 	mechanism := "session, parent links, environment tag"
 	if adoptsOrphans() {

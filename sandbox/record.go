@@ -11,31 +11,31 @@ import (
 	"sync"
 )
 
-// record is what Sweep needs to know of a run whose daemon died. A file holds one, with leavings of a longer one behind
-// it when the daemon died while it wrote.
+// record contains what Sweep needs to know about a run whose daemon died. Each file contains one record. When the daemon died during a
+// write, the end of an older, longer record may follow it.
 type record struct {
 	Boot   string     `json:"boot"`
 	Daemon identity   `json:"daemon"`
 	Main   identity   `json:"main"`
 	Away   []identity `json:"away,omitempty"`
-	Tag    string     `json:"tag,omitempty"` // of its Spec, or the beginning
+	Tag    string     `json:"tag,omitempty"` // tag of its Spec, perhaps cut
 }
 
-// records are the files of records in a directory. A file whose run has ended serves a later run: to create and to remove a
-// file takes longer than to write it.
+// records manages the record files in a directory. It reuses the file of an ended run, because creating and removing a file takes longer
+// than writing it.
 type records struct {
 	dir  string
 	from *origin
 
 	mu   sync.Mutex
 	free []*os.File
-	ours map[string]bool // paths of those that are free or in use
+	ours map[string]bool // paths of the files that are free or in use
 }
 
-// A note is the record of one run that lasts.
+// A note is the record of one run that has not ended.
 type note struct {
-	file *os.File   // nil: there is none
-	away []identity // what it names beside the main process
+	file *os.File   // nil when the run has no record
+	away []identity // processes in the record besides the main one
 }
 
 const (
@@ -44,10 +44,9 @@ const (
 	mostFree   = 64
 )
 
-// blank is an empty record.
 func blank() string { return strings.Repeat(" ", recordSize) }
 
-// open is called before the start: on a full disk nothing is to start. It takes the room that the record needs.
+// open returns a file with space reserved for a record. It is called before the process starts, so that nothing starts on a full disk.
 func (r *records) open(id string) (*os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +71,7 @@ func (r *records) open(id string) (*os.File, error) {
 	return file, nil
 }
 
-// putBack takes the file of a run of which nothing is left.
+// putBack takes back the file of a run that left no process.
 func (r *records) putBack(file *os.File) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +91,7 @@ func (r *records) putBack(file *os.File) {
 	r.discardLocked(file, true)
 }
 
-// discardLocked gives a record up; what is not removed is for a later Sweep.
+// discardLocked closes a record file, and with remove deletes it. A later Sweep reads a file that remains.
 func (r *records) discardLocked(file *os.File, remove bool) {
 	if remove {
 		os.Remove(file.Name())
@@ -101,7 +100,7 @@ func (r *records) discardLocked(file *os.File, remove bool) {
 	delete(r.ours, file.Name())
 }
 
-// clear removes the records that no run has.
+// clear removes the record files that no run uses.
 func (r *records) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +128,7 @@ func (r *records) write(run *run, main identity, away []identity) error {
 	return run.note.file.Truncate(int64(len(text)))
 }
 
-// note writes those that left the session into the record: after a crash of the daemon the session and the tag find
-// the others.
+// note records the processes that left the session. After a crash of the daemon, Sweep finds the others by session and tag.
 func (r *records) note(run *run, found map[int]process) {
 	var away []identity
 	for _, p := range found {
@@ -142,11 +140,11 @@ func (r *records) note(run *run, found map[int]process) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if run.note.file != nil && !slices.Equal(away, run.note.away) {
-		_ = r.write(run, run.main.identity(), away) // an older record and the tag still serve
+		_ = r.write(run, run.main.identity(), away) // the older record and the tag still serve
 	}
 }
 
-// drop ends the record of run, or leaves in it what a later Sweep is to try again.
+// drop frees the record of run. When processes are left, it keeps the record with them for a later Sweep.
 func (r *records) drop(run *run, left []process) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -164,8 +162,8 @@ func (r *records) drop(run *run, left []process) {
 	run.note.file = nil
 }
 
-// read returns the records of runs that are not active, here or in another daemon, by path. What does not parse is a blank file that was to
-// serve again, or was cut off by a crash just after the start; the tag serves then.
+// read returns the records of ended runs by path. It skips runs that are active here or in another daemon. A file that does not parse is
+// blank, or a crash cut it off just after the start; then the tag identifies the process.
 func (r *records) read() (map[string]record, error) {
 	paths, err := filepath.Glob(filepath.Join(r.dir, "*.json"))
 	if err != nil {

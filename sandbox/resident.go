@@ -19,36 +19,36 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// helloBound is for the helper to make process 1 of a run; it takes a millisecond.
+// helloBound limits the time in which the helper makes process 1 of a run. It usually takes a millisecond.
 const helloBound = 10 * time.Second
 
-// Why there is no process 1. Nothing of the run was started.
+// Reasons why there is no process 1. No part of the run was started.
 var (
 	errNoHelper     = errors.New("this daemon has no helper; give it the path of toold-sandbox")
 	errHelperGone   = errors.New("ended without a word")
-	errHelperSilent = errors.New("does not answer") // another one would be as silent: what it looks at does not answer it
+	errHelperSilent = errors.New("does not answer") // a new helper would block too: a file that it reads does not answer
 )
 
-// A resident is the helper that all isolated runs are made by, one after the other: it is started with the first of them,
-// and again when it has ended. It keeps nothing of a run.
+// A resident is the helper process that creates all isolated runs, one after the other. It starts with the first of them, and again after
+// it has ended. It keeps no state of a run.
 type resident struct {
-	turn chan struct{}  // has room for one goroutine, which makes a run
-	now  *helperProcess // of the goroutine that has the turn
+	turn chan struct{}  // holds one token; only the goroutine with the token creates a run
+	now  *helperProcess // used only by the goroutine with the token
 }
 
-// A helperProcess is one process of the helper program.
 type helperProcess struct {
-	run    *run // never attended; it is among the runs, so that its process is nobody's orphan and nobody's leaving
+	run    *run // listed among the runs so that the helper is not taken for an orphan or a leftover; never attended
 	socket *os.File
 	handle *os.Process
 	gone   chan struct{}
 
 	mu     sync.Mutex
 	ended  bool
-	waited *os.File // where its next word is waited for
+	waited *os.File // pipe on which a goroutine waits for the helper's next message
 }
 
-// launch makes process 1 of a run. When it returns nil, that waits to be followed; else there is none, nor will there be.
+// launch creates process 1 of a run. When it returns nil, the caller must follow the process. After an error there is no process 1 and none
+// will appear.
 func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error {
 	if r.program == nil {
 		return &RefusedError{Fact: "processes_killed", Step: "helper", Err: errNoHelper}
@@ -63,7 +63,7 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 		return context.Cause(ctx)
 	}
 	err := errHelperGone
-	for range 2 { // somebody may have killed it
+	for range 2 { // a second try, because another process may have killed the helper
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -83,7 +83,8 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 	return &RefusedError{Fact: "processes_killed", Step: "helper", Err: err}
 }
 
-// startHelper starts the helper. It is the thread of startLoop that does: the kernel ends what the helper makes with its parent.
+// startHelper starts the helper on the thread of startLoop. The kernel kills the helper's children when their parent thread ends, and that
+// thread lasts as long as the Runner.
 func (r *Runner) startHelper() (*helperProcess, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *Runner) startHelper() (*helperProcess, error) {
 		c.socket.Close()
 		return nil, err
 	}
-	go r.awaitHelper(c) // stopHelper waits for it, as long as is sensible
+	go r.awaitHelper(c) // stopHelper waits for it, for a limited time
 	return c, nil
 }
 
@@ -133,10 +134,10 @@ func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
 	return nil
 }
 
-// awaitHelper waits for the end of the helper, and wakes the goroutine that waits for its answer.
+// awaitHelper waits for the end of the helper and wakes the goroutine that waits for its answer.
 func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
-		_ = c.handle.Kill() // not waitable: another goroutine waited for it
+		_ = c.handle.Kill() // cannot be waited for, because another goroutine did so
 	}
 	c.mu.Lock()
 	c.ended = true
@@ -146,7 +147,7 @@ func (r *Runner) awaitHelper(c *helperProcess) {
 	c.mu.Unlock()
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()
-	_, _ = c.handle.Wait() // to reap it
+	_, _ = c.handle.Wait() // reaps the process
 	r.runs.remove(c.run)
 	close(c.gone)
 }
@@ -160,7 +161,7 @@ func (c *helperProcess) lives() bool {
 	return !c.ended
 }
 
-// waitsAt notes where the next word of the helper is waited for, and reports whether it may come.
+// waitsAt records the pipe on which the caller waits for the helper's next message. It reports whether the helper still lives.
 func (c *helperProcess) waitsAt(status *os.File) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +169,8 @@ func (c *helperProcess) waitsAt(status *os.File) bool {
 	return !c.ended
 }
 
-// stopHelper ends the helper, and what it made that nobody knows of. One that does not end, as when a dead file system holds
-// it, is left to awaitHelper.
+// stopHelper ends the helper. With now it also ends processes that the helper made and did not report. awaitHelper keeps waiting for a
+// helper that does not end, for example because a dead file system blocks it.
 func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	r.resident.now = nil
 	c.socket.Close()
@@ -195,8 +196,8 @@ func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	return nil
 }
 
-// reapStrays ends what a helper that was killed had just made. Without the word to begin it stays in the helper's session,
-// where those that have it may still be too.
+// reapStrays ends processes that a killed helper had just made. A process 1 that was not told to begin remains in the helper's session. A
+// process 1 that was may still be there too.
 func (r *Runner) reapStrays(session int) error {
 	for deadline := time.Now().Add(killBound); ; time.Sleep(time.Millisecond) {
 		c, err := takeCensus()
@@ -224,8 +225,7 @@ func (r *Runner) reapStrays(session int) error {
 	}
 }
 
-// ask makes the helper create process 1, notes its pid, and lets it begin. After an error of the helper the next run gets another
-// helper.
+// ask lets the helper create process 1, records its PID, and lets it begin. After an error of the helper the next run gets another helper.
 func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*os.File) error {
 	more, err := r.openInner(run)
 	asked := err == nil
@@ -255,18 +255,18 @@ func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*
 	return err
 }
 
-// register notes the pid of process 1, and lets it begin. Until then it is in the session of a helper that is among the runs, so
-// that it is not taken for an orphan. After an error it is killed, and to be waited for.
+// register records the PID of process 1 and lets it begin. Until then process 1 is in the helper's session, so it is not taken for an
+// orphan. After an error process 1 is killed, and the caller must wait for it.
 func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()
-	if !c.lives() { // awaitHelper forgets its session
+	if !c.lives() { // awaitHelper removes its session
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		return errHelperGone
 	}
 	handle, err := os.FindProcess(pid)
 	if err != nil {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // a child that nobody has waited for
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the child is not reaped, so the PID is still valid
 		return err
 	}
 	main, err := readProcess(pid)
@@ -278,7 +278,7 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	}
 	if err == nil {
 		if err = run.group.Add(pid); errors.Is(err, syscall.ESRCH) {
-			err = nil // it has ended, and said why
+			err = nil // process 1 has ended and reported why
 		} else if err != nil {
 			err = ungrouped(err)
 		}
@@ -292,7 +292,7 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	}
 	if err == nil {
 		if _, err = run.inner.control.Write(helper.Go(by)); errors.Is(err, syscall.EPIPE) {
-			err = nil // likewise
+			err = nil // as above
 		}
 	}
 	if err != nil {
@@ -304,12 +304,12 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	return nil
 }
 
-// send hands the helper the descriptors of a run.
+// send passes the descriptors of a run to the helper.
 func (c *helperProcess) send(files []*os.File) error {
 	fds := make([]int, 0, len(files))
 	for _, f := range files {
 		fd := int(f.Fd())
-		if err := unix.SetNonblock(fd, false); err != nil { // the receiver does not expect that
+		if err := unix.SetNonblock(fd, false); err != nil { // the receiver expects blocking descriptors
 			return err
 		}
 		fds = append(fds, fd)
@@ -324,7 +324,7 @@ func (c *helperProcess) send(files []*os.File) error {
 	return nil
 }
 
-// hello waits until the helper reports the pid of process 1, and keeps the messages that come before.
+// hello waits until the helper reports the PID of process 1. It keeps earlier messages for follow.
 func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid int, err error) {
 	if err := in.status.SetReadDeadline(time.Now().Add(helloBound)); err != nil {
 		return 0, err
@@ -349,7 +349,7 @@ func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid i
 		case m.Kind != helper.Hello:
 			in.early = append(in.early, m)
 			continue
-		case !stop(): // it may yet set a deadline for what follows
+		case !stop(): // the cancel function may still set a deadline
 			return 0, context.Cause(ctx)
 		}
 		c.waitsAt(nil)
@@ -357,7 +357,7 @@ func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid i
 	}
 }
 
-// next reads a message.
+// next reads one message.
 func (in *inner) next() (*helper.Message, error) {
 	buf := make([]byte, helper.MessageSize)
 	if _, err := io.ReadFull(in.status, buf); err != nil {

@@ -17,35 +17,35 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// run is one process being run and all that descends from it.
+// run is one process in execution, with all its descendants.
 type run struct {
 	pack
 	spec     Spec
-	id       string // new for each run: two attempts of one call differ
+	id       string // new for each run, so two attempts of one call differ
 	tag      string // value of TagVariable
-	note     note   // guarded by pack.mu once started
+	note     note   // guarded by pack.mu after the start
 	handle   *os.Process
-	main     process // its pid is also its group and its session; guarded by runs.starting until start returned
+	main     process // its PID is also its group and session; guarded by runs.starting until start returns
 	began    time.Time
 	pipes    pipes
-	broken   chan error // the first error of Output
+	broken   chan error // receives the first error of Output
 	ended    chan struct{}
 	endedAt  time.Time // set before ended is closed
 	killed   map[int]bool
-	inner    *inner         // nil: not isolated
-	canary   *helper.Canary // in the place of the command
+	inner    *inner         // nil when not isolated
+	canary   *helper.Canary // runs instead of the command
 	endOnce  sync.Once      // closes ended of an isolated run
-	cut      error          // why the run is to end, when that came before the command was seen to begin
-	ofHelper bool           // it is no run but a helper, with nothing but processes 1 to be in its session
-	guarded  []place        // to be given back to guards
-	sockets  []string       // paths in the workspace that the helper does not find by itself
+	cut      error          // reason to end the run, when it came before the command was seen to begin
+	ofHelper bool           // a helper and no real run; its session contains only processes 1
+	guarded  []place        // placeholders to release
+	sockets  []string       // paths of sockets in the workspace that the helper cannot find itself
 	home     home
-	group    *cgroup.Group  // nil: there are none
-	ceiling  *cgroup.Limits // of a canary, in the place of the policy's
-	spent    cgroup.Usage   // of all processes; read after attend
+	group    *cgroup.Group  // nil without control groups
+	ceiling  *cgroup.Limits // limits of a canary, instead of the policy's
+	spent    cgroup.Usage   // usage of all processes; read after attend
 }
 
-// newRun returns a run that is among the active ones, or ErrClosed.
+// newRun adds a run to the active ones and returns it. After Close it returns ErrClosed.
 func (r *Runner) newRun(spec Spec) (*run, error) {
 	id := rand.Text()
 	run := &run{
@@ -67,19 +67,19 @@ func (r *Runner) leave(run *run) {
 	r.runs.leave(run)
 }
 
-// startLoop forks for all runs. The kernel sends a parent-death signal when the *thread* that forked ends, so it is
-// one thread, which nothing else uses and which ends with the Runner.
+// startLoop forks for all runs on one locked thread. The kernel sends a parent-death signal when the *thread* that forked ends. Therefore
+// nothing else uses this thread, and it ends with the Runner.
 func (r *Runner) startLoop() {
-	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 	for start := range r.starts {
 		start()
 	}
 }
 
-// start forks the process and everything that attends it. After an error nobody attends anything, and handle is set when
-// the process ran for a moment.
+// start forks the process and starts the goroutines that attend it. After an error none of them runs. Then handle is set when the process
+// ran for a moment.
 func (r *Runner) start(ctx context.Context, run *run) error {
-	// The kernel's answer for a missing directory reads as if the program were missing.
+	// The kernel reports a missing directory as if the program were missing.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
 		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
 	}
@@ -117,7 +117,7 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		r.records.drop(run, nil)
 		return err
 	}
-	run.spec.Control.attach(run) // before Output gets something, which may use it
+	run.spec.Control.attach(run) // before the first call of Output, which may use it
 	run.pipes.start(run.spec.Stdin, run.spec.Output, run.broken)
 	if run.spec.Started != nil {
 		run.spec.Started()
@@ -129,7 +129,7 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	return nil
 }
 
-// isolate makes process 1 of a run, after what is made for it outside.
+// isolate creates process 1 of a run, after it has prepared everything outside of the sandbox.
 func (r *Runner) isolate(ctx context.Context, run *run, theirs []*os.File) error {
 	err := r.guard(run)
 	if err == nil {
@@ -158,12 +158,12 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 		Dir:   run.spec.Dir,
 		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.pipes.terminal != nil, Pdeathsig: syscall.SIGKILL}, // of descriptor 0
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.pipes.terminal != nil, Pdeathsig: syscall.SIGKILL}, // the controlling terminal is descriptor 0
 	}
 	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), attr)
 	if err != nil {
 		if inner, ok := errors.AsType[*os.PathError](err); ok {
-			return inner.Err // Run says the path
+			return inner.Err // Run adds the path
 		}
 		return err
 	}
@@ -174,14 +174,14 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 	}
 	if err != nil {
 		syscall.Kill(-handle.Pid, syscall.SIGKILL)
-		_, _ = handle.Wait() // to reap it
+		_, _ = handle.Wait() // reaps the process
 		return err
 	}
 	run.main = main
 	return nil
 }
 
-// mayStart returns until when the process of a run may start, by CLOCK_BOOTTIME; 0: at any time.
+// mayStart returns the latest time at which the process of a run may start, measured with CLOCK_BOOTTIME. Zero means any time.
 func (r *Runner) mayStart(ctx context.Context, run *run) (time.Duration, error) {
 	if r.startBy == nil {
 		return 0, nil
@@ -196,8 +196,8 @@ func (r *Runner) mayStart(ctx context.Context, run *run) (time.Duration, error) 
 	return by, nil
 }
 
-// aborted is the Exit of a run that could not be recorded: nil when nothing was started. What the process did in its
-// moment nobody saw.
+// aborted returns the Exit of a run that could not be recorded, or nil when no process was started. What a process did before it was killed
+// is unknown.
 func (run *run) aborted() *Exit {
 	if run.handle == nil {
 		return nil
@@ -211,7 +211,7 @@ func (run *run) aborted() *Exit {
 	}
 }
 
-// follows begins to wait for a forked process. After an error it has ended, and nothing ran.
+// follows starts waiting for a forked process. After an error the process has ended and did not run.
 func (r *Runner) follows(ctx context.Context, run *run) error {
 	if run.inner != nil {
 		return r.awaitStart(ctx, run)
@@ -222,7 +222,7 @@ func (r *Runner) follows(ctx context.Context, run *run) error {
 
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: another goroutine waited for it
+		_ = run.handle.Signal(syscall.SIGKILL) // cannot be waited for, because another goroutine did so
 	}
 	run.endedAt = time.Now()
 	close(run.ended)
@@ -273,7 +273,7 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	return exit, why
 }
 
-// endAll ends what is left of a run, and returns what is left after that.
+// endAll ends the remaining processes of a run and returns those that it could not end.
 func (r *Runner) endAll(run *run, over bool) []process {
 	switch {
 	case run.supervised():
@@ -298,11 +298,11 @@ func (run *run) over() bool {
 	}
 }
 
-// account reaps the main process, when it is dead, and notes how it ended.
+// account reaps a dead main process and records how it ended.
 func (run *run) account(exit *Exit) {
 	select {
 	case <-run.ended:
-	case <-time.After(confirmBound): // a census may see the end before the waiting goroutine is scheduled
+	case <-time.After(confirmBound): // a census may see the end before the scheduler runs the waiting goroutine
 		exit.Duration = time.Since(run.began)
 		run.handle.Release()
 		return

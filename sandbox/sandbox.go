@@ -1,20 +1,23 @@
-// Package sandbox starts, watches and ends processes; no other package starts one.
+// Package sandbox starts, watches and ends processes. No other package starts a process.
 //
-// A [Runner] runs one process for a [Spec], in a session of its own, and does not return before everything that the
-// process left behind is dead too: background jobs, daemons that forked twice and made their own session, whole trees.
-// What could not be confirmed dead is named in [Exit.Unverified]; nothing is passed over in silence. [Runner.Sweep]
-// does the same at start for what a daemon left that was itself killed.
+// A [Runner] runs one process for a [Spec], in a new session. It returns only after every descendant is dead too: background jobs, daemons
+// that forked twice into another session, whole process trees. [Exit.Unverified] names processes whose death could not be confirmed.
+// [Runner.Sweep] does the same at start for processes that a killed daemon left.
 //
-// Four marks identify the processes of a run: the session that the run began; links from parent to child, noted
-// while the run lasts; the variable TOOLD_CALL in the environment that the process was started with; and, when the
-// daemon called [BecomeSubreaper], by being an orphan that the kernel handed to it. A process can shed all four only
-// by help of another service of the machine.
+// Four marks identify the processes of a run:
 //
-// A Spec with a [Policy] is isolated: it runs in namespaces of its own, in a root of its own, without rights, and ends with
-// its process 1: the kernel ends everything in the namespace with it. It gets all of its policy or does not run
-// ([RefusedError]). [Runner.Prove] tries out what a policy is worth on this machine.
+//   - the session that the run began
+//   - links from parent to child, recorded during the run
+//   - the variable TOOLD_CALL in the environment at the start of the process
+//   - with [BecomeSubreaper]: the process is an orphan that the kernel gave to the daemon
 //
-// Linux only, 5.12 or newer, with /proc.
+// A process can lose all four marks only with the help of another service of the machine.
+//
+// A Spec with a [Policy] is isolated. It runs without capabilities, in separate namespaces and with a separate root. When its process 1
+// ends, the kernel ends everything in the namespace. A process that cannot get its whole policy does not run ([RefusedError]).
+// [Runner.Prove] measures how well a policy is enforced on this machine.
+//
+// The package needs Linux 5.12 or newer, with /proc.
 package sandbox
 
 import (
@@ -33,15 +36,15 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// Help makes this program the helper when it was started as one, and does not return then. A program that makes a Runner
-// without [Config.Helper] calls it first of all.
+// Help runs the sandbox helper and does not return, when this program was started as the helper. A program that makes a Runner without
+// [Config.Helper] must call it first.
 func Help() {
 	if os.Args[0] == helper.Name {
 		helper.Main()
 	}
 }
 
-// NoHelper is the Helper of a Runner that has none.
+// NoHelper is the [Config.Helper] of a Runner without a helper.
 const NoHelper = "none"
 
 // TagVariable is the environment variable that marks every process of a run.
@@ -49,119 +52,119 @@ const TagVariable = "TOOLD_CALL"
 
 const (
 	defaultGrace = 2 * time.Second
-	// outputGrace is what a descendant that still holds an output pipe gets after the main process ended by itself:
-	// a process substitution of bash writes its last lines then.
+	// outputGrace is the time for descendants that still hold an output pipe after the main process exits. A bash process substitution
+	// writes its last lines then.
 	outputGrace = 100 * time.Millisecond
-	// killBound limits the killing: the engine gives a tool 5 s after a cancel, and 2 s may have gone into Grace.
+	// killBound limits the killing. The engine gives a tool 5 s after a cancel, and Grace may have used 2 s of them.
 	killBound = 1500 * time.Millisecond
-	// confirmBound is for those that were killed at the end of that time to be seen dead: many on a busy machine.
+	// confirmBound is the time in which processes killed at the end of killBound must be seen dead. On a busy machine there may be many.
 	confirmBound = time.Second
-	// pipeBound limits the wait for more output after the kill, when something unknown holds a pipe open.
+	// pipeBound limits the wait for more output after the kill, when an unknown process holds a pipe open.
 	pipeBound = 500 * time.Millisecond
 )
 
 // ErrClosed means that the Runner was closed.
 var ErrClosed = errors.New("sandbox is closed")
 
-// ErrKept means that nothing was started, because what it is for may be another daemon's by now.
+// ErrKept means that no process was started, because another daemon may own the call by now.
 var ErrKept = errors.New("the process was not started, because the store may be another daemon's")
 
-// Config says whose processes a Runner starts.
+// Config configures a Runner.
 type Config struct {
-	// Owner names the store of the daemon and is part of every process's tag, so that the daemon of another store
-	// never takes these processes for its own. Required; without slash.
+	// Owner names the store of the daemon and is part of every process's tag. It prevents the daemon of another store from claiming these
+	// processes. Required; without slash.
 	Owner string
-	// StateDir keeps a small record for each running process until it has ended, for Sweep after a crash.
-	// Required; made when missing. Belongs to one daemon at a time.
+	// StateDir stores a small record for each running process, for Sweep after a crash. Required; created when missing. Only one daemon may
+	// use it at a time.
 	StateDir string
-	// Homes is the directory of home directories; made when missing. Empty: "homes" in StateDir.
+	// Homes is the directory of home directories; created when missing. Empty means "homes" in StateDir.
 	Homes string
-	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all. With
-	// [NoHelper] every run with a Policy ends with a [RefusedError], and the Runner never starts this program again.
+	// Helper is the path of the program toold-sandbox. Empty means that this program is its own helper and calls [Help] first. With
+	// [NoHelper] every run with a Policy fails with a [RefusedError], and the Runner never executes this program again.
 	Helper string
-	// ControlGroup is the directory of a control group of version 2 without processes, to make groups for runs in; empty: where
-	// they were delegated to this process, if anywhere.
+	// ControlGroup is the directory of a control group (version 2) without processes. The Runner creates the groups of its runs below it.
+	// Empty means the group that was delegated to this process, if there is one.
 	ControlGroup string
-	// Gateway serves the processes with [NetworkProxy]; nil: there can be none.
+	// Gateway serves the processes with [NetworkProxy]. When it is nil, such processes are refused.
 	Gateway Gateway
-	// StartBy is asked right before a process begins, and an error keeps it from that: what it is started for may be another daemon's by
-	// now. It returns until when the process may start, by CLOCK_BOOTTIME, 0 for any time: an isolated process looks at the clock right
-	// before its program begins. nil: all may start.
+	// StartBy is called right before a process begins. It returns an error when another daemon may own the call by now; then the process
+	// does not start. Otherwise it returns the latest start time, measured with CLOCK_BOOTTIME, or 0 for no limit. An isolated process
+	// checks the clock right before its program begins. Nil means that every process may start.
 	StartBy func(context.Context) (time.Duration, error)
 }
 
-// Spec is one process to run.
+// Spec describes one process to run.
 type Spec struct {
 	Path string   // absolute; PATH is never searched
-	Args []string // without the name of the program
+	Args []string // without the program name
 	Dir  string   // absolute
-	// Within is a directory in which others may write, and Dir is one of it. Run refuses a Dir, and a workspace of Policy, that a symbolic
-	// link leads out of it. Empty: links may lead anywhere.
+	// Within is a directory that other users or processes may write and that contains Dir. Run refuses a Dir or a Policy workspace when a
+	// symbolic link leads it out of Within. Empty means that links may lead anywhere.
 	Within string
-	Env    []string // exactly this and TagVariable; nothing is inherited
+	Env    []string // the whole environment, except TagVariable; nothing is inherited
 	Tag    string   // names the call in TagVariable
-	// Home names the home directory, which HOME says: runs with equal Home and level of isolation share one, which is kept for a
-	// while; [FreshHome] is an empty one for this run alone. A HOME in Env goes first. Empty: there is none.
+	// Home names the home directory that HOME points to. Runs with equal Home and level of isolation share one, which is kept for a while.
+	// [FreshHome] is an empty one for this run alone. A HOME in Env takes precedence. Empty means no home.
 	Home string
-	// Policy isolates the process; nil: it has all rights of this one. It is not changed after Run was called.
+	// Policy isolates the process. Nil gives it all rights of the daemon. Do not change it after Run was called.
 	Policy *Policy
-	// Stdin is copied to the process; nil gives end of file at once. Run does not wait for a Read that hangs: its
-	// goroutine ends when the Read does.
+	// Stdin is copied to the process. Nil means end of file at once. Run does not wait for a Read that hangs: its goroutine ends when the
+	// Read returns.
 	Stdin io.Reader
-	// Handed are texts that the process gets by descriptors of its own, 3 and following, up to [MostHanded]: it reads each once, and
-	// meets end of file. They stand in no argument, no variable and no file.
+	// Handed contains up to [MostHanded] texts. The process reads each once, up to end of file, from descriptor 3 and the following ones.
+	// They appear in no argument, variable or file.
 	Handed []string
-	// Terminal makes a pseudo-terminal of this size the controlling terminal and standard input, output and error. What the
-	// processes write comes as the stream "pty"; the end of Stdin is typed as Ctrl-D.
+	// Terminal makes a pseudo-terminal of this size the controlling terminal and standard input, output and error. The output then has the
+	// stream name "pty". The end of Stdin is sent as Ctrl-D.
 	Terminal *Size
-	// Control reaches into the run while it lasts; may be nil.
+	// Control resizes and signals the run while it lasts; may be nil.
 	Control *Control
-	// Started is called once, when there is a process; may be nil.
+	// Started is called once, when the process exists; may be nil.
 	Started func()
-	// Output gets what the process writes to "stdout" and "stderr": in order for each stream, from one goroutine for
-	// each, in chunks of at most 32 KiB that are valid during the call, and never after Run returned. Run waits for
-	// it. An error ends the process as a cancel does. nil discards.
+	// Output receives what the process writes to "stdout" and "stderr". Each stream has one goroutine, which calls Output in order. A chunk
+	// has at most 32 KiB and is valid only during the call. Run waits for Output and never calls it after returning. An error ends the
+	// process as a cancel does. Nil discards the output.
 	Output func(stream string, chunk []byte) error
-	// Harmless says that the process changes nothing, so that the answer of [Config.StartBy] does not limit when it starts.
+	// Harmless says that the process changes nothing, so [Config.StartBy] does not limit when it starts.
 	Harmless bool
-	// Grace is the time between SIGTERM and SIGKILL on a cancel. 0 is 2 s; negative sends SIGKILL at once.
+	// Grace is the time between SIGTERM and SIGKILL on a cancel. 0 means 2 s; negative sends SIGKILL at once.
 	Grace time.Duration
 }
 
-// Exit is how a run ended.
+// Exit describes how a run ended.
 type Exit struct {
 	Code     int           // -1 when a signal ended the process
 	Signal   string        // such as SIGKILL; empty when the process exited
 	Duration time.Duration // until the main process ended
-	CPU      time.Duration // of the main process and the children that it waited for; in a control group, of all
-	MaxRSS   int64         // bytes, the largest of them
-	OOMKills int           // processes that the kernel killed because all had more memory than their control group may have
-	// Killed lists what lived when the killing began and was signalled, the main process included; sorted.
+	CPU      time.Duration // of the main process and the children that it waited for; with a control group, of all processes
+	MaxRSS   int64         // in bytes, of the largest of them
+	OOMKills int           // number of processes that the kernel killed because the control group exceeded its memory limit
+	// Killed lists, sorted, the PIDs that lived when the killing began and were signalled, including the main process.
 	Killed []int
-	// Unverified lists what may live on: it did not die in time, may not be killed, may belong to another run of the
-	// same time, or still holds an output pipe.
+	// Unverified lists processes that may still live. Such a process did not die in time, may not be killed, may belong to another run of
+	// the same time, or still holds an output pipe.
 	Unverified []Process
-	// ConfirmedAt is when nothing of the run was left; zero when Unverified names something.
+	// ConfirmedAt is the time at which no process of the run was left. It is zero when Unverified is not empty.
 	ConfirmedAt time.Time
 }
 
-// Process names a process for people and records.
+// Process describes a process in reports and records.
 type Process struct {
 	PID     int
-	Start   uint64 // clock ticks after boot; with PID it never names another process
-	Command string // arguments as the process shows them: foreign text, cut
+	Start   uint64 // clock ticks after boot; together with PID it is unique
+	Command string // arguments as the process shows them; untrusted and truncated
 	Tag     string // the Tag of its Spec, when it could be read
 }
 
-// A Runner starts processes. Its methods may be called concurrently. A process that is a subreaper has one Runner
-// only, because that one waits for every orphan.
+// A Runner starts processes. Its methods may be called concurrently. A subreaper process must have only one Runner, because a Runner waits
+// for every orphan.
 type Runner struct {
 	origin   origin
 	records  records
 	runs     active
 	family   family
 	kernel   kernel
-	program  *os.File // the helper's; nil: there is none
+	program  *os.File // the helper program; nil without a helper
 	gateway  Gateway
 	startBy  func(context.Context) (time.Duration, error)
 	guards   guards
@@ -169,13 +172,13 @@ type Runner struct {
 	resident resident
 	groups   *cgroup.Pool
 	starts   chan func()
-	life     context.Context // until Close
+	life     context.Context // ends with Close
 	over     context.CancelFunc
 	wake     chan struct{}
-	done     sync.WaitGroup // the two goroutines of New
+	done     sync.WaitGroup // counts the two goroutines of New
 }
 
-// New returns a Runner; the caller closes it.
+// New returns a Runner. The caller closes it.
 func New(cfg Config) (*Runner, error) {
 	if cfg.Owner == "" || strings.ContainsAny(cfg.Owner, "/\x00") {
 		return nil, fmt.Errorf("sandbox owner %q: must be a name without slash", cfg.Owner)
@@ -183,7 +186,7 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.StateDir == "" {
 		return nil, errors.New("sandbox state directory: is required")
 	}
-	dir, err := filepath.Abs(cfg.StateDir) // isolated processes are elsewhere
+	dir, err := filepath.Abs(cfg.StateDir) // isolated processes have another working directory
 	if err != nil {
 		return nil, fmt.Errorf("sandbox state directory: %w", err)
 	}
@@ -240,7 +243,7 @@ func (r *Runner) Close() error {
 	r.runs.count.Wait()
 	r.homes.close()
 	var left error
-	if c := r.resident.now; c != nil { // no run is left to ask for it
+	if c := r.resident.now; c != nil { // no run is left that could use it
 		left = r.stopHelper(c, false)
 	}
 	r.records.clear()
@@ -253,11 +256,10 @@ func (r *Runner) Close() error {
 	return errors.Join(left, r.groups.Close())
 }
 
-// Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.
+// Run runs the process to its end and leaves none of its descendants. When ctx ends, the whole run is killed.
 //
-// The Exit is nil exactly when no process was started. Beside an Exit the error says why the run was cut short: the
-// cause of ctx, the error of Output, or ErrClosed. A process that had ended before that was noticed keeps its exit,
-// without error.
+// The Exit is nil exactly when no process was started. With an Exit, the error is the reason why the run was cut short: the cause of ctx,
+// the error of Output, or ErrClosed. When the process ended before the Runner noticed that reason, Run returns the real exit and no error.
 func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
 	if err := spec.check(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)

@@ -18,22 +18,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// searchBound is for the search of a workspace for sockets.
+// searchBound limits the search of a workspace for sockets.
 const searchBound = 10 * time.Second
 
-// A boundSocket is a unix socket with a place among the files, as the kernel lists it.
+// A boundSocket is a unix socket that is bound to a path, as the kernel lists it.
 type boundSocket struct {
-	name string // as it was bound: perhaps relative, or not right any more
+	name string // path given to bind; may be relative or outdated
 	file file
 }
 
-// A file is a device and the low half of an inode's number.
+// A file is identified by a device and the low half of an inode number.
 type file struct{ device, inode uint32 }
 
-// strayed returns where in a workspace those sockets of the machine are that their names do not lead to: they were bound by a
-// relative path, a directory was renamed, they have further names, or they were bound through another mount of the same files. The
-// helper covers the others by their names. The workspace is searched only when one of its file systems has a socket of the first three
-// kinds.
+// strayed returns the paths in a workspace of sockets that their bound names do not lead to. There are four causes:
+//
+//   - the socket was bound by a relative path
+//   - a directory was renamed
+//   - the socket has further names
+//   - it was bound through another mount of the same files
+//
+// The helper covers all other sockets by their names. The workspace is searched only when one of its file systems contains a socket of the
+// first three kinds.
 func strayed(workspace string) (found []string, err error) {
 	all, err := boundSockets()
 	if err != nil {
@@ -64,7 +69,7 @@ func strayed(workspace string) (found []string, err error) {
 	shown := shownIn(table, top)
 	for _, path := range elsewhere {
 		for _, other := range otherNames(table, shown, path) {
-			var stat unix.Stat_t // a mount may cover it
+			var stat unix.Stat_t // a mount may cover the path
 			if unix.Lstat(other, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
 				found = append(found, other)
 			}
@@ -80,10 +85,10 @@ func strayed(workspace string) (found []string, err error) {
 	return append(found, more...), err
 }
 
-// findSockets notes what strayed into the workspace of a run.
+// findSockets records the sockets in the workspace that the helper cannot find by name.
 func (run *run) findSockets() (err error) {
 	if !run.supervised() {
-		return nil // it has no sockets but pairs
+		return nil // the run may use only socket pairs
 	}
 	if run.sockets, err = strayed(filepath.Clean(run.spec.Policy.Workspace)); err != nil {
 		return &RefusedError{Fact: "ipc", Step: "sockets in the workspace", Err: err}
@@ -97,7 +102,7 @@ func (s *boundSocket) look() (stat unix.Stat_t, there bool) {
 	return stat, there
 }
 
-// search looks for sockets by their inodes, whatever device a file says that it is on: some file systems name another.
+// search looks for sockets by inode number and ignores the device, because some file systems report another device.
 func search(top string, lost map[file]bool) (found []string, err error) {
 	inodes := map[uint32]bool{}
 	for at := range lost {
@@ -122,13 +127,13 @@ func search(top string, lost map[file]bool) (found []string, err error) {
 	return found, nil
 }
 
-// A mount shows a directory of a file system at a place.
+// A mount shows a directory of a file system at a path.
 type mount struct {
 	device   uint32
 	root, at string
 }
 
-// mounts returns the mounts of the daemon, a later one behind the one that it covers.
+// mounts returns the mounts of the daemon. A mount comes after the one that it covers.
 func mounts() (list []mount, err error) {
 	table, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -137,7 +142,7 @@ func mounts() (list []mount, err error) {
 	defer table.Close()
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
-		// 36 35 98:0 /root /mount/point options …
+		// for example: 36 35 98:0 /root /mount/point options …
 		fields := strings.Fields(lines.Text())
 		var major, minor uint32
 		if len(fields) < 5 {
@@ -151,13 +156,13 @@ func mounts() (list []mount, err error) {
 	return list, lines.Err()
 }
 
-// below returns what follows a directory in a path, with its slash.
+// below returns the rest of path after dir, with its leading slash.
 func below(path, dir string) (rest string, inside bool) {
 	rest, inside = strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
 	return rest, inside && (rest == "" || rest[0] == '/')
 }
 
-// mountOf returns the mount that a path without links leads through.
+// mountOf returns the mount that contains a path without symbolic links.
 func mountOf(list []mount, path string) (found mount) {
 	for _, m := range list {
 		if _, inside := below(path, m.at); inside && len(m.at) >= len(found.at) {
@@ -167,7 +172,8 @@ func mountOf(list []mount, path string) (found mount) {
 	return found
 }
 
-// shownIn returns the mounts that a directory without links shows: its own, from the directory on, and those below it.
+// shownIn returns the mounts visible in the directory top: the mount that contains it, limited to top, and those below it. top has no
+// symbolic links.
 func shownIn(list []mount, top string) []mount {
 	own := mountOf(list, top)
 	rest, _ := below(top, own.at)
@@ -180,7 +186,7 @@ func shownIn(list []mount, top string) []mount {
 	return shown
 }
 
-// otherNames returns where the mounts shown have the file of a path without links.
+// otherNames returns the paths at which the mounts in shown have the file of path. path has no symbolic links.
 func otherNames(list, shown []mount, path string) (found []string) {
 	m := mountOf(list, path)
 	rest, _ := below(path, m.at)
@@ -192,12 +198,12 @@ func otherNames(list, shown []mount, path string) (found []string) {
 	return found
 }
 
-// unescapeMount returns a path as it is.
+// unescapeMount decodes the octal escapes in a path of /proc/self/mountinfo.
 func unescapeMount(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// A unixRequest is the kernel's struct unix_diag_req behind its header.
+// A unixRequest is the kernel's struct unix_diag_req after its header.
 type unixRequest struct {
 	unix.NlMsghdr
 	family, protocol uint8
@@ -216,7 +222,7 @@ const (
 	anyOf              = 1<<32 - 1
 )
 
-// boundSockets asks the kernel for the sockets of the daemon's network that have a file.
+// boundSockets asks the kernel for the sockets in the daemon's network namespace that are bound to a file.
 func boundSockets() ([]boundSocket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -261,7 +267,7 @@ func boundSockets() ([]boundSocket, error) {
 	}
 }
 
-// parseSocket reads the attributes of a socket, and reports whether it has a file.
+// parseSocket reads the attributes of a socket and reports whether it is bound to a file.
 func parseSocket(data []byte) (s boundSocket, ok bool) {
 	for data = data[min(len(data), unixMessageSize):]; len(data) >= unix.SizeofRtAttr; {
 		size, kind := int(binary.NativeEndian.Uint16(data)), binary.NativeEndian.Uint16(data[2:])

@@ -6,16 +6,20 @@ import (
 	"time"
 )
 
-// Swept is what a Sweep did.
+// Swept is the result of a Sweep.
 type Swept struct {
 	Killed     []Process
 	Unverified []Process // as in Exit
 }
 
-// Sweep ends what an earlier daemon of this owner, or a run of this one that ended with something unverified, left
-// behind. It kills a process only when a record names its pid and start time since this boot, when it was started with
-// the owner's tag by a daemon that is dead, or when it descends from such a process or shares its session. It never
-// touches a run that lasts, here or in another daemon, nor this process, its session, or those that started it.
+// Sweep ends processes left by an earlier daemon of this owner, or by a run of this daemon that ended with unverified processes. It kills a
+// process only when one of these is true:
+//
+//   - a record names its PID and start time since this boot
+//   - a dead daemon of this owner started it, as its tag shows
+//   - it descends from such a process or shares its session
+//
+// Sweep never touches an active run, here or in another daemon. It never touches this process, its session or its ancestors.
 func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	if ctx.Err() != nil {
 		return Swept{}, context.Cause(ctx)
@@ -38,7 +42,7 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 		}
 		for pid, p := range mine {
 			if _, have := seen[pid]; !have && !p.dead() {
-				seen[pid] = describe(p) // before it is killed
+				seen[pid] = describe(p) // describe it while it still lives
 			}
 		}
 		return mine, doubtful
@@ -62,8 +66,8 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	return swept, nil
 }
 
-// sweepStrangers removes the empty control groups of daemons whose store may never start again. Only from the first namespace
-// of processes all are seen that may have made one; elsewhere, and without a census, they stay.
+// sweepStrangers removes empty control groups of daemons whose store may never start again. Only the first PID namespace shows every
+// process that may have made such a group. In any other namespace, and without a census, the groups remain.
 func (r *Runner) sweepStrangers() {
 	const first, age = "pid:[4026531836]", 10 * time.Minute
 	if space, err := os.Readlink("/proc/self/ns/pid"); err != nil || space != first {
@@ -82,8 +86,8 @@ func (r *Runner) sweepStrangers() {
 	})
 }
 
-// leftovers is the finder of Sweep. A session that a record names by a number, but whose leader is dead and whose
-// member bears no mark, may be another's that got the number later.
+// leftovers is the finder of Sweep. A process in a recorded session is doubtful when the session leader is dead and the process has no
+// mark: another program may have reused the session number.
 func (f *family) leftovers(c *census, records map[string]record, seeds []int) (mine, doubtful map[int]process) {
 	runs := map[string]bool{}
 	safe := f.ancestors(c)
@@ -116,7 +120,7 @@ func (f *family) leftovers(c *census, records map[string]record, seeds []int) (m
 	c.spread(mine, seeds, may)
 	for _, rec := range records {
 		if _, ok := c.all[rec.Main.PID]; ok {
-			continue // its own, and then found, or another's
+			continue // the main process of the run, which is then found, or another process with its number
 		}
 		for _, pid := range c.sessions[rec.Main.PID] {
 			if p := c.all[pid]; rec.Main.PID != 0 && mine[pid].pid == 0 && may(p) && !p.dead() && p.start >= rec.Main.Start {
@@ -127,7 +131,7 @@ func (f *family) leftovers(c *census, records map[string]record, seeds []int) (m
 	return mine, doubtful
 }
 
-// ancestors returns this process and those that it descends from.
+// ancestors returns this process and its ancestors.
 func (f *family) ancestors(c *census) map[int]bool {
 	line := map[int]bool{}
 	for pid := f.self.pid; pid > 0 && !line[pid]; pid = c.all[pid].parent {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// tagOfRun is the value of TagVariable: owner/daemon/run/tag, the daemon by pid and start time. None but the last holds
-// a slash.
+// tagOfRun returns the value of TagVariable: owner/daemon/run/tag. The daemon is given by PID and start time. Only the last part may
+// contain a slash.
 func tagOfRun(owner string, daemon identity, id, tag string) string {
 	return fmt.Sprintf("%s/%d.%d/%s/%s", owner, daemon.PID, daemon.Start, id, tag)
 }
 
-// splitTag takes foreign text. What it cannot read has no owner.
+// splitTag parses an untrusted value of TagVariable. A value that it cannot parse has an empty owner.
 func splitTag(value string) (owner string, daemon identity, tag string) {
 	parts := strings.SplitN(value, "/", 4)
 	if len(parts) < 4 {
@@ -31,7 +31,7 @@ func splitTag(value string) (owner string, daemon identity, tag string) {
 	return parts[0], daemon, parts[3]
 }
 
-// origin identifies this process as the one that starts runs: for one owner, since one boot of the machine.
+// origin identifies this process as a starter of runs: its owner, itself and the boot of the machine.
 type origin struct {
 	owner  string
 	bootID string
@@ -41,16 +41,15 @@ type origin struct {
 // tag returns the value of TagVariable for a run of this process.
 func (o *origin) tag(id, tag string) string { return tagOfRun(o.owner, o.self.identity(), id, tag) }
 
-// foreign reports whether daemon is another process than this one, and alive: two daemons can have one owner when a
-// store was copied.
+// foreign reports whether daemon is another process than this one, and alive. Two daemons can have the same owner when a store was copied.
 func (o *origin) foreign(daemon identity) bool {
 	p, err := readProcess(daemon.PID)
 	return err == nil && daemon != o.self.identity() && p.start == daemon.Start && !p.dead()
 }
 
-// tagOf returns the value of TagVariable in the environment that p was started with, and false when there is no such
-// process any more. The value is empty for a process of another user, one without memory of its own (of the kernel, or
-// ending, or without its first thread), and one that overwrote or cleared its environment.
+// tagOf returns the value of TagVariable in p's initial environment, and false when p no longer exists. The value is empty when the
+// environment cannot be read or lacks it. That is the case for a process of another user, a kernel thread, an ending process, one without
+// its first thread, and one that overwrote its environment.
 func tagOf(p process) (tag string, there bool) {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"unsafe"
 )
 
-// A Size is that of a terminal, in characters.
+// Size is the size of a terminal in characters.
 type Size struct{ Rows, Columns int }
 
-// ErrNotRunning means that there is no process to reach.
+// ErrNotRunning means that the process is not running.
 var ErrNotRunning = errors.New("the process does not run")
 
-// A Control reaches into a run while it lasts. The zero value is ready and belongs to one Spec. Its methods may be called
+// A Control resizes and signals a run while it lasts. The zero value is ready and may be used in one Spec only. Its methods may be called
 // at any time, from any goroutine.
 type Control struct {
 	mu  sync.Mutex
-	run *run // from its start until its main process is reaped
+	run *run // set from its start until its main process is reaped
 }
 
-// Resize changes the size of the run's terminal, which signals its foreground processes. A run without terminal has no size
-// to change.
+// Resize changes the size of the run's terminal, and the kernel signals its foreground processes. It does nothing for a run without
+// terminal.
 func (c *Control) Resize(s Size) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *Control) Resize(s Size) error {
 	return resize(c.run.pipes.terminal, s)
 }
 
-// Signal signals the foreground processes of the run's terminal, as its keys would; without a terminal the process group of
+// Signal signals the foreground processes of the run's terminal, as a key press would. Without a terminal it signals the process group of
 // the main process.
 func (c *Control) Signal(sig syscall.Signal) error {
 	c.mu.Lock()
@@ -48,7 +48,7 @@ func (c *Control) Signal(sig syscall.Signal) error {
 	if c.run.inner != nil && c.run.pipes.terminal == nil {
 		return c.run.inner.signal(false, sig)
 	}
-	group := c.run.main.pid // nobody else's as long as it is not reaped
+	group := c.run.main.pid // the number cannot be reused before the process is reaped
 	if c.run.pipes.terminal != nil {
 		if keySignal(c.run.pipes.terminal, sig) == nil {
 			return nil
@@ -69,9 +69,9 @@ func (c *Control) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// holds reports whether p is in the namespace of an isolated run.
+// holds reports whether p is in the PID namespace of an isolated run.
 func (run *run) holds(p process) bool {
-	for range 1 << 10 { // there may be a loop when processes end meanwhile
+	for range 1 << 10 { // bounded, because parent links may form a loop when processes end meanwhile
 		if p.parent == run.main.pid {
 			return true
 		}
@@ -83,7 +83,7 @@ func (run *run) holds(p process) bool {
 	return false
 }
 
-// keySignal lets the kernel signal the foreground group, as for a key. It does so for SIGINT, SIGQUIT and SIGTSTP alone.
+// keySignal lets the kernel signal the foreground group as for a key press. This works only for SIGINT, SIGQUIT and SIGTSTP.
 func keySignal(ours *os.File, sig syscall.Signal) error {
 	return control(ours, func(fd uintptr) error {
 		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, ioctlSignal, uintptr(sig))
@@ -100,7 +100,7 @@ func (c *Control) attach(run *run) {
 	c.run = run
 }
 
-// openTerminal makes a pseudo-terminal: our end, and that of the process.
+// openTerminal creates a pseudo-terminal and returns our end and the process's end.
 func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -118,7 +118,7 @@ func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	if err = resize(ours, s); err != nil {
 		return nil, nil, err
 	}
-	// By descriptor, not by path: /dev/pts of this mount namespace may be another one.
+	// Open by descriptor, because /dev/pts of this mount namespace may be another instance.
 	var fd uintptr
 	err = control(ours, func(master uintptr) error {
 		var errno syscall.Errno
@@ -132,7 +132,7 @@ func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	return ours, os.NewFile(fd, name), nil
 }
 
-// TIOCGPTPEER and TIOCSIG, which package syscall lacks; the same on every architecture that we build for.
+// TIOCGPTPEER and TIOCSIG, which package syscall lacks. They are the same on every architecture that toold supports.
 const (
 	ioctlPeer   = 0x5441
 	ioctlSignal = 0x40045436
@@ -157,7 +157,7 @@ func ioctl(f *os.File, request uintptr, arg unsafe.Pointer) error {
 	})
 }
 
-// control calls f with the descriptor without taking it out of the poller.
+// control calls do with the descriptor of f and keeps f in the poller.
 func control(f *os.File, do func(fd uintptr) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// watchLoop notes, while runs last, which processes descend from which, and reaps orphans that ended.
+// watchLoop records the process tree of the active runs and reaps orphans that have ended.
 func (r *Runner) watchLoop() {
-	// A census reads a file for each process of the machine; it may take 2 % of one core. Runs whose processes are the same
-	// as in the last one, such as servers that idle for days, are looked at ever more rarely.
+	// A census reads one file for each process of the machine. It may use 2 % of one core. The interval grows while the runs' processes do
+	// not change, as with servers that idle for days.
 	const shortest, longest, share = 250 * time.Millisecond, 4 * time.Second, 50
 	pause := time.NewTimer(shortest)
 	defer pause.Stop()
@@ -21,7 +21,7 @@ func (r *Runner) watchLoop() {
 		for wait, least := shortest, shortest; len(r.watched()) > 0; {
 			wake := r.wake
 			if wait <= least {
-				wake = nil // it is soon enough
+				wake = nil // the next census comes soon enough
 			}
 			pause.Reset(wait)
 			select {
@@ -43,13 +43,13 @@ func (r *Runner) watchLoop() {
 	}
 }
 
-// watched returns the runs that only marks identify. The others are in a separate namespace.
+// watched returns the runs that can only be identified by their marks. The others have a PID namespace.
 func (r *Runner) watched() []*run {
 	return slices.DeleteFunc(r.runs.others(nil), func(run *run) bool { return run.supervised() })
 }
 
-// observe is one round of watchLoop, and reports whether a run has other processes than before. Without a census there is
-// nothing to note; the end of each run takes its own.
+// observe takes one census, records the processes of each run, and reports whether they changed. It does nothing when the census fails,
+// because the end of each run takes another one.
 func (r *Runner) observe() (changed bool) {
 	c, err := takeCensus()
 	if err != nil {
