@@ -23,13 +23,13 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// attackFlag makes the test program an attacker inside.
+// attackFlag makes the test program run as an attacker inside the sandbox.
 const attackFlag = "attack"
 
-// elsewhereVariable says that this is the other process of [elsewhere].
+// elsewhereVariable marks the child process of [elsewhere].
 const elsewhereVariable = "SANDBOX_TEST_ELSEWHERE"
 
-// attack tries what a script cannot: a line for each try, with the error.
+// attack makes attempts that a script cannot make. It prints one line with the error for each.
 func attack(args []string) {
 	switch args[0] {
 	case "calls":
@@ -53,7 +53,7 @@ func attack(args []string) {
 	}
 }
 
-// attackLater waits for a line and tries to reach what was bound meanwhile.
+// attackLater waits for a line of input and then tries to reach sockets that were bound meanwhile.
 func attackLater(dir string) {
 	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1))
@@ -128,7 +128,7 @@ func attackCalls() {
 	try("newer", 600, 0, 0, 0)
 }
 
-// self is the test program, in a directory that policies may show.
+// self returns the path of the test program, copied to a directory that policies may show.
 func self(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -141,11 +141,11 @@ func self(t *testing.T) string {
 func attacker(t *testing.T, dir string, args ...string) sandbox.Spec {
 	exe := self(t)
 	return sandbox.Spec{Path: exe, Args: append([]string{attackFlag}, args...), Dir: dir, Policy: &sandbox.Policy{
-		Workspace: dir, Read: []string{exe}, Limits: sandbox.Limits{Memory: 1 << 50}, // the race detector's
+		Workspace: dir, Read: []string{exe}, Limits: sandbox.Limits{Memory: 1 << 50}, // the race detector needs this much
 	}}
 }
 
-// T30, T32, T24
+// T24, T30, T32 (docs/reference/promises.md): attacks on the kernel fail.
 func TestKernelIsOutOfReach(t *testing.T) {
 	exit, out := run(t, open(t), attacker(t, t.TempDir(), "calls"))
 	lines := strings.Split(strings.TrimSpace(out.read("stdout")), "\n")
@@ -159,7 +159,7 @@ func TestKernelIsOutOfReach(t *testing.T) {
 	}
 }
 
-// A call by another table of numbers is none of the list's.
+// T30: a system call through another architecture's table kills the process.
 func TestOtherTablesKill(t *testing.T) {
 	ways := []string{"x32"}
 	if runtime.GOARCH == "amd64" {
@@ -190,7 +190,7 @@ func TestIsolationHolds(t *testing.T) {
 		{"T33 metadata", `(exec 3<>/dev/tcp/169.254.169.254/80) 2>&1 | grep -q unreachable && echo none`, "none\n"},
 		{"T33 DNS", `(exec 3<>/dev/udp/8.8.8.8/53 && echo q >&3) 2>&1 | grep -q unreachable && echo none`, "none\n"},
 		{"T39 environment", `env | cut -d= -f1 | sort | tr '\n' ' '`, "PATH PWD SHLVL TOOLD_CALL _ "},
-		{"T40 descriptors", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the directory being listed
+		{"T40 descriptors", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the directory that ls reads
 		{"rights", `grep -c '^Cap.*:.0000000000000000$' /proc/self/status; grep NoNewPrivs /proc/self/status | cut -f2`, "5\n1\n"},
 		{"sysctl", `(echo 0 > /proc/sys/kernel/core_pattern) 2>/dev/null || echo no`, "no\n"},
 		{"devices", `ls /dev | tr '\n' ' '`, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "},
@@ -219,7 +219,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// T12: also by renaming what is above, by way of a link, and when the file is not there.
+// T12: a protected file cannot be changed by renaming a parent, through a link, or by creating it when it is missing.
 func TestProtectedFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, ".git/hooks/pre-commit.sample"), "x")
@@ -242,7 +242,7 @@ func TestProtectedFiles(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 { // what was made for the time of the run is gone again
+	if err != nil || len(entries) != 2 { // the placeholders are removed after the run
 		t.Errorf("left: %v, %v", entries, err)
 	}
 	if n := strings.Count(text, "Read-only file system"); n < 3 {
@@ -250,7 +250,7 @@ func TestProtectedFiles(t *testing.T) {
 	}
 }
 
-// What is only there to be protected is passed over by what collects files.
+// Programs that collect files skip the placeholders of protected files.
 func TestPlaceholdersAreNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	_, out := run(t, open(t), confined(dir, `find . -type f; [ -f .env ] || echo none; (cat .env) 2>/dev/null || echo closed`))
@@ -259,7 +259,7 @@ func TestPlaceholdersAreNoFiles(t *testing.T) {
 	}
 }
 
-// T35
+// T35: unix sockets of the machine cannot be reached.
 func TestSocketsAreOutOfReach(t *testing.T) {
 	r := open(t)
 	dir, outside := t.TempDir(), t.TempDir()
@@ -280,7 +280,7 @@ func TestSocketsAreOutOfReach(t *testing.T) {
 	}
 }
 
-// T27
+// T27: a process cannot exceed its memory limit.
 func TestMemoryIsBounded(t *testing.T) {
 	spec := confined(t.TempDir(), `head -c 2G /dev/zero | tail -c 2G | wc -c; echo ${PIPESTATUS[1]}`)
 	spec.Policy.Limits.Memory = 256 << 20
@@ -290,7 +290,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// T28
+// T28: a process cannot fill the disk.
 func TestDiskIsBounded(t *testing.T) {
 	spec := confined(t.TempDir(), `head -c 3M /dev/zero > /tmp/x; head -c 3M /dev/zero > /dev/shm/x; (head -c 9M /dev/zero > x); ls -s --block-size=1M x | cut -d' ' -f1`)
 	spec.Policy.Limits.Tmp, spec.Policy.Limits.FileSize = 1<<20, 4<<20
@@ -300,7 +300,7 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 }
 
-// T20: the others go on, and nothing is left.
+// T20: other processes continue during a fork bomb, and no process of it is left.
 func TestForkBombIsBounded(t *testing.T) {
 	r := open(t)
 	spec := confined(t.TempDir(), `while :; do sleep 1000 & done`)
@@ -328,7 +328,7 @@ func TestForkBombIsBounded(t *testing.T) {
 	}
 }
 
-// T29: many threads end with the time of their call.
+// T29: a process with many busy threads ends with its call.
 func TestBusyLoopsEnd(t *testing.T) {
 	spec := confined(t.TempDir(), `trap "" TERM; for i in 1 2 3 4 5 6 7 8; do (trap "" TERM; while :; do :; done) & done; echo ready; wait`)
 	spec.Grace = -1
@@ -339,7 +339,7 @@ func TestBusyLoopsEnd(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// isolatedStrays are ways to leave something behind in a namespace. Their output ends with the pids as they are inside.
+// isolatedStrays are scripts that leave a process behind in a namespace. Their output ends with the PIDs inside the namespace.
 var isolatedStrays = []struct{ name, script string }{
 	{"background", `sleep 1000 &`},
 	{"background that holds no pipe", `sleep 1000 >/dev/null 2>&1 </dev/null &`},
@@ -348,7 +348,7 @@ var isolatedStrays = []struct{ name, script string }{
 	{"stopped", `sleep 1000 & kill -STOP $!`},
 }
 
-// T21, T22
+// T21, T22: no process of an isolated run is left.
 func TestNothingIsolatedIsLeft(t *testing.T) {
 	r := open(t)
 	for _, tt := range isolatedStrays {
@@ -379,7 +379,7 @@ func mustBeEnded(t *testing.T, exit *sandbox.Exit) {
 	}
 }
 
-// The namespace ends with the daemon: nobody has to sweep.
+// The namespace ends with the daemon, without a sweep.
 func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	dir := t.TempDir()
 	daemon := exec.Command(self(t), `setsid bash -c 'trap "" TERM; exec sleep 1000' & sleep 1000`)
@@ -390,7 +390,7 @@ func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	var left []int
 	until(t, "the processes", func() bool {
 		left = descendants(daemon.Process.Pid)
-		return len(left) >= 4 // helper, process 1, and both sleeping
+		return len(left) >= 4 // helper, process 1 and two sleeping processes
 	})
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -406,12 +406,12 @@ func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	})
 }
 
-// P5: process 1 may be killed by somebody else, as when memory runs out. Nothing lives when the end is told.
+// P5: when another program or the out-of-memory killer kills process 1, no process is left at the time the end is reported.
 func TestProcess1IsKilled(t *testing.T) {
 	spec := confined(t.TempDir(), `trap "" TERM; (trap "" TERM; sleep 1000) & echo ready; sleep 1000`)
 	var inside []int
 	spec.Output = func(string, []byte) error {
-		for range 500 { // a list of children that change may lack some (proc_pid_children(5))
+		for range 500 { // a list of children may be incomplete while it changes (proc_pid_children(5))
 			if inside = tagged("/process-1-dies"); inside != nil {
 				return syscall.Kill(inside[0], syscall.SIGKILL)
 			}
@@ -428,7 +428,7 @@ func TestProcess1IsKilled(t *testing.T) {
 	mustBeGone(t, inside)
 }
 
-// tagged finds the process 1 of a run by its tag, and what is below it; nil when it is not there.
+// tagged returns the process 1 of a run with this tag and its descendants, or nil when there is none.
 func tagged(tag string) []int {
 	for _, child := range descendants(os.Getpid()) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
@@ -517,13 +517,13 @@ func TestProfilesOfPolicy(t *testing.T) {
 	}
 }
 
-// elsewhere runs tests of this program again in another process, as who and in what cmd says.
+// elsewhere runs tests of this program in another process. change sets its user and namespaces.
 func elsewhere(t *testing.T, tests string, change func(*exec.Cmd)) {
 	t.Helper()
 	if os.Getenv(elsewhereVariable) != "" {
 		return
 	}
-	dir, err := os.MkdirTemp("", "elsewhere") // not t.TempDir, which is for this user alone
+	dir, err := os.MkdirTemp("", "elsewhere") // t.TempDir is accessible to this user only
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -547,7 +547,7 @@ func elsewhere(t *testing.T, tests string, change func(*exec.Cmd)) {
 	}
 }
 
-// What root's tests show holds for an ordinary user too.
+// The tests pass for an ordinary user too.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Log("this is one already")
@@ -567,7 +567,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	})
 }
 
-// T41: without user namespaces nothing runs, and the error names what is missing. T42: it runs when less is asked for.
+// T41: without user namespaces nothing runs, and the error names what is missing. T42: a policy that needs no namespaces runs.
 func TestWithoutUserNamespaces(t *testing.T) {
 	if os.Getenv(elsewhereVariable) == "" {
 		elsewhere(t, "^TestWithoutUserNamespaces$", within("echo 0 > /proc/sys/user/max_user_namespaces", "-Ur"))
@@ -585,7 +585,7 @@ func TestWithoutUserNamespaces(t *testing.T) {
 	if err != nil || !facts.FSRead.Held || !facts.Net.Held || facts.ProcessesKilled.Held {
 		t.Errorf("%v, %v", facts, err)
 	}
-	if facts.FSWrite.Held || !strings.Contains(facts.FSWrite.Detail, "mode") { // Landlock lets everybody chmod what is his
+	if facts.FSWrite.Held || !strings.Contains(facts.FSWrite.Detail, "mode") { // Landlock does not restrict chmod by the owner
 		t.Errorf("%+v", facts.FSWrite)
 	}
 	spec := confined(policy.Workspace, `cat /etc/shadow 2>/dev/null || echo hidden; (exec 3<>/dev/tcp/127.0.0.1/1) 2>&1 | grep -q permitted && echo no socket; sleep 1000 & (setsid sleep 1000 >/dev/null 2>&1 &)`)
@@ -597,7 +597,7 @@ func TestWithoutUserNamespaces(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// T43: in a container with a masked /proc no other can be mounted, and the outer one is never shown.
+// T43: a container with a masked /proc cannot mount another one. The sandbox never shows the outer /proc instead.
 func TestMaskedProc(t *testing.T) {
 	if os.Getenv(elsewhereVariable) == "" {
 		elsewhere(t, "^TestMaskedProc$", within("mount -t tmpfs none /proc/irq", "-Urm"))
@@ -606,7 +606,7 @@ func TestMaskedProc(t *testing.T) {
 	mustBeRefused(t, open(t), "fs_read", "/proc")
 }
 
-// within runs a command after a line of shell in a user namespace of its own.
+// within runs the command in a new user namespace, after a line of shell code.
 func within(line, flags string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		cmd.Args = append([]string{"unshare", flags, "sh", "-c", line + ` && exec "$@"`, "sh"}, cmd.Args...)
@@ -655,13 +655,13 @@ func TestRefusedPolicies(t *testing.T) {
 		t.Errorf("missing program: %+v, %v", exit, err)
 	}
 	spec = confined(dir, "true")
-	spec.Dir = t.TempDir() // there, but not to be seen
+	spec.Dir = t.TempDir() // exists outside, but is invisible in the sandbox
 	if exit, err := r.Run(t.Context(), spec); exit != nil || err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("directory elsewhere: %+v, %v", exit, err)
 	}
 }
 
-// T129: a socket that was bound by a relative path, or whose directory was renamed since, is covered when a command starts.
+// T129: when a command starts, sockets are covered even if they were bound by a relative path or their directory was renamed.
 func TestT129SocketsWithOtherNames(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -701,7 +701,7 @@ func TestT129SocketsWithOtherNames(t *testing.T) {
 	}
 }
 
-// T129: so is a socket that has another name in the workspace, or that was bound through another mount of it.
+// T129: sockets are covered even if they have another name in the workspace or were bound through another mount of it.
 func TestT129SocketsByOtherWays(t *testing.T) {
 	r := open(t)
 	base := t.TempDir()
@@ -739,7 +739,7 @@ func TestT129SocketsByOtherWays(t *testing.T) {
 	}
 }
 
-// T129: where unix sockets come in pairs alone, what the machine binds while a command runs is out of reach, by streams and datagrams.
+// T129: with NoUnixSockets, stream and datagram sockets that the machine binds while a command runs cannot be reached.
 func TestT129SocketsOfLater(t *testing.T) {
 	r := open(t)
 	for name, policy := range map[string]sandbox.Policy{"pairs": {NoUnixSockets: true}, "landlock": {Unsupervised: true}} {
@@ -760,7 +760,7 @@ func TestT129SocketsOfLater(t *testing.T) {
 				return err
 			}
 			t.Cleanup(func() { datagrams.Close() })
-			go func() { // until the socket is closed
+			go func() { // ends when the socket is closed
 				for b := make([]byte, 8); ; received <- "datagram" {
 					if _, _, err := datagrams.ReadFrom(b); err != nil {
 						return
@@ -787,7 +787,7 @@ func TestT129SocketsOfLater(t *testing.T) {
 			t.Fatalf("%s: %+v, %v: %q %q", name, exit, err, text, out.read("stderr"))
 		}
 		for line := range strings.Lines(text) {
-			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // to its other end
+			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // these reach only the other end of the pair
 			if strings.HasSuffix(line, " none\n") && !stays {
 				t.Errorf("%s: %s", name, line)
 			}

@@ -17,7 +17,7 @@ func benchmark(b *testing.B, helper string, policy func(dir string) *sandbox.Pol
 		b.Fatal(err)
 	}
 	defer r.Close()
-	heap := make([]byte, 1<<30) // what a daemon may have, and a fork would copy the page tables of
+	heap := make([]byte, 1<<30) // the memory of a realistic daemon; a fork would copy its page tables
 	for i := 0; i < len(heap); i += os.Getpagesize() {
 		heap[i] = 1
 	}
@@ -31,12 +31,13 @@ func benchmark(b *testing.B, helper string, policy func(dir string) *sandbox.Pol
 	_ = heap[len(heap)-1]
 }
 
-// BenchmarkRun is compared with BenchmarkPlainExec, the same process with pipes and without anything looked after.
+// BenchmarkRun measures a run without isolation. Compare it with BenchmarkPlainExec, which runs the same process with pipes and no
+// supervision.
 func BenchmarkRun(b *testing.B) {
 	benchmark(b, "", func(string) *sandbox.Policy { return nil })
 }
 
-// BenchmarkIsolated has everything, by the small helper.
+// BenchmarkIsolated measures a fully isolated run with the small helper.
 func BenchmarkIsolated(b *testing.B) {
 	helper := filepath.Join(b.TempDir(), "toold-sandbox")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", helper, "../cmd/toold-sandbox")
@@ -47,7 +48,7 @@ func BenchmarkIsolated(b *testing.B) {
 	benchmark(b, helper, func(dir string) *sandbox.Policy { return &sandbox.Policy{Workspace: dir} })
 }
 
-// BenchmarkLandlock has files and network isolated alone.
+// BenchmarkLandlock measures a run that isolates only files and network.
 func BenchmarkLandlock(b *testing.B) {
 	benchmark(b, "", func(dir string) *sandbox.Policy { return &sandbox.Policy{Workspace: dir, Unsupervised: true} })
 }
@@ -55,7 +56,7 @@ func BenchmarkLandlock(b *testing.B) {
 func BenchmarkPlainExec(b *testing.B) {
 	for b.Loop() {
 		cmd := exec.Command("/bin/true")
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(), io.MultiWriter() // not files: two pipes with a goroutine each
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(), io.MultiWriter() // not files, so exec makes two pipes with a goroutine each
 		if err := cmd.Run(); err != nil {
 			b.Fatal(err)
 		}

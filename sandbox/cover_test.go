@@ -22,8 +22,8 @@ func git(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// T12: git takes its configuration and its hooks from wherever .git/commondir says, and hooks also when there were none; in
-// another work tree from wherever the file .git says. What is kept from being made is in nobody's way.
+// T12: git reads its configuration and hooks from the directory that .git/commondir names, or in another work tree from the one that the
+// file .git names. The sandbox prevents changes to these files, even when they do not exist, and git still works.
 func TestGitCannotBeTurned(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func listing(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// T12: protected is what a link leads to, and the link; also when nothing is there.
+// T12: a protected link and its target cannot be changed, even when the target does not exist.
 func TestLinksToProtectedFiles(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "settings/env"), "x")
@@ -92,8 +92,7 @@ func TestLinksToProtectedFiles(t *testing.T) {
 	}
 }
 
-// T02, T35: what is hidden and what leads out is found by whatever name it has: with a link above the workspace, or above what
-// is hidden.
+// T02, T35: hidden files and sockets are covered under every name, also when a link is above the workspace or above the hidden file.
 func TestHiddenByAnyName(t *testing.T) {
 	r := open(t)
 	at := t.TempDir()
@@ -124,7 +123,7 @@ func TestHiddenByAnyName(t *testing.T) {
 	}
 }
 
-// T02: a directory above what is hidden cannot be renamed, or the next command would find it under another name.
+// T02: a parent of a hidden file cannot be renamed. Otherwise the next command would find the file under another name.
 func TestHiddenStaysHidden(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -139,7 +138,7 @@ func TestHiddenStaysHidden(t *testing.T) {
 	}
 }
 
-// There is no number of paths at which it stops to work.
+// The number of protected paths is not limited.
 func TestManyProtectedPaths(t *testing.T) {
 	const many = 1000
 	dir := t.TempDir()
@@ -155,7 +154,7 @@ func TestManyProtectedPaths(t *testing.T) {
 	}
 }
 
-// P12: a canary looks for the very file that was made for it, wherever the daemon began.
+// P12: a canary looks for the file that was made for it, whatever directory the daemon started in.
 func TestCanaryLooksInTheRightPlace(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := openIn(t, "state")

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// A process chooses its name, which stands in the middle of the line that says who its parent is.
+// The line contains the name that a process chose, before the field with its parent.
 func FuzzParseStat(f *testing.F) {
 	for _, name := range []string{"sleep", "x) Z 1 1 1", "", "(", ")", "a b\n) R 1", "\xff"} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		parseStat([]byte(name)) // whatever it is, no panic
+		parseStat([]byte(name)) // no input may cause a panic
 		line := fmt.Sprintf("7 (%s) S 5 6 4 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 99 0 0\n", name)
 		got, err := parseStat([]byte(line))
 		want := process{pid: 7, parent: 5, group: 6, session: 4, state: 'S', threads: 3, start: 99}
@@ -22,7 +22,7 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-// The variable can be set by anybody.
+// Any process can set the variable.
 func FuzzSplitTag(f *testing.F) {
 	for _, value := range []string{"", "o", "o/1.2/r/t", "o/1.2/r/t/u", "o/1/r/t", "o/-1.-2/r/t", "o/9999999999999999999.1/r/t"} {
 		f.Add(value)

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// gateway is what one does with each connection.
+// gateway handles each connection with a function.
 type gateway func(net.Conn)
 
 func (g gateway) Serve(ctx context.Context, _ string, _ *sandbox.Policy, l net.Listener) {
@@ -27,7 +27,7 @@ func (g gateway) Serve(ctx context.Context, _ string, _ *sandbox.Policy, l net.L
 	}
 }
 
-// A gateway that leads to the machine, or that is none, is seen by the canary.
+// The canary detects a gateway that connects to the machine itself or that does not answer.
 func TestCanaryJudgesTheGateway(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

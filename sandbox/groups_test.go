@@ -19,8 +19,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
-// grouped returns what control groups hold here, as the facts say. Where there are none the facts have to say why, and that
-// is all that a test can see.
+// grouped returns the facts about control groups on this machine. Where there are no groups, it only checks that the facts give a reason.
 func grouped(t *testing.T, r *sandbox.Runner) isolation.Facts {
 	t.Helper()
 	facts, err := r.Prove(t.Context(), sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{CPUs: 0.5}})
@@ -47,13 +46,13 @@ func groups(owner string) (found []string) {
 	return found
 }
 
-// T27: many processes together, each of them within its own limit.
+// T27: many processes together cannot exceed the group's memory limit, although each stays within its own.
 func TestT27MemoryOfAllProcessesIsBounded(t *testing.T) {
 	r := open(t)
 	facts := grouped(t, r)
 	spec := confined(t.TempDir(), `for i in 1 2 3 4; do (head -c 512M /dev/zero | tail -c 512M | wc -c > $i) & done; wait; cat [1-4]; echo end`)
 	if !facts.MemLimit.Held {
-		return // grouped has seen that the facts say so; TestMemoryIsBounded is what holds
+		return // without groups only TestMemoryIsBounded applies
 	}
 	spec.Policy.Limits.MemoryTotal = 256 << 20
 	before := memory(t)
@@ -66,7 +65,7 @@ func TestT27MemoryOfAllProcessesIsBounded(t *testing.T) {
 	}
 	t.Logf("%d killed: %s", exit.OOMKills, exit.OutOfMemory())
 	mustBeConfirmed(t, exit)
-	spec = confined(t.TempDir(), "echo fine") // in the group that is used again, and with another limit
+	spec = confined(t.TempDir(), "echo fine") // reuses the group, and then with another limit
 	for _, total := range []int64{256 << 20, 64 << 20, 1 << 30} {
 		spec.Policy.Limits.MemoryTotal = total
 		if exit, out := run(t, r, spec); exit.OOMKills != 0 || exit.OutOfMemory() != "" || out.read("stdout") != "fine\n" {
@@ -75,7 +74,7 @@ func TestT27MemoryOfAllProcessesIsBounded(t *testing.T) {
 	}
 }
 
-// memory is the memory that this process has.
+// memory returns the memory of this process in bytes.
 func memory(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
@@ -89,7 +88,7 @@ func memory(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// T29: eight busy threads get the share of the processors that the profile says, by the count of their group.
+// T29: eight busy threads get the profile's CPU share, as their group measures it.
 func TestT29QuotaIsHeld(t *testing.T) {
 	r := open(t)
 	facts := grouped(t, r)
@@ -106,16 +105,16 @@ func TestT29QuotaIsHeld(t *testing.T) {
 	}
 	mustBeConfirmed(t, exit)
 	if !facts.CPULimit.Held {
-		return // as TestT27MemoryOfAllProcessesIsBounded
+		return // as in TestT27MemoryOfAllProcessesIsBounded
 	}
 	share := exit.CPU.Seconds() / exit.Duration.Seconds()
 	t.Logf("%v of processors in %v: %.2f", exit.CPU, exit.Duration, share)
-	if share < 0.05 || share > 0.6 { // less where others leave nothing
+	if share < 0.05 || share > 0.6 { // less when other processes use the processors
 		t.Errorf("a share of %.2f", share)
 	}
 }
 
-// T20: the group's own limit, where there is no namespace of processes to have one.
+// T20: the group's process limit stops a fork bomb where there is no PID namespace with a limit.
 func TestT20ForkBombInAGroup(t *testing.T) {
 	r := open(t)
 	grouped(t, r)
@@ -149,7 +148,7 @@ func TestT20ForkBombInAGroup(t *testing.T) {
 	mustBeDead(t, exit)
 }
 
-// T93: nothing is left of groups, neither after runs nor after a daemon that was killed.
+// T93: no control group is left after runs or after a killed daemon.
 func TestT93NoGroupsAreLeft(t *testing.T) {
 	name := fmt.Sprintf("%s-%s", owner(), t.Name())
 	newRunner := func(state string) *sandbox.Runner {
@@ -205,7 +204,7 @@ func TestT93NoGroupsAreLeft(t *testing.T) {
 	}
 }
 
-// killedDaemon starts a daemon of this program that runs an isolated command, and kills it.
+// killedDaemon starts this program as a daemon that runs an isolated command, and kills it.
 func killedDaemon(t *testing.T, owner, dir string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -217,7 +216,7 @@ func killedDaemon(t *testing.T, owner, dir string) {
 	}
 	until(t, "the daemon's command", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
 	_ = cmd.Process.Signal(syscall.SIGKILL)
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // it was killed
 }
 
 func TestGroupLimitsAreChecked(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// handing runs a test in each way that processes are started.
+// handing runs a test once for each way of starting processes.
 func handing(t *testing.T, do func(t *testing.T, r *sandbox.Runner, spec func(script string, texts ...string) sandbox.Spec)) {
 	t.Helper()
 	r := open(t)
@@ -38,7 +38,7 @@ func handing(t *testing.T, do func(t *testing.T, r *sandbox.Runner, spec func(sc
 	}
 }
 
-// A process reads each text once and meets end of file, by the descriptor or by its name, and has no other descriptor.
+// A process reads each text once, up to end of file, by descriptor or by path. It has no other descriptor.
 func TestHanded(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		var texts []string
@@ -46,7 +46,7 @@ func TestHanded(t *testing.T) {
 			texts = append(texts, fmt.Sprintf("text-%d", i))
 		}
 		_, out := run(t, r, spec(`ls -xv /proc/self/fd; for i in {3..10}; do echo "$(cat <&$i),$(cat <&$i),$(cat /dev/fd/$i)"; done`, texts...))
-		want := []string{"0 1 2 3 4 5 6 7 8 9 10 11"} // 11 is the directory being listed
+		want := []string{"0 1 2 3 4 5 6 7 8 9 10 11"} // 11 is the directory that ls reads
 		for _, text := range texts {
 			want = append(want, text+",,")
 		}
@@ -66,11 +66,11 @@ func TestHanded(t *testing.T) {
 	}
 }
 
-// Nobody waits for a process that does not read, whatever the length, and nothing is left of the text: neither an end of a pipe here
-// nor anything that the next process has.
+// A process that does not read its texts blocks no other goroutine, whatever their length. Afterwards no pipe end is left in the daemon or
+// in the next process.
 func TestHandedUnread(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
-		run(t, r, spec("exit 0")) // the helper's own descriptors stay
+		run(t, r, spec("exit 0")) // starts the helper, whose descriptors stay open
 		before := descriptors(t)
 		for _, text := range []string{"", "short", strings.Repeat("x", 1<<20)} {
 			exit, _ := run(t, r, spec("exit 7", text))
@@ -86,7 +86,7 @@ func TestHandedUnread(t *testing.T) {
 	})
 }
 
-// descriptors is how many this process has.
+// descriptors returns the number of descriptors of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -96,7 +96,7 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// What has more than a pipe has room for comes whole.
+// A text longer than a pipe's buffer arrives complete.
 func TestHandedAtLength(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		_, out := run(t, r, spec("wc -c <&3; wc -c <&4; wc -c <&3", strings.Repeat("x", 1<<20), "text"))
@@ -106,8 +106,8 @@ func TestHandedAtLength(t *testing.T) {
 	})
 }
 
-// What starts later and inherits a descriptor finds it empty, and who does not inherit it finds nothing either: not in /proc of
-// the process that read it, nor of process 1.
+// A later process that inherits the descriptor finds it empty. A process that does not inherit it finds no text in /proc of the reader or
+// of process 1.
 func TestHandedIsForOne(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		const text = "handed-to-one-process"
@@ -117,7 +117,7 @@ bash -c 'echo "child $(cat <&3)."'
 bash -c '[ -e /proc/self/fd/3 ] || echo closed
 cat /proc/'$$'/fd/3 /proc/'$$'/environ /proc/'$$'/cmdline | grep -ac hand""ed-to
 grep -ra hand""ed-to . $OWN' 3<&-`, text)
-		if s.Policy != nil && !s.Policy.Unsupervised { // elsewhere that is the machine's
+		if s.Policy != nil && !s.Policy.Unsupervised { // without a namespace /proc is the machine's
 			s.Env = append(s.Env, "OWN=/proc/1/fd/0 /proc/1/fd/3 /tmp /dev/shm")
 		}
 		_, out := run(t, r, s)
@@ -127,7 +127,7 @@ grep -ra hand""ed-to . $OWN' 3<&-`, text)
 	})
 }
 
-// A process that was forked and reads first has the text; the other one meets end of file.
+// When a process forks, the first reader gets the text and the other one gets end of file.
 func TestHandedAndForked(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		_, out := run(t, r, spec(`(cat <&3 > mine); cat <&3; echo "/$(cat mine)"`, "text"))

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// at runs a script with a home and returns what it prints.
+// at runs a script with a home and returns its output.
 func at(t *testing.T, r *sandbox.Runner, home string, policy *sandbox.Policy, dir, script string) string {
 	t.Helper()
 	spec := bash(dir, script)
@@ -25,7 +25,7 @@ func at(t *testing.T, r *sandbox.Runner, home string, policy *sandbox.Policy, di
 	return out.read("stdout")
 }
 
-// plant writes what programs load from HOME by themselves, and show runs them.
+// plant writes files that programs load from HOME. show runs those programs.
 const (
 	plant = `export GIT_CONFIG_NOSYSTEM=1; p=$HOME/.local/lib/python$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')/site-packages; mkdir -p $p
 		echo 'print("loaded .pth")' > $p/usercustomize.py; git config --global alias.planted '!echo loaded .gitconfig'
@@ -33,7 +33,7 @@ const (
 	show = `export GIT_CONFIG_NOSYSTEM=1; python3 -c ''; git config --global alias.planted; bash -lc ''; true`
 )
 
-// T116: what a process writes into its home is loaded by the same tool of the same thread at the same level of isolation alone.
+// T116: files in a home are loaded only by the same tool, thread and level of isolation.
 func TestT116HomeIsPrivate(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func TestT116HomeIsPrivate(t *testing.T) {
 	}
 }
 
-// T116: a level of isolation has a home of its own.
+// T116: each level of isolation has a separate home.
 func TestT116IsolationsShareNoHome(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func TestT116IsolationsShareNoHome(t *testing.T) {
 	}
 }
 
-// Isolation shows the home and nothing around it; a home in memory has a size.
+// T116: an isolated process sees only its home and nothing around it. A home in memory has a size limit.
 func TestT116NothingBesideTheHome(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func TestT116NothingBesideTheHome(t *testing.T) {
 	}
 }
 
-// An operator who sets HOME keeps it.
+// A HOME that the operator sets is kept.
 func TestHomeOfTheEnvironment(t *testing.T) {
 	spec := bash(t.TempDir(), `echo $HOME`)
 	spec.Env, spec.Home = append(spec.Env, "HOME=/srv/own"), "one"
@@ -97,7 +97,7 @@ func TestHomeOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// Homes go: fresh ones with their run, others when they are old or many, and what a killed daemon left at the next start.
+// Fresh homes are removed with their run, and others when they are old or too many. The next start removes the homes of a killed daemon.
 func TestHomesAreRemoved(t *testing.T) {
 	homes := filepath.Join(t.TempDir(), "homes")
 	with := func(c *sandbox.Config) { c.Homes = homes }
@@ -128,7 +128,7 @@ func TestHomesAreRemoved(t *testing.T) {
 		}
 	}
 	until(t, "the homes to go", func() bool {
-		_, err := r.Sweep(t.Context()) // the one before may still be at work
+		_, err := r.Sweep(t.Context()) // the previous sweep may still run
 		return err == nil && len(listing(t, homes)) == 256
 	})
 	if _, err := os.Stat(filepath.Join(homes, "young/mod/cache/f")); err != nil {
@@ -138,7 +138,7 @@ func TestHomesAreRemoved(t *testing.T) {
 	until(t, "the fresh home to go", func() bool { return len(listing(t, homes)) == 256 })
 }
 
-// A home that a run uses stays, however old it looks.
+// A home in use is never removed, whatever its age.
 func TestUsedHomesStay(t *testing.T) {
 	homes := filepath.Join(t.TempDir(), "homes")
 	r := open(t, func(c *sandbox.Config) { c.Homes = homes })

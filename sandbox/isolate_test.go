@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
-// confined is a script in a workspace, with nothing asked for beyond it.
+// confined returns a Spec for a script in a workspace with the default policy.
 func confined(dir, script string) sandbox.Spec {
 	spec := bash(dir, script)
 	spec.Policy = &sandbox.Policy{Workspace: dir}
@@ -48,7 +48,7 @@ func TestIsolatedExit(t *testing.T) {
 	}
 }
 
-// A Runner without a helper refuses all isolated runs, and runs what needs no isolation.
+// A Runner without a helper refuses all isolated runs and runs the others.
 func TestNoHelper(t *testing.T) {
 	r := open(t, func(c *sandbox.Config) { c.Helper = sandbox.NoHelper })
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// strays are ways to leave something behind. Each writes pids and returns when the stray stands.
+// strays are scripts that leave a process behind. Each writes PIDs and returns when that process runs.
 var strays = []struct{ name, script string }{
 	{"background", `sleep 1000 & echo $! > pids`},
 	{"background that holds no pipe", `sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pids`},
@@ -40,7 +40,7 @@ END
 		chmod +x chain; (setsid ./chain 8 &); until [ $(wc -l < pids) = 9 ]; do sleep 0.01; done 2>/dev/null`},
 }
 
-// T21
+// T21: every process that a run leaves behind is killed.
 func TestNothingIsLeftBehind(t *testing.T) {
 	r := open(t)
 	for _, tt := range strays {
@@ -61,7 +61,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// T22
+// T22: every process that a cancelled run leaves behind is killed.
 func TestNothingIsLeftAfterCancel(t *testing.T) {
 	r := open(t)
 	for _, tt := range strays {
@@ -81,7 +81,7 @@ func TestNothingIsLeftAfterCancel(t *testing.T) {
 
 var errCancelled = errors.New("cancelled by test")
 
-// cancelWhen runs spec and cancels it when stdout is text.
+// cancelWhen runs spec and cancels it when stdout equals text.
 func cancelWhen(t *testing.T, r *sandbox.Runner, spec sandbox.Spec, text string) (*sandbox.Exit, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -136,7 +136,7 @@ func TestCancelGivesGrace(t *testing.T) {
 	}
 }
 
-// A cancel that comes before the start starts nothing.
+// A run that is cancelled before its start starts no process.
 func TestCancelledBefore(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCancelled)
@@ -145,8 +145,8 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// A process without any mark forks others without end, and another run lasts, so that an orphan could be of either: only
-// who is stopped before anybody is killed keeps the links that prove whose they are.
+// A process without any mark forks endlessly while another run is active, so an orphan could belong to either run. Stopping all processes
+// before killing any keeps the parent links that show which run they belong to.
 func TestForkingUnmarked(t *testing.T) {
 	r := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,9 +168,9 @@ func TestForkingUnmarked(t *testing.T) {
 	mustBeDead(t, exit)
 }
 
-// Each generation makes a session, forks the next and ends: no pid that was read is still right when it is used.
+// Each generation creates a session, forks the next and exits. A PID that was read is already wrong when it is used.
 func TestRunawayChain(t *testing.T) {
-	dir := t.TempDir() // without the script the chain ends, should the sandbox fail
+	dir := t.TempDir() // if the sandbox fails, removing the script still ends the chain
 	spec := bash(dir, `printf '#!/bin/bash\nsetsid ./run & exit' > run; chmod +x run; ./run; echo ready; sleep 1000`)
 	exit, err := cancelWhen(t, alone(t), spec, "ready\n")
 	if err == nil {
@@ -224,7 +224,7 @@ func TestCancelThousandProcesses(t *testing.T) {
 	}
 	took := time.Since(asked)
 	t.Logf("%d processes dead after %v", len(exit.Killed), took)
-	if took > time.Minute { // far beyond what a busy machine needs; make bench measures it
+	if took > time.Minute { // far more than a busy machine needs; make bench measures the time
 		t.Errorf("took %v", took)
 	}
 }
@@ -257,7 +257,7 @@ func TestConcurrentRunsKeepApart(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			dir := t.TempDir()
-			exit, err := r.Run(t.Context(), bash(dir, strays[i%2*6].script)) // background and daemon
+			exit, err := r.Run(t.Context(), bash(dir, strays[i%2*6].script)) // the background job or the daemon
 			if err != nil || exit.Code != 0 {
 				t.Errorf("got %+v, %v", exit, err)
 				return
@@ -277,7 +277,7 @@ func TestConcurrentRunsKeepApart(t *testing.T) {
 	mustBeGone(t, pids(t, long))
 }
 
-// An orphan that shed every mark while two runs lasted may be of either: the first to end says so, the last kills it.
+// An orphan without marks may belong to either of two active runs. The first run to end reports it, and the last one kills it.
 func TestDoubtIsTold(t *testing.T) {
 	r := open(t)
 	other := t.TempDir()
@@ -298,15 +298,15 @@ func TestDoubtIsTold(t *testing.T) {
 	cancel()
 	mustBeConfirmed(t, <-done)
 	mustBeGone(t, pids(t, dir))
-	if _, err := r.Sweep(t.Context()); err != nil { // clears the record of the first
+	if _, err := r.Sweep(t.Context()); err != nil { // clears the record of the first run
 		t.Error(err)
 	}
 }
 
-// A foreign process that got hold of an output pipe bounds the run, is told, and lives.
+// When a foreign process holds an output pipe, the run still ends in time. It reports that process and does not kill it.
 func TestStrangerHoldsOutput(t *testing.T) {
 	dir := t.TempDir()
-	// While bash writes pids its own output is that file.
+	// While bash writes the file pids, that file is its standard output.
 	spec := bash(dir, `echo $$ > pids; mkdir written; until [ -e held ]; do sleep 0.01; done; echo end`)
 	var out screen
 	spec.Output = out.output
@@ -341,7 +341,7 @@ func TestStrangerHoldsOutput(t *testing.T) {
 	}
 }
 
-// Orphans that end by themselves do not stay as zombies while their run lasts.
+// Orphans that end during their run do not stay as zombies.
 func TestOrphansAreReaped(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()

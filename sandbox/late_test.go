@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// sinceBoot is CLOCK_BOOTTIME.
+// sinceBoot returns CLOCK_BOOTTIME.
 func sinceBoot(t *testing.T) time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -25,14 +25,14 @@ func sinceBoot(t *testing.T) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// children are the processes that this one made and that live.
+// children returns the living child processes of this process.
 func children(t *testing.T) (pids []int) {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
-		text, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // a thread may have ended
+		text, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // the thread may have ended
 		for _, word := range strings.Fields(string(text)) {
 			pid, _ := strconv.Atoi(word)
 			pids = append(pids, pid)
@@ -41,8 +41,8 @@ func children(t *testing.T) (pids []int) {
 	return pids
 }
 
-// TestT126NoProcessThatIsLate: process 1 is stopped between the proof that the store is the daemon's and the start of the program. When
-// it continues after the instant until which the program may start, the program never starts.
+// TestT126NoProcessThatIsLate stops process 1 after the daemon proved that it owns the store and before the program starts. When process 1
+// continues after the latest start time, the program never starts.
 func TestT126NoProcessThatIsLate(t *testing.T) {
 	var startBy func() time.Duration
 	r := open(t, func(c *sandbox.Config) {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// Each layer is there by itself: what two of them keep from shows the loss of neither.
+// Each layer of isolation is tested alone. With two layers on, a test would not notice the loss of one.
 func TestEachLayerIsThere(t *testing.T) {
 	r, dir := open(t), t.TempDir()
 	_, out := run(t, r, confined(dir, `
@@ -30,7 +30,7 @@ func TestEachLayerIsThere(t *testing.T) {
 			if ours, err := os.Readlink("/proc/self/ns/" + fields[1]); err != nil || len(fields) < 3 || fields[2] == ours {
 				t.Errorf("%s is not of its own, %v", fields[1], err)
 			}
-		case fields[0] == "signal" && landlock() < 6: // it does not look at signals before
+		case fields[0] == "signal" && landlock() < 6: // older versions do not restrict signals
 		default:
 			t.Error(strings.TrimSpace(line))
 		}

@@ -24,10 +24,9 @@ import (
 )
 
 const (
-	daemonVariable = "SANDBOX_TEST_DAEMON" // owner and directory; a bash script follows as the only argument
+	daemonVariable = "SANDBOX_TEST_DAEMON" // contains owner and directory; the only argument is a bash script
 	headlessFlag   = "headless"
-	// isolatedVariable makes the daemon's script an isolated one. With "prove" and "prove for ever" the script is none: canaries are
-	// sent instead.
+	// isolatedVariable makes the daemon isolate its script. With "prove" or "prove for ever" it runs canaries instead.
 	isolatedVariable = "SANDBOX_TEST_ISOLATED"
 )
 
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// daemon is a small toold: it runs one script until somebody kills it.
+// daemon is a small toold. It runs one script until it is killed.
 func daemon(owner, dir, script string) {
 	r, err := sandbox.New(sandbox.Config{Owner: owner, StateDir: filepath.Join(dir, "state")})
 	if err != nil {
@@ -72,7 +71,7 @@ func daemon(owner, dir, script string) {
 	fmt.Println(exit, err)
 }
 
-// loseFirstThread goes on as a process whose first thread has ended, which looks like a zombie.
+// loseFirstThread continues as a process whose first thread has ended. Such a process looks like a zombie.
 func loseFirstThread() {
 	for {
 		go func() {
@@ -86,8 +85,8 @@ func loseFirstThread() {
 	}
 }
 
-// small builds the small helper beside this program, once, unless it is there. A runner without it, as those of the daemon and of
-// other namespaces are, starts all of this program for the first step of each command.
+// small builds the small helper next to the test program, once, if it is missing. Runners without it use the whole test program as helper,
+// for example those of the daemon or in other namespaces.
 var small = sync.OnceValue(func() string {
 	exe, err := os.Executable()
 	there := filepath.Join(filepath.Dir(exe), helper.Name)
@@ -106,7 +105,7 @@ var small = sync.OnceValue(func() string {
 	return ""
 })
 
-// owner differs in each run of the tests, so that two at one time do not sweep each other.
+// owner differs between test runs, so that two at the same time do not sweep each other's processes.
 func owner() string { return fmt.Sprintf("store-%d", os.Getpid()) }
 
 func open(t *testing.T, with ...func(*sandbox.Config)) *sandbox.Runner {
@@ -181,7 +180,7 @@ func run(t *testing.T, r *sandbox.Runner, spec sandbox.Spec) (*sandbox.Exit, *sc
 	return exit, &out
 }
 
-// until waits for something that another process does.
+// until waits for an effect of another process.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -209,7 +208,7 @@ func pids(t *testing.T, dir string) []int {
 	return list
 }
 
-// exists is true for a zombie too: nothing at all is to be left.
+// exists is also true for a zombie, because not even a zombie may be left.
 func exists(pid int) bool {
 	_, err := os.Stat("/proc/" + strconv.Itoa(pid))
 	return err == nil
@@ -236,8 +235,7 @@ func mustBeConfirmed(t *testing.T, exit *sandbox.Exit) {
 	}
 }
 
-// alone opens a runner with a state of its own: a run whose end could not be verified leaves its record for the next
-// sweep.
+// alone opens a runner with a separate state directory. Otherwise the record of an unverified run would reach the next sweep.
 func alone(t *testing.T) *sandbox.Runner {
 	t.Helper()
 	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: t.TempDir()})
@@ -248,8 +246,8 @@ func alone(t *testing.T) *sandbox.Runner {
 	return r
 }
 
-// mustBeDead wants every process of a run dead: confirmed, or told as not verified in the time that there was, which a
-// busy machine may make too short for processes that fork without end, and then dead soon.
+// mustBeDead checks that every process of a run is dead. A process may also be reported as unverified if it is dead soon after, because a
+// busy machine may not kill an endless fork in time.
 func mustBeDead(t *testing.T, exit *sandbox.Exit) {
 	t.Helper()
 	if len(exit.Unverified) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/cgroup"
 )
 
-// prover starts a daemon of this program that sends canaries.
+// prover starts this program as a daemon that runs canaries.
 func prover(t *testing.T, dir, often string, command ...string) *exec.Cmd {
 	t.Helper()
 	command = append(command, self(t), "no script")
@@ -24,7 +24,7 @@ func prover(t *testing.T, dir, often string, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// A daemon is killed with -9 while processes of a canary live that no namespace ends. Nobody starts again to sweep them.
+// A daemon is killed with SIGKILL while processes of a canary live outside of any namespace. They end although no later daemon sweeps them.
 func TestKilledDuringACanary(t *testing.T) {
 	dir := t.TempDir()
 	cmd := prover(t, dir, "prove for ever")
@@ -32,7 +32,7 @@ func TestKilledDuringACanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	daemon := strconv.Itoa(cmd.Process.Pid)
-	orphans := func() (pids []int) { // which the daemon has to end
+	orphans := func() (pids []int) { // processes that the daemon must end
 		text, _ := os.ReadFile("/proc/" + daemon + "/task/" + daemon + "/children")
 		for field := range strings.FieldsSeq(string(text)) {
 			pid, _ := strconv.Atoi(field)
@@ -63,9 +63,9 @@ func TestKilledDuringACanary(t *testing.T) {
 		}
 	})
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // it was killed
 	until(t, "the end of the canary's processes", func() bool {
-		left = slices.DeleteFunc(left, func(pid int) bool { // they are this process's now
+		left = slices.DeleteFunc(left, func(pid int) bool { // the kernel reparented them to this process
 			got, err := syscall.Wait4(pid, nil, syscall.WNOHANG|syscall.WALL, nil)
 			return got == pid || err == syscall.ECHILD
 		})
@@ -81,8 +81,7 @@ func TestKilledDuringACanary(t *testing.T) {
 	}
 }
 
-// A group of version 1 may have no larger share of the processors than the one above it. A canary that cannot have its own is no
-// reason to know nothing.
+// A version 1 group cannot have a larger CPU share than its parent. When a canary cannot get its share, the other facts are still proven.
 func TestProofBelowASmallShare(t *testing.T) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// resident opens a runner of an owner of its own, and returns how to find its helper.
+// resident opens a runner with its own owner. helper returns the PID of the runner's helper.
 func resident(t *testing.T) (r *sandbox.Runner, helper func() int) {
 	t.Helper()
 	name := fmt.Sprintf("%s-%s", owner(), t.Name())
@@ -45,7 +45,7 @@ func resident(t *testing.T) (r *sandbox.Runner, helper func() int) {
 	}
 }
 
-// helpers returns the processes of an owner's helpers: those of its programs that are in this namespace of processes.
+// helpers returns the helper processes of an owner in this PID namespace.
 func helpers(owner string) (pids []int) {
 	ours, _ := os.Readlink("/proc/self/ns/pid")
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -64,7 +64,7 @@ func helpers(owner string) (pids []int) {
 	return pids
 }
 
-// pending is a run that waits for its input to end.
+// pending is a run that waits for the end of its input.
 type pending struct {
 	exit *sandbox.Exit
 	err  error
@@ -73,7 +73,7 @@ type pending struct {
 	done chan struct{}
 }
 
-// wait starts a script that says "ready" and then reads its input to the end.
+// wait starts a script that prints "ready" and then reads its input to the end.
 func wait(t *testing.T, r *sandbox.Runner, spec sandbox.Spec) *pending {
 	t.Helper()
 	in, w := io.Pipe()
@@ -110,12 +110,12 @@ func TestHelperIsReplaced(t *testing.T) {
 	mustBeConfirmed(t, lasting.exit)
 }
 
-// A helper that does nothing more is given up, and the run that waited for it is made by another one.
+// While helpers are killed all the time, each run either runs exactly once or is refused.
 func TestHelperIsKilledAllTheTime(t *testing.T) {
 	r, _ := resident(t)
 	name := fmt.Sprintf("%s-%s", owner(), t.Name())
 	dir, stop, killed := t.TempDir(), make(chan struct{}), 0
-	before := zombies() // such as those of daemons that other tests killed
+	before := zombies() // for example of daemons that other tests killed
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		for {
@@ -155,7 +155,7 @@ func TestHelperIsKilledAllTheTime(t *testing.T) {
 	})
 }
 
-// zombies returns the children of this process that nobody has waited for.
+// zombies returns the unreaped children of this process.
 func zombies() (found []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range paths {
@@ -175,7 +175,7 @@ func TestRunsBesideEachOther(t *testing.T) {
 	wait(t, r, confined(dir, "echo mine > /tmp/mark; echo mine > /dev/shm/mark; sleep 100 & echo ready; cat"))
 	for _, tt := range []struct{ name, script string }{
 		{"files", "ls /tmp /dev/shm | grep mark"},
-		{"processes", "ls /proc | grep -c '^[0-9]' > n; [ $(cat n) -gt 4 ]"}, // 1, bash, and the two of the pipe
+		{"processes", "ls /proc | grep -c '^[0-9]' > n; [ $(cat n) -gt 4 ]"}, // process 1, bash and two processes of the pipeline
 		{"signals", "kill -9 -1; for p in 1 $PPID; do kill -9 $p && exit 0; done; exit 1"},
 		{"the helper", "grep -l 'toold-san[d]box' /proc/[2-9]*/cmdline; [ $? = 0 ]"},
 		{"sockets", "exec 3<>/dev/tcp/127.0.0.1/9 && exit 0; exit 1"},
@@ -199,11 +199,11 @@ func TestRunsBesideEachOther(t *testing.T) {
 	}
 }
 
-// What a run was told is in no memory that a later one begins as a copy of.
+// The helper's memory, which later runs copy, keeps no arguments or environment of an earlier run.
 func TestHelperForgets(t *testing.T) {
 	r, pid := resident(t)
 	dir := t.TempDir()
-	const canary = "canary-7d1f" // with the number, so that the test's own source is not what is found
+	const canary = "canary-7d1f" // a number follows it, so the search does not find the test's own source
 	for i := range 20 {
 		spec := confined(dir, fmt.Sprintf("echo %s-argument-%d >/dev/null", canary, i))
 		spec.Env = append(spec.Env, fmt.Sprintf("SECRET=%s-variable-%d", canary, i))
@@ -217,7 +217,7 @@ func TestHelperForgets(t *testing.T) {
 	}
 }
 
-// searchMemory returns what of a process's readable memory matches. A pattern begins with a literal: the search for one is fast.
+// searchMemory returns the matches in a process's readable memory. A pattern must begin with a literal, which makes the search fast.
 func searchMemory(t *testing.T, pid int, pattern string) (found []string) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -237,7 +237,7 @@ func searchMemory(t *testing.T, pid int, pattern string) (found []string) {
 			continue
 		}
 		part := make([]byte, to-from)
-		n, _ := mem.ReadAt(part, from) // what cannot be read was never touched
+		n, _ := mem.ReadAt(part, from) // unreadable memory was never used
 		for _, m := range search.FindAll(part[:n], -1) {
 			found = append(found, string(m))
 		}
@@ -245,7 +245,7 @@ func searchMemory(t *testing.T, pid int, pattern string) (found []string) {
 	return found
 }
 
-// The policy of a run is the one that it was given, whatever the runs before had.
+// Each run gets its own policy, whatever policies earlier runs had.
 func TestPolicyChanges(t *testing.T) {
 	r, pid := resident(t)
 	dir, more := t.TempDir(), t.TempDir()
@@ -270,10 +270,10 @@ func TestPolicyChanges(t *testing.T) {
 			t.Errorf("policy %d: code %d, output %q, %q", i, exit.Code, out.read("stdout"), out.read("stderr"))
 		}
 	}
-	pid() // one for all of them
+	pid() // all runs share one helper
 }
 
-// A thousand runs leave nothing, or 240 in the landing check: T93.
+// T93: a thousand runs leak nothing (240 runs in the landing check).
 func TestHelperLeaksNothing(t *testing.T) {
 	runs := 240
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -302,9 +302,9 @@ func TestHelperLeaksNothing(t *testing.T) {
 	if pid() != helper {
 		t.Error("the helper was replaced")
 	}
-	slack := map[string]int{"namespaces of net": runs / 3, "descriptors of this process": 10, "threads of the helper": 16} // its runtime may want a few
+	slack := map[string]int{"namespaces of net": runs / 3, "descriptors of this process": 10, "threads of the helper": 16} // the Go runtime may start a few threads
 	var grown string
-	for range 100 { // namespaces end a little later than who was in them, and the last run's descriptors than what is told of it
+	for range 100 { // namespaces end a little after their processes, and descriptors a little after the report of the run's end
 		grown = ""
 		for name, n := range held(t, helper) {
 			if n > before[name]+slack[name] {
@@ -319,7 +319,7 @@ func TestHelperLeaksNothing(t *testing.T) {
 	t.Error(grown)
 }
 
-// held counts what could leak. What the kernel counts for all of the machine, only root may see.
+// held counts resources that could leak. Only root can read the counts for the whole machine.
 func held(t *testing.T, helper int) map[string]int {
 	t.Helper()
 	count := func(path string) int {
@@ -342,7 +342,7 @@ func held(t *testing.T, helper int) map[string]int {
 		"descriptors of this process": count("/proc/self/fd"),
 		"mounts of the helper":        lines(fmt.Sprintf("/proc/%d/mountinfo", helper)),
 	}
-	if slabs, err := os.ReadFile("/proc/slabinfo"); err == nil && os.Getenv("TOOLD_NIGHTLY") != "" { // others make namespaces too
+	if slabs, err := os.ReadFile("/proc/slabinfo"); err == nil && os.Getenv("TOOLD_NIGHTLY") != "" { // other processes create namespaces too
 		for line := range strings.Lines(string(slabs)) {
 			if f := strings.Fields(line); f[0] == "net_namespace" {
 				h["namespaces of net"], _ = strconv.Atoi(f[1])

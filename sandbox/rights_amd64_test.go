@@ -18,6 +18,6 @@ func attackOldModes(path uintptr, tell func(string, syscall.Errno)) {
 		_, _, errno = syscall.RawSyscall(unix.SYS_MKNOD, path, unix.S_IFREG|mode, 0)
 		tell("!mknod", errno)
 	}
-	_, _, errno := syscall.RawSyscall(unix.SYS_OPEN, path, unix.O_RDONLY, 0o6755) // what is no mode does not matter
+	_, _, errno := syscall.RawSyscall(unix.SYS_OPEN, path, unix.O_RDONLY, 0o6755) // without O_CREAT the call ignores its mode
 	tell("open", errno)
 }

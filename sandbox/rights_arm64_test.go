@@ -2,5 +2,5 @@ package sandbox_test
 
 import "syscall"
 
-// attackOldModes has nothing to try here.
+// attackOldModes does nothing, because this architecture has no such calls.
 func attackOldModes(uintptr, func(string, syscall.Errno)) {}

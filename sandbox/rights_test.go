@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// attackModes tries to make programs that run with the rights of their owner, and what has to go on to work.
+// attackModes tries to create programs that run with their owner's rights. It also makes calls that must still work.
 func attackModes() {
 	tell := func(name string, errno error) { fmt.Println(name, errorName(errno)) }
 	result := func(errno syscall.Errno) error {
@@ -51,7 +51,7 @@ func attackModes() {
 	attackOldModes(at, func(name string, errno syscall.Errno) { tell(name, result(errno)) })
 }
 
-// T03, T129: a program left in the workspace that runs as the daemon's user or group would be that one, for whoever lives on the machine.
+// T03, T129: a command cannot leave a program in the workspace that gives every account on the machine the daemon's user or group.
 func TestT129NoProgramsWithRights(t *testing.T) {
 	r := open(t)
 	for _, alone := range []bool{false, true} {
@@ -77,7 +77,7 @@ func TestT129NoProgramsWithRights(t *testing.T) {
 	}
 }
 
-// T03: root without namespaces is root of the machine, but for its capabilities.
+// T03: without namespaces, root inside is root of the machine, so it must have no capabilities.
 func TestLandlockLeavesNoCapability(t *testing.T) {
 	dir := t.TempDir()
 	spec := confined(dir, `grep -c '^Cap[EPIA].*:.0000000000000000$' /proc/self/status; mknod disk b 254 0 2>/dev/null && echo made; grep NoNewPrivs /proc/self/status | cut -f2`)

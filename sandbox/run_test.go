@@ -31,7 +31,7 @@ func TestExit(t *testing.T) {
 		{"success", "echo hi", 0, "", "hi\n"},
 		{"code", "echo hi; exit 7", 7, "", "hi\n"},
 		{"signal", "kill -SEGV $$", -1, "SIGSEGV", ""},
-		{"kills its group", "echo hi; kill -KILL 0", -1, "SIGKILL", "hi\n"}, // T24: not ours
+		{"kills its group", "echo hi; kill -KILL 0", -1, "SIGKILL", "hi\n"}, // T24: the signal does not reach the daemon's group
 		{"kills its session leader's group", "kill -KILL -- -$$", -1, "SIGKILL", ""},
 		{"waits for input", "cat; echo end", 0, "", "end\n"}, // T26
 		{"own session and group", `read -a f < /proc/$$/stat; [ ${f[4]} = $$ ] && [ ${f[5]} = $$ ] && echo own`, 0, "", "own\n"},
@@ -58,7 +58,7 @@ func TestCPUIsCounted(t *testing.T) {
 	}
 }
 
-// T39: nothing of the daemon's environment; T46: arguments are never interpreted.
+// T39: a process inherits nothing of the daemon's environment. T46: no shell interprets its arguments.
 func TestEnvironmentAndArguments(t *testing.T) {
 	t.Setenv("DAEMON_SECRET", "hunter2")
 	r := open(t)
@@ -74,7 +74,7 @@ func TestEnvironmentAndArguments(t *testing.T) {
 	}
 }
 
-// T40: also when the daemon itself was given a descriptor that would be inherited.
+// T40: a process gets no extra descriptor, even when the daemon has an inheritable one.
 func TestDescriptors(t *testing.T) {
 	r := open(t)
 	fd, err := syscall.Open(t.TempDir(), syscall.O_RDONLY, 0)
@@ -83,7 +83,7 @@ func TestDescriptors(t *testing.T) {
 	}
 	defer syscall.Close(fd)
 	_, out := run(t, r, sandbox.Spec{Path: "/bin/ls", Args: []string{"/proc/self/fd"}, Dir: "/"})
-	if got := strings.Fields(out.read("stdout")); len(got) != 4 { // 3 is the directory being listed
+	if got := strings.Fields(out.read("stdout")); len(got) != 4 { // 3 is the directory that ls reads
 		t.Errorf("descriptors %v", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestStdin(t *testing.T) {
 	if _, out := run(t, open(t), spec); out.read("stdout") != "1048576\n" {
 		t.Errorf("got %q", out.read("stdout"))
 	}
-	spec = bash("/", "read -n 3 x; echo $x") // reads less than is sent
+	spec = bash("/", "read -n 3 x; echo $x") // the process reads less than the test sends
 	spec.Stdin = strings.NewReader(strings.Repeat("x", 1<<20))
 	if _, out := run(t, open(t), spec); out.read("stdout") != "xxx\n" {
 		t.Errorf("got %q", out.read("stdout"))
@@ -175,12 +175,12 @@ func TestBigOutputInOrder(t *testing.T) {
 	}
 }
 
-// What the process wrote before it ended is delivered however slow the reader is.
+// A slow reader receives everything that the process wrote before it ended.
 func TestSlowOutputLosesNothing(t *testing.T) {
 	got := 0
 	spec := bash("/", "head -c 100000 /dev/zero")
 	spec.Output = func(_ string, chunk []byte) error {
-		time.Sleep(300 * time.Millisecond) // three chunks and more: longer than any wait of the sandbox
+		time.Sleep(300 * time.Millisecond) // three or more chunks: longer than any wait of the sandbox
 		got += len(chunk)
 		return nil
 	}
@@ -231,7 +231,7 @@ func TestFactsPretendNothing(t *testing.T) {
 	}
 }
 
-// The sandbox waits for orphans only, never for a child that somebody else of this process waits for.
+// The sandbox reaps only orphans, and never a child that other code of this process waits for.
 func TestOtherChildrenKeepTheirStatus(t *testing.T) {
 	r := open(t)
 	child := exec.Command("/bin/bash", "-c", "exit 3")
@@ -241,13 +241,13 @@ func TestOtherChildrenKeepTheirStatus(t *testing.T) {
 	for range 3 {
 		run(t, r, bash("/", "sleep 1000 & (sleep 0.001 &)"))
 	}
-	run(t, r, bash("/", "sleep 0.6")) // longer than the pause between two looks at the orphans
+	run(t, r, bash("/", "sleep 0.6")) // longer than the interval between two censuses
 	if err := child.Wait(); err == nil || err.Error() != "exit status 3" {
 		t.Errorf("a child of ours ended with %v", err)
 	}
 }
 
-// The signal for a parent's death comes with the death of a thread: that of others of this process must not matter.
+// The kernel sends a parent-death signal when the forking thread ends. The end of other threads of this process must not trigger it.
 func TestThreadsOfTheDaemonEnd(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
@@ -269,8 +269,7 @@ func TestThreadsOfTheDaemonEnd(t *testing.T) {
 	<-done
 }
 
-// TestT126NoProcessOfAFencedDaemon: what may not start any more, because another daemon has the store, does not start, isolated or
-// not.
+// TestT126NoProcessOfAFencedDaemon checks that a process does not start, isolated or not, when another daemon owns the store.
 func TestT126NoProcessOfAFencedDaemon(t *testing.T) {
 	taken, asked := errors.New("taken over"), 0
 	r := open(t, func(c *sandbox.Config) {

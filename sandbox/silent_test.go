@@ -25,10 +25,10 @@ func stopped(t *testing.T, dir string) (r *sandbox.Runner, helper int) {
 	return r, helper
 }
 
-// soon is less than the sandbox waits for a helper that says nothing, on a machine that does much else too.
+// soon is shorter than the time the sandbox waits for a silent helper. It leaves room for a busy machine.
 const soon = 8 * time.Second
 
-// told is how a run ended, and when.
+// told says how and when a run ended.
 type told struct {
 	exit *sandbox.Exit
 	err  error
@@ -44,8 +44,8 @@ func begin(ctx context.Context, r *sandbox.Runner, spec sandbox.Spec) <-chan tol
 	return end
 }
 
-// P5: while the helper is silent, a run is cancelled as soon as any other, whether it is being made or waits for its turn, and
-// its command does not start after that.
+// P5: while the helper is silent, a run can be cancelled as quickly as any other. This holds while the helper makes it and while it waits
+// for its turn. Its command does not start after that.
 func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	r, helper := stopped(t, dir)
@@ -54,7 +54,7 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	for range 3 {
 		ends = append(ends, begin(ctx, r, confined(dir, "echo x >> ran; sleep 60")))
 	}
-	time.Sleep(100 * time.Millisecond) // one of them asks the helper, two wait
+	time.Sleep(100 * time.Millisecond) // one run asks the helper and two wait
 	cancelled := time.Now()
 	cancel(errCancelled)
 	for _, end := range ends {
@@ -62,7 +62,7 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 			t.Errorf("cancelled: %+v, %v after %v", e.exit, e.err, e.at.Sub(cancelled))
 		}
 	}
-	_ = syscall.Kill(helper, syscall.SIGCONT) // if it is still there
+	_ = syscall.Kill(helper, syscall.SIGCONT) // in case it still exists
 	if exit, out := run(t, r, confined(dir, "cat ran 2>/dev/null; echo next")); exit.Code != 0 || out.read("stdout") != "next\n" {
 		t.Errorf("after a cancel: %+v, %q", exit, out.read("stdout"))
 	}
@@ -73,7 +73,7 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	until(t, "all to be waited for", func() bool { return len(zombies()) == 0 })
 }
 
-// While the helper is silent about one run, others end as ever.
+// While the helper is silent about one run, other runs end normally.
 func TestOthersEndWhileTheHelperIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	r, helper := stopped(t, dir)
@@ -111,7 +111,6 @@ func TestOthersEndWhileTheHelperIsSilent(t *testing.T) {
 	<-waiting
 }
 
-// Close does not wait for a silent helper.
 func TestCloseWhileTheHelperIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	r, _ := stopped(t, dir)
@@ -126,7 +125,7 @@ func TestCloseWhileTheHelperIsSilent(t *testing.T) {
 	}
 }
 
-// forever is an input that ends with the test.
+// forever returns an input that ends with the test.
 func forever(t *testing.T) *os.File {
 	t.Helper()
 	in, w, err := os.Pipe()

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// A daemon is killed with -9; the next one finds what its call left.
+// A daemon is killed with SIGKILL. The next daemon finds the processes of its call.
 func TestSweepAfterKill(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestSweepAfterKill(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if old.ProcessState != nil {
-			return // and its strays are swept: their numbers may be others' by now
+			return // its strays are swept, so their PIDs may be reused
 		}
 		old.Process.Kill()
 		old.Wait()
@@ -85,7 +85,7 @@ func TestSweepAfterKill(t *testing.T) {
 	}
 }
 
-// Only identity kills: never a name, a number or somebody else's tag.
+// Sweep kills only by identity, and never by a name, a number or another owner's tag.
 func TestSweepSparesOthers(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestSweepSparesOthers(t *testing.T) {
 	tests := []struct {
 		name   string
 		env    []string
-		record func(pid int, start uint64) string // nil: none
+		record func(pid int, start uint64) string // nil means no record
 		dies   bool
 	}{
 		{"unrelated", nil, nil, false},
@@ -134,7 +134,7 @@ func TestSweepSparesOthers(t *testing.T) {
 			}
 			r := openIn(t, state)
 			swept, err := r.Sweep(t.Context())
-			os.Remove(filepath.Join(state, "R.json")) // another daemon's stays
+			os.Remove(filepath.Join(state, "R.json")) // the sweep keeps another daemon's record
 			if err != nil || len(swept.Unverified) > 0 {
 				t.Errorf("swept %+v, %v", swept, err)
 			}
@@ -165,7 +165,6 @@ func startOf(t *testing.T, pid int) uint64 {
 	return start
 }
 
-// A sweep while runs last leaves them alone.
 func TestSweepSparesRuns(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -185,7 +184,7 @@ func TestSweepSparesRuns(t *testing.T) {
 	mustBeGone(t, pids(t, dir))
 }
 
-// Process 1 of a run has the mark of the helper, and is told as its call all the same.
+// Sweep reports process 1 of a run with its call, although the process has the helper's tag.
 func TestSweepNamesTheCall(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -210,7 +209,6 @@ func TestSweepNamesTheCall(t *testing.T) {
 	}
 }
 
-// The record of a run says which call it is of.
 func TestRecordHasTheCall(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	r, dir := openIn(t, state), t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// onTerminal is bash with a terminal of its own.
+// onTerminal returns a Spec for bash on a terminal.
 func onTerminal(dir, script string) sandbox.Spec {
 	spec := bash(dir, script)
 	spec.Terminal = &sandbox.Size{Rows: 33, Columns: 77}
@@ -34,7 +34,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// What is typed arrives, and its end as the end of the input.
+// Typed text reaches the process, and the end of Stdin becomes the end of its input.
 func TestTypedIntoATerminal(t *testing.T) {
 	spec := onTerminal(t.TempDir(), `stty -echo; echo ready; cat; echo end`)
 	in, keys := io.Pipe()
@@ -55,7 +55,7 @@ func TestTypedIntoATerminal(t *testing.T) {
 	}
 }
 
-// Ctrl-C as a key and as a signal ends what is in front, not the shell that waits for it; a new size is told.
+// Ctrl-C, as a key and as a signal, ends the foreground process and not the shell. The shell receives a new terminal size.
 func TestSignalsOfATerminal(t *testing.T) {
 	for name, interrupt := range map[string]func(c *sandbox.Control, keys io.Writer) error{
 		"key":    func(_ *sandbox.Control, keys io.Writer) error { _, err := io.WriteString(keys, "\x03"); return err },
@@ -64,7 +64,7 @@ func TestSignalsOfATerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			spec := onTerminal(dir, `exec bash --norc --noprofile -i`) // its jobs are groups of their own
+			spec := onTerminal(dir, `exec bash --norc --noprofile -i`) // an interactive shell gives each job its own process group
 			in, keys := io.Pipe()
 			defer keys.Close()
 			spec.Stdin = in
@@ -94,7 +94,7 @@ func TestSignalsOfATerminal(t *testing.T) {
 	}
 }
 
-// P5: on a terminal as elsewhere nothing is left, and a flood that nobody reads does not keep the run.
+// P5: a run on a terminal leaves no process, and unread output does not delay its end.
 func TestNothingIsLeftOnATerminal(t *testing.T) {
 	r := open(t)
 	for _, tt := range strays {

@@ -1,8 +1,8 @@
-// Package address says which addresses of the network something may be reached at that a model, a page or a redirect names:
-// those that IANA calls globally reachable, and what the operator adds.
+// Package address decides which network addresses toold may contact when a model, a page or a redirect names them. It allows the addresses
+// that IANA calls globally reachable and those that the operator adds.
 //
-// It is asked when a connection is about to be made ([Rules.Control]), after the name was resolved, so that no answer of a
-// name server gets around it.
+// [Rules.Control] checks the address when a connection is about to be made, after name resolution. Therefore no answer of a name server can
+// bypass the check.
 package address
 
 import (
@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// Rules are what an operator allows beside the public network. The zero value allows nothing else.
+// Rules lists the addresses that an operator allows besides the public network. The zero value adds none.
 type Rules struct {
 	Allow []netip.Prefix
 }
@@ -53,8 +53,8 @@ func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) 
 	return r.notOwn(to.Addr().Unmap())
 }
 
-// notOwn refuses this machine by an address of the public network: a service that listens here for others is not for programs that may reach
-// the public network, and the packets would pass no firewall.
+// notOwn refuses public addresses of this machine. Connections to them would bypass the firewall and reach services that this machine
+// offers only to others.
 func (r Rules) notOwn(a netip.Addr) error {
 	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return nil
@@ -71,8 +71,8 @@ func (r Rules) notOwn(a netip.Addr) error {
 	return nil
 }
 
-// special are the prefixes that the IANA registries of special-purpose addresses (IPv4: RFC 6890 and later, read 2026-06;
-// IPv6 likewise) do not call globally reachable, and those for many receivers.
+// special lists the prefixes that the IANA special-purpose registries do not call globally reachable, and the multicast prefixes. The
+// registries (IPv4: RFC 6890 and later; IPv6 likewise) were read in 2026-06.
 var special = parse(map[string]string{
 	"0.0.0.0/8":       "it is this host",
 	"10.0.0.0/8":      "it is private",
@@ -97,7 +97,7 @@ var special = parse(map[string]string{
 })
 
 var (
-	global  = netip.MustParsePrefix("2000::/3") // all that was given out for the world
+	global  = netip.MustParsePrefix("2000::/3") // all global unicast addresses that IANA has allocated
 	nat64   = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo4  = netip.MustParsePrefix("2002::/16")
 	teredo  = netip.MustParsePrefix("2001::/32")
@@ -116,7 +116,7 @@ func parse(list map[string]string) (all []prefix) {
 	return all
 }
 
-// refusal says why an address is not one of the public network; empty when it is.
+// refusal returns the reason why an address is not part of the public network. It is empty for a public address.
 func refusal(a netip.Addr) string {
 	switch {
 	case !a.IsValid():
@@ -143,7 +143,7 @@ func refusal(a netip.Addr) string {
 	return ""
 }
 
-// embedded returns the IPv4 addresses that an IPv6 address of a transition mechanism leads to.
+// embedded returns the IPv4 addresses inside an IPv6 address of a transition mechanism.
 func embedded(a netip.Addr) []netip.Addr {
 	b := a.As16()
 	last := netip.AddrFrom4([4]byte(b[12:16]))
@@ -153,10 +153,10 @@ func embedded(a netip.Addr) []netip.Addr {
 	case a.Is4In6():
 		return []netip.Addr{a.Unmap()}
 	case nat64.Contains(a), ancient.Contains(a):
-		return []netip.Addr{last} // :: and ::1 are 0.0.0.0 and 0.0.0.1 then
+		return []netip.Addr{last} // :: and ::1 then yield 0.0.0.0 and 0.0.0.1
 	case sixTo4.Contains(a):
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
-	case teredo.Contains(a): // RFC 4380: server, and the client's address inverted
+	case teredo.Contains(a): // RFC 4380: the server, and the client's address with its bits inverted
 		client := [4]byte{^b[12], ^b[13], ^b[14], ^b[15]}
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[4:8])), netip.AddrFrom4(client)}
 	}

@@ -18,7 +18,7 @@ func TestT48AddressesThatAreNotPublic(t *testing.T) {
 		"::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::10.0.0.1", // IPv4-mapped and IPv4-compatible
 		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", // NAT64 of 169.254.169.254 and 127.0.0.1
 		"2002:a9fe:a9fe::1", "2002:7f00:1::", "2002:c0a8:101::", // 6to4 of these and of 192.168.1.1
-		"2001:0:a9fe:a9fe::1", "2001:0:808:808:0:0:5601:5601", // Teredo by a server there, and for a client there
+		"2001:0:a9fe:a9fe::1", "2001:0:808:808:0:0:5601:5601", // Teredo with the server 169.254.169.254, and with the client 169.254.169.254
 		"4000::1", "e000::1",
 	} {
 		a := netip.MustParseAddr(text)
@@ -55,7 +55,7 @@ func TestOperatorAllows(t *testing.T) {
 	}
 }
 
-// TestEmbeddedAddresses holds every form of an IPv4 address to what is said of the address itself.
+// TestEmbeddedAddresses checks that every form of an IPv4 address gets the same verdict as the plain address.
 func TestEmbeddedAddresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b [4]byte

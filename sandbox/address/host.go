@@ -18,8 +18,8 @@ var (
 	errZone      = errors.New("the host is an address of one link")
 )
 
-// Host returns the one form of a host that all who look at it use: a name in lower case and ASCII, without the dot at its end,
-// or an address, which is plain then. An IPv6 address has no brackets here, and no zone.
+// Host returns the canonical form of a host: a lower-case ASCII name without trailing dot, or an address. For an address, plain is set. The
+// form of an IPv6 address has no brackets and no zone.
 func Host(text string) (host string, plain netip.Addr, err error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		if a.Zone() != "" {
@@ -32,7 +32,7 @@ func Host(text string) (host string, plain netip.Addr, err error) {
 	return host, netip.Addr{}, err
 }
 
-// Name is [Host] for a name alone. What some resolvers take for an address in disguise, 2130706433 and 0x7f.1, is no name.
+// Name is [Host] for names only. It refuses numeric forms that some resolvers accept as addresses, such as 2130706433 and 0x7f.1.
 func Name(text string) (string, error) {
 	name, err := idna.Lookup.ToASCII(strings.ToLower(strings.TrimSuffix(text, ".")))
 	if err != nil || name == "" || len(name) > 253 || strings.Contains(name, "..") {
@@ -50,10 +50,10 @@ func Name(text string) (string, error) {
 	return name, nil
 }
 
-// Hosts is a list of names and addresses in the form of [Host]. An entry with a leading dot is that name and all names below it.
+// Hosts is a list of names and addresses in the form of [Host]. An entry with a leading dot matches that name and all names below it.
 type Hosts []string
 
-// ParseHosts returns the list that an operator wrote.
+// ParseHosts parses the operator's list of hosts.
 func ParseHosts(texts []string) (Hosts, error) {
 	var list Hosts
 	for _, text := range texts {
@@ -72,14 +72,14 @@ func ParseHosts(texts []string) (Hosts, error) {
 	return list, nil
 }
 
-// Match reports whether a host, in its one form, is of the list.
+// Match reports whether the list contains a host, given in the form of [Host].
 func (h Hosts) Match(host string) bool {
 	return slices.ContainsFunc(h, func(entry string) bool {
 		return entry == host || entry[0] == '.' && (strings.HasSuffix(host, entry) || host == entry[1:])
 	})
 }
 
-// ParsePrefixes returns the prefixes that an operator wrote; an address is a prefix of its full length.
+// ParsePrefixes parses the operator's list of prefixes. An address counts as a prefix of full length.
 func ParsePrefixes(texts []string) (list []netip.Prefix, err error) {
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)

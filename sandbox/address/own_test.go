@@ -17,7 +17,7 @@ import (
 
 const inNetwork = "ADDRESS_TEST_IN_NETWORK"
 
-// T48: a machine with an address of the public network is not to be reached by that.
+// T48: a machine cannot be reached through its own public address.
 func TestT48OwnPublicAddress(t *testing.T) {
 	const own = "93.184.216.34"
 	if os.Getenv(inNetwork) == "" {
@@ -58,7 +58,7 @@ func TestT48OwnPublicAddress(t *testing.T) {
 	}
 }
 
-// giveLoopback gives the loopback device an address and starts it.
+// giveLoopback adds an address to the loopback device and brings it up.
 func giveLoopback(t *testing.T, a netip.Addr) {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)

@@ -1,9 +1,8 @@
-// Package cgroup makes control groups, which bound all processes of a run together, where the machine lets it.
+// Package cgroup makes control groups, which limit all processes of a run together, where the machine allows it.
 //
-// A [Pool] finds a place for groups: with version 2 the parent of this process's own group, when that was delegated; with
-// version 1 this process's own groups of the controllers. It makes groups below that place, hands them out and takes them
-// back, because to make one costs more than to use one, and removes them at its end. It touches no group that bears another
-// name than its own, and never moves this process.
+// A [Pool] finds a directory for its groups. With version 2 it is the parent of this process's group, if that was delegated. With version 1
+// it is this process's group of each controller. The Pool reuses groups, because creating one takes longer than using one. Close removes
+// them. The Pool touches no group without its own name prefix and never moves this process.
 package cgroup
 
 import (
@@ -20,76 +19,77 @@ import (
 	"time"
 )
 
-// The controllers that are used.
+// Names of the controllers in use.
 const (
 	Memory = "memory"
 	CPU    = "cpu"
 	PIDs   = "pids"
-	usage  = "cpuacct" // counts processor time; version 1 alone has it apart
+	usage  = "cpuacct" // counts processor time; only version 1 has it as a separate controller
 )
 
 const (
-	mostFree = 32 // each has some files open
-	// mostKept is what a group may hold when it is used again: pages of files that its last run read. What holds more is
-	// removed; the pages stay for the next reader.
+	mostFree = 32 // bounds the free groups, because each keeps some files open
+	// mostKept is the most memory, in bytes, that a group may hold to be reused. The memory is file pages that its last run read. A group
+	// that holds more is removed; the kernel keeps its pages for the next reader.
 	mostKept = 8 << 20
-	// removeBound is for the last processes of a group to be gone.
+	// removeBound limits the wait for the last processes of a group.
 	removeBound = time.Second
 )
 
-// Limits bound the processes of a group together. The zero value of each is no limit.
+// Limits bound the processes of a group together. A zero field means no limit.
 type Limits struct {
-	Memory    int64         // bytes, swap included
-	CPUs      float64       // processors' worth of time
-	Period    time.Duration // in which they get that; 0: 100 ms
-	Processes int           // and threads
+	Memory    int64         // bytes, including swap
+	CPUs      float64       // processor time, in processors
+	Period    time.Duration // period over which CPUs is enforced; 0: 100 ms
+	Processes int           // number of processes and threads
 }
 
-// Usage is what the processes of a group did since [Pool.Get].
+// Usage counts what the processes of a group used since [Pool.Get].
 type Usage struct {
-	OOMKills  int64         // processes that the kernel killed for memory
-	Throttled int64         // periods in which they were held back for CPUs
-	Refused   int64         // processes that were not made for Processes
-	CPU       time.Duration // all of theirs; 0 when nothing counts it
+	OOMKills  int64         // processes that the kernel killed for lack of memory
+	Throttled int64         // periods in which the CPU limit delayed them
+	Refused   int64         // forks that the process limit refused
+	CPU       time.Duration // of all processes; 0 when no controller counts it
 }
 
 func (u Usage) minus(o Usage) Usage {
 	return Usage{u.OOMKills - o.OOMKills, u.Throttled - o.Throttled, u.Refused - o.Refused, u.CPU - o.CPU}
 }
 
-// Config says whose groups a Pool makes.
+// Config identifies the process that owns a Pool's groups.
 type Config struct {
-	Owner string // of more than one process in turn; part of the groups' names
-	PID   int    // of this process, with its start time
+	Owner string // shared by successive processes; part of the groups' names
+	PID   int    // identifies this process together with Start
 	Start uint64
-	// Parent is a directory of version 2 to make groups in; empty: it is looked for.
+	// Parent is a version 2 directory for the groups. Empty means that the Pool looks for one.
 	Parent string
 }
 
-// A Pool makes and keeps groups. Its methods may be called concurrently.
+// A Pool creates and reuses groups. Its methods may be called concurrently.
 type Pool struct {
-	prefix string // of all of the owner's
-	mine   string // of those of this process
-	id     string // of this Pool: a process may have more than one
+	prefix string // of all groups of the owner
+	mine   string // of the groups of this process
+	id     string // of this Pool, because a process may have several
 	place  place
 
 	mu     sync.Mutex
 	closed bool
 	made   int
 	free   []*Group
-	stray  []*Group // could not be removed yet
+	stray  []*Group // groups that could not be removed yet
 }
 
-// A Group is a control group for one run at a time.
+// A Group is a control group. At most one run uses it at a time.
 type Group struct {
 	name   string
 	place  *place
 	limits Limits
-	files  map[string]*os.File // to open one takes seven times as long as to read it
-	before Usage               // of earlier runs
+	files  map[string]*os.File // kept open, because opening a file takes seven times as long as reading it
+	before Usage               // usage of earlier runs
 }
 
-// Open finds out what groups can be had. It never fails: a Pool without a place has no controllers, and says why.
+// Open finds out which groups this process can create. It never fails: a Pool without a usable directory has no controllers, and Has
+// returns the reason.
 func Open(cfg Config) *Pool {
 	p := &Pool{prefix: "toold-" + cfg.Owner + "-", id: rand.Text()[:10]}
 	p.mine = fmt.Sprintf("%s%d.%d-", p.prefix, cfg.PID, cfg.Start)
@@ -101,7 +101,7 @@ func Open(cfg Config) *Pool {
 	return p
 }
 
-// Mechanism names what bounds, such as "cgroup v1"; empty when nothing does.
+// Mechanism names the mechanism that enforces limits, such as "cgroup v1". It is empty when there is none.
 func (p *Pool) Mechanism() string {
 	if len(p.place.dirs) == 0 {
 		return ""
@@ -109,7 +109,7 @@ func (p *Pool) Mechanism() string {
 	return fmt.Sprintf("cgroup v%d", p.place.version)
 }
 
-// Has reports whether a controller can be had, and else why not.
+// Has reports whether a controller is available. If it is not, why contains the reason.
 func (p *Pool) Has(controller string) (have bool, why string) {
 	if _, ok := p.place.dirs[controller]; ok {
 		return true, ""
@@ -117,8 +117,8 @@ func (p *Pool) Has(controller string) (have bool, why string) {
 	return false, cmp.Or(p.place.missing[controller], p.place.why)
 }
 
-// Get returns a group with limits, nil without error when there are no controllers. Limits that no controller holds are
-// passed over.
+// Get returns a group with limits. It returns nil without error when there are no controllers. It ignores limits for which there is no
+// controller.
 func (p *Pool) Get(l Limits) (*Group, error) {
 	if len(p.place.dirs) == 0 {
 		return nil, nil //nolint:nilnil // there is no group, as Has says
@@ -129,19 +129,19 @@ func (p *Pool) Get(l Limits) (*Group, error) {
 			return nil, err
 		}
 		if err = g.apply(l); err == nil {
-			g.before, err = g.read() // and so it is still there, with all its controllers
+			g.before, err = g.read() // reading shows that the group still exists with all its controllers
 		}
 		if err == nil {
 			return g, nil
 		}
 		p.discard(g)
-		if !used { // else somebody may have removed it, or it holds more than the new limit
+		if !used { // a used group may have been removed, or may hold more memory than the new limit; then try another one
 			return nil, err
 		}
 	}
 }
 
-// take returns a free group that was used before, one with these limits if there is one, or a new one.
+// take returns a free, used group, preferably one with these limits. Without free groups it creates a new one.
 func (p *Pool) take(l Limits) (g *Group, used bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +167,7 @@ func (p *Pool) take(l Limits) (g *Group, used bool, err error) {
 	return g, false, nil
 }
 
-// Put takes a group back whose run is over. A nil Group is none.
+// Put returns a group whose run has ended to the pool. It ignores nil.
 func (p *Pool) Put(g *Group) {
 	if g == nil {
 		return
@@ -195,7 +195,7 @@ func (p *Pool) discardLocked(g *Group) {
 	}
 }
 
-// tidyLocked tries again to remove what could not be.
+// tidyLocked retries the removal of groups that could not be removed.
 func (p *Pool) tidyLocked() {
 	stray := p.stray
 	p.stray = nil
@@ -204,8 +204,8 @@ func (p *Pool) tidyLocked() {
 	}
 }
 
-// Close removes all groups that were put back. Those that still have a process after a second are left, for the Sweep of a
-// later process of the owner, and named in the error.
+// Close removes all groups that were put back. Groups that still have a process after a second remain and are named in the error. Sweep of
+// a later process of the owner removes them.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,8 +223,8 @@ func (p *Pool) Close() error {
 	}
 }
 
-// Sweep removes the groups of earlier processes of the owner, and returns how many there were. lives says which of them
-// still run. A group that has processes stays.
+// Sweep removes the groups of earlier processes of the owner and returns their number. lives reports whether a process still runs. A group
+// that contains processes stays.
 func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 	names := p.left(lives)
 	for deadline := time.Now().Add(removeBound); len(names) > 0; time.Sleep(5 * time.Millisecond) {
@@ -241,7 +241,7 @@ func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 	return removed
 }
 
-// Left returns the processes in groups of earlier processes of the owner, as [Pool.Sweep] means them.
+// Left returns the processes in groups of the owner's earlier processes. lives is as in [Pool.Sweep].
 func (p *Pool) Left(lives func(pid int, start uint64) bool) (pids []int) {
 	for name := range p.left(lives) {
 		pids = append(pids, (&Group{name: name, place: &p.place}).Members()...)
@@ -254,7 +254,7 @@ func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
 	for _, dir := range p.place.parents {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // nothing can be removed there
+			continue // Sweep could not remove anything there either
 		}
 		for _, e := range entries {
 			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !lives(pid, start) {
@@ -265,8 +265,8 @@ func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
 	return names
 }
 
-// ofOwner reads the name of a group: prefix, pid, start, number. Those of an owner with a longer name are not
-// meant.
+// ofOwner parses the name of a group: prefix, PID, start time, pool, number. It rejects groups of another owner whose name begins with this
+// owner's name.
 func (p *Pool) ofOwner(name string) (pid int, start uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, p.prefix)
 	if !ok {
@@ -285,7 +285,7 @@ func (p *Pool) ofOwner(name string) (pid int, start uint64, ok bool) {
 	return int(id), start, err == nil
 }
 
-// Add moves a process into the group. What it starts from then on is in it too.
+// Add moves a process into the group. Processes that it starts afterwards are in the group too.
 func (g *Group) Add(pid int) error {
 	if g == nil {
 		return nil
@@ -302,13 +302,13 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Members returns the processes in the group; none for a nil Group. None of them can leave it by itself.
+// Members returns the processes in the group, or none for a nil Group. A process cannot leave the group by itself.
 func (g *Group) Members() (pids []int) {
 	if g == nil {
 		return nil
 	}
 	for _, dir := range g.place.parents[:1] {
-		text, _ := os.ReadFile(filepath.Join(dir, g.name, "cgroup.procs")) // without it there are none
+		text, _ := os.ReadFile(filepath.Join(dir, g.name, "cgroup.procs")) // an unreadable file counts as empty
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				pids = append(pids, pid)
@@ -318,21 +318,21 @@ func (g *Group) Members() (pids []int) {
 	return pids
 }
 
-// Usage returns what the group's processes did since the group was taken; nothing for a nil Group.
+// Usage returns the usage since Get. It is zero for a nil Group.
 func (g *Group) Usage() Usage {
 	if g == nil {
 		return Usage{}
 	}
 	now, err := g.read()
 	if err != nil {
-		return Usage{} // somebody removed it
+		return Usage{} // another program removed the group
 	}
 	return now.minus(g.before)
 }
 
-// clean reports whether nothing is in the group: whatever is in another hierarchy is in the first, which Add begins with.
+// clean reports whether the group contains no process. The first hierarchy is enough, because Add begins with it.
 func (g *Group) clean() bool {
-	// Not by a file that is kept open: version 1 continues with the list that it made before.
+	// A file that is kept open does not work here: version 1 would continue with its old list.
 	procs, err := os.ReadFile(filepath.Join(g.place.parents[0], g.name, "cgroup.procs"))
 	if err != nil || len(procs) > 0 {
 		return false
@@ -344,7 +344,7 @@ func (g *Group) clean() bool {
 	return err == nil && held <= mostKept
 }
 
-// remove reports whether nothing is left of the group.
+// remove removes the group's directories and reports whether none is left.
 func (g *Group) remove() bool {
 	for _, file := range g.files {
 		file.Close()
@@ -359,7 +359,7 @@ func (g *Group) remove() bool {
 	return all
 }
 
-// open returns a file of the group, which stays open until the group is removed.
+// open returns a file of the group. It stays open until the group is removed.
 func (g *Group) open(path string, flag int) (*os.File, error) {
 	if file := g.files[path]; file != nil {
 		return file, nil
@@ -371,7 +371,7 @@ func (g *Group) open(path string, flag int) (*os.File, error) {
 	return file, err
 }
 
-// write writes a file of the kernel's, which is never made.
+// write writes a kernel file and never creates one.
 func write(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

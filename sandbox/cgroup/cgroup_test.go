@@ -58,7 +58,7 @@ func open(t *testing.T, owner string, pid int) *cgroup.Pool {
 	return p
 }
 
-// Two of one process and owner are in nobody's way.
+// Two pools of the same process and owner do not disturb each other.
 func TestTwoPools(t *testing.T) {
 	a, b := open(t, t.Name(), 7), open(t, t.Name(), 7)
 	for _, p := range []*cgroup.Pool{a, b} {
@@ -73,7 +73,7 @@ func TestTwoPools(t *testing.T) {
 	}
 }
 
-// Where there are no groups, each controller says why, and everything else is nothing.
+// Without groups, Has gives a reason for each controller and all other methods do nothing.
 func TestPool(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
 	t.Logf("here is %q", p.Mechanism())
@@ -98,7 +98,7 @@ func TestPool(t *testing.T) {
 	p.Put(again)
 }
 
-// A group that somebody removed, in one hierarchy or all, is not given to another run.
+// A group that another program removed, in one hierarchy or in all, is not given to another run.
 func TestRemovedGroups(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
 	if p.Mechanism() == "" {
@@ -148,7 +148,7 @@ func TestRemovedGroups(t *testing.T) {
 	}
 }
 
-// Groups of an owner's dead processes go, those of living ones and of other owners stay.
+// Sweep removes groups of an owner's dead processes and keeps those of living processes and other owners.
 func TestSweep(t *testing.T) {
 	mine := open(t, t.Name(), 1)
 	for _, other := range []*cgroup.Pool{open(t, t.Name(), 2), open(t, t.Name(), 3), open(t, t.Name()+"-2.1", 2)} {

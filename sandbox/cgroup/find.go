@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A place is where groups are made.
+// A place is the set of directories in which groups are created.
 type place struct {
 	version int
-	dirs    map[string]string // by controller
-	parents []string          // the same directories, each once
-	why     string            // nothing can be had
-	missing map[string]string // why a controller cannot be
+	dirs    map[string]string // directory of each controller
+	parents []string          // the same directories without duplicates
+	why     string            // why no controller is available
+	missing map[string]string // why a controller is not available, by controller
 }
 
 // A Mount is a hierarchy of control groups as this process sees it.
@@ -27,10 +27,10 @@ type Mount struct {
 	Version int
 	Root    string   // the group at the mount point
 	At      string   // the mount point
-	Options []string // of version 1: its controllers and others
+	Options []string // for version 1, its controllers among other options
 }
 
-// ParseMounts reads the hierarchies out of a text like /proc/self/mountinfo.
+// ParseMounts returns the control group hierarchies in a text like /proc/self/mountinfo.
 func ParseMounts(text string) (mounts []Mount) {
 	for line := range strings.Lines(text) {
 		before, after, ok := strings.Cut(strings.TrimSpace(line), " - ")
@@ -52,7 +52,7 @@ func ParseMounts(text string) (mounts []Mount) {
 	return mounts
 }
 
-// unescape reads the octal numbers for blanks in a path.
+// unescape decodes the octal escapes in a path.
 func unescape(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {
@@ -68,7 +68,7 @@ func unescape(path string) string {
 	return b.String()
 }
 
-// ParseOwn reads a text like /proc/self/cgroup: the group of a process by controller, that of version 2 under "".
+// ParseOwn parses a text like /proc/self/cgroup and returns the group for each controller. The version 2 group has the key "".
 func ParseOwn(text string) map[string]string {
 	own := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -83,7 +83,7 @@ func ParseOwn(text string) map[string]string {
 	return own
 }
 
-// Dir returns the directory of a group; empty when the mount does not show it.
+// Dir returns the directory of a group, or "" when the mount does not contain it.
 func (m Mount) Dir(group string) string {
 	inside, err := filepath.Rel(m.Root, group)
 	if err != nil || !filepath.IsLocal(inside) {
@@ -92,9 +92,9 @@ func (m Mount) Dir(group string) string {
 	return filepath.Join(m.At, inside)
 }
 
-// MemoryLimit returns the least limit, in bytes, of this process's own groups and of those above them; 0 when there is none.
+// MemoryLimit returns the smallest memory limit, in bytes, of this process's groups and their ancestors. It is 0 without a limit.
 func MemoryLimit() (least int64) {
-	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // without /proc no group is known
+	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // without /proc the process has no known group
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	own := ParseOwn(string(groups))
 	for _, m := range ParseMounts(string(mountinfo)) {
@@ -116,7 +116,7 @@ func MemoryLimit() (least int64) {
 	return least
 }
 
-// find looks for a place in which a group of a name can be made.
+// find looks for a directory in which groups can be created. probe is the name of the group that it tries.
 func find(parent, probe string) place {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -138,7 +138,7 @@ func find(parent, probe string) place {
 	return place{why: second.why + first.why}
 }
 
-// findFirst uses this process's own groups of version 1, which may have groups below them beside their processes.
+// findFirst uses this process's own version 1 groups. In version 1 a group may contain both processes and child groups.
 func findFirst(mounts []Mount, own map[string]string, probe string) place {
 	p := place{version: 1, dirs: map[string]string{}, missing: map[string]string{}}
 	for _, m := range mounts {
@@ -178,8 +178,7 @@ func findFirst(mounts []Mount, own map[string]string, probe string) place {
 	return p
 }
 
-// needed are the files by which a controller bounds and counts. Not every kernel has them: a quota of processors is a choice
-// of who builds it.
+// needed returns the files that limit and count with a controller. Some kernels lack them; for example the CPU quota is a build option.
 func needed(version int, controller string) []string {
 	if version == 2 {
 		return map[string][]string{Memory: {"memory.max", "memory.events"}, CPU: {"cpu.max", "cpu.stat"}, PIDs: {"pids.max", "pids.events"}}[controller]
@@ -190,14 +189,14 @@ func needed(version int, controller string) []string {
 	}[controller]
 }
 
-// tryOut makes a group, looks whether processes can be in it and whether it has files, and removes it.
+// tryOut creates a group, checks that it accepts processes and has the files, and removes it.
 func tryOut(dir, probe string, files ...string) error {
 	path := filepath.Join(dir, probe)
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return err
 	}
 	err := unix.Access(filepath.Join(path, "cgroup.procs"), unix.W_OK)
-	// Version 2 makes groups that no process may enter, below one whose threads are in groups of their own.
+	// In version 2, a child of a threaded group cannot contain processes.
 	if kind, readErr := os.ReadFile(filepath.Join(path, "cgroup.type")); readErr == nil && strings.TrimSpace(string(kind)) != "domain" {
 		err = fmt.Errorf("it would be of the type %q", strings.TrimSpace(string(kind)))
 	}
@@ -211,8 +210,8 @@ func tryOut(dir, probe string, files ...string) error {
 	return errors.Join(err, os.Remove(path))
 }
 
-// findSecond looks for a group of version 2 that was delegated. It cannot be the daemon's own: a group that has processes
-// can have no controllers for groups below it. So it is the one above, when that has no processes and is the daemon's to use.
+// findSecond looks for a delegated version 2 group. It cannot be the daemon's own group, because a group with processes cannot enable
+// controllers for its children. So findSecond uses the parent group, if it contains no processes and is delegated to the daemon.
 func findSecond(mounts []Mount, own map[string]string, parent, probe string) place {
 	p := place{version: 2, dirs: map[string]string{}, missing: map[string]string{}}
 	if parent == "" {
@@ -262,7 +261,7 @@ func findSecond(mounts []Mount, own map[string]string, parent, probe string) pla
 	return p
 }
 
-// enable gives groups below a controller, if they do not have it.
+// enable makes a controller available in child groups, if it is not yet.
 func enable(control, controller string) error {
 	now, err := os.ReadFile(control)
 	if err != nil || slices.Contains(strings.Fields(string(now)), controller) {
@@ -275,7 +274,7 @@ func enable(control, controller string) error {
 	return err
 }
 
-// delegated reports whether a group is this process's to use: marked so by systemd, or of a user who is not root.
+// delegated reports whether this process may use a group: systemd marked it as delegated, or a user other than root owns it.
 func delegated(dir string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		var value [8]byte

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// defaultPeriod is the kernel's.
+// defaultPeriod is the kernel's default.
 const defaultPeriod = 100 * time.Millisecond
 
-// files are the names of a version's files.
+// files contains the file names of one version.
 type files struct {
 	memory, swap, pids string
-	held               string // bytes that are charged now
-	kills              string // with a line oom_kill
+	held               string // bytes of memory now charged to the group
+	kills              string // contains a line oom_kill
 }
 
 func (p *place) files() files {
@@ -40,10 +40,10 @@ func (g *Group) has(controller string) bool {
 	return ok
 }
 
-// apply sets the limits that are others than before.
+// apply sets the limits that have changed.
 func (g *Group) apply(l Limits) error {
 	was := g.limits
-	g.limits = Limits{Memory: -1} // unlike any, should it fail
+	g.limits = Limits{Memory: -1} // matches no limits, in case apply fails
 	if g.has(Memory) && l.Memory != was.Memory {
 		if err := g.applyMemory(l.Memory, was.Memory); err != nil {
 			return err
@@ -70,7 +70,7 @@ func orMax(n int64, most string) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// applyMemory bounds memory and swap. In version 1 the limit of both is never below that of memory.
+// applyMemory limits memory and swap. In version 1 the limit of both together must never be below the limit of memory.
 func (g *Group) applyMemory(to, was int64) error {
 	f := g.place.files()
 	if g.place.version == 2 {
@@ -87,7 +87,7 @@ func (g *Group) applyMemory(to, was int64) error {
 	return both()
 }
 
-// missing passes over a file that a kernel without swap accounting does not have.
+// missing ignores the error for a file that a kernel without swap accounting lacks.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -102,7 +102,7 @@ func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 		return write(g.path(CPU, "cpu.max"), orMax(quota, "max")+" "+strconv.FormatInt(micros, 10))
 	}
 	if period != was {
-		err := write(g.path(CPU, "cpu.cfs_quota_us"), "-1") // the old one may be too much for the new period
+		err := write(g.path(CPU, "cpu.cfs_quota_us"), "-1") // the old quota may be too large for the new period
 		if err = errors.Join(err, write(g.path(CPU, "cpu.cfs_period_us"), strconv.FormatInt(micros, 10))); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 	return write(g.path(CPU, "cpu.cfs_quota_us"), orMax(quota, "-1"))
 }
 
-// read returns the counters of the group, which begin at zero.
+// read returns the counters of the group. They start at zero when it is created.
 func (g *Group) read() (u Usage, err error) {
 	if g.has(Memory) {
 		if u.OOMKills, err = g.field(Memory, g.place.files().kills, "oom_kill"); err != nil {
@@ -139,7 +139,7 @@ func (g *Group) read() (u Usage, err error) {
 	return u, err
 }
 
-// text returns what a file of the kernel's says now.
+// text returns the current content of a kernel file.
 func (g *Group) text(controller, name string) (string, error) {
 	file, err := g.open(g.path(controller, name), os.O_RDONLY)
 	if err != nil {
@@ -161,7 +161,7 @@ func (g *Group) number(controller, file string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 }
 
-// field returns the number behind a name in a file; 0 when the kernel does not count it.
+// field returns the number after a name in a file. It is 0 when the kernel does not count it.
 func (g *Group) field(controller, file, name string) (int64, error) {
 	text, err := g.text(controller, file)
 	if err != nil {

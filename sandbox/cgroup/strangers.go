@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// ofPool is the name of a group of any owner, with the start time of the process that made it.
+// ofPool matches the name of a group of any owner and captures the start time of the process that made it.
 var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 
-// SweepStrangers removes empty groups of owners that may never come back, such as those of a test, and returns how many there
-// were. It leaves those that are younger than age, and those whose maker lives. The start time alone decides that, as its
-// number may be of another namespace of processes: lives gets all processes of the machine, after the groups were listed.
+// SweepStrangers removes empty groups of other owners that may never return, such as those of a test. It returns their number. It keeps
+// groups younger than age, and groups whose maker lives.
 //
-// A daemon that loses an empty group anyway makes another one.
+// Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups first and
+// then calls lives, which must read all processes of the machine.
+//
+// A daemon that loses an empty group creates another one.
 func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64) bool, error)) (removed int, err error) {
 	found := map[string]uint64{}
 	for _, dir := range p.place.parents {
@@ -49,7 +51,7 @@ func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64
 	return removed, nil
 }
 
-// deserted reports whether there is no process in the group, in any hierarchy.
+// deserted reports whether the group contains no process in any hierarchy.
 func (g *Group) deserted() bool {
 	for _, dir := range g.place.parents {
 		if procs, err := os.ReadFile(filepath.Join(dir, g.name, "cgroup.procs")); len(procs) > 0 || err != nil && !os.IsNotExist(err) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// build turns an order into a program.
+// build converts an order to a program.
 func (p *program) build(o *Order, args, env [][]byte) error {
 	own, err := o.workspace()
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *program) build(o *Order, args, env [][]byte) error {
 	return nil
 }
 
-// namespaces builds what process 1 does in its new namespaces.
+// namespaces adds the calls that process 1 makes in its new namespaces.
 func (p *program) namespaces(o *Order, own view) error {
 	l := p.at(&p.setup, "user namespace: identity")
 	uid, gid := os.Geteuid(), os.Getegid()
@@ -70,8 +70,8 @@ func (p *program) namespaces(o *Order, own view) error {
 	return p.root(o, own)
 }
 
-// listener makes a socket that belongs to the empty network and hands it out: its holder accepts connections from there,
-// wherever it is itself. Nothing of it stays here.
+// listener adds calls that create a listener in the empty network and send it to the daemon. The daemon can then accept connections from
+// that network while it is in another one. The process keeps no copy.
 func (p *program) listener(port int) {
 	l := p.at(&p.setup, "network: proxy")
 	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -79,7 +79,7 @@ func (p *program) listener(port int) {
 	l.do(unix.SYS_BIND, s, at, len(at))
 	l.do(unix.SYS_LISTEN, s, 128)
 	l.do(unix.SYS_DUP3, s, namedFD, unix.O_CLOEXEC)
-	rights := words(20, unix.SOL_SOCKET|unix.SCM_RIGHTS<<32, namedFD) // struct cmsghdr: length, level and type; a descriptor
+	rights := words(20, unix.SOL_SOCKET|unix.SCM_RIGHTS<<32, namedFD) // struct cmsghdr (length, level, type) and one descriptor
 	piece := words(uint64(p.keep([]byte("l"))), 1)                    // struct iovec
 	l.do(unix.SYS_SENDMSG, proxyFD, words(0, 0, uint64(p.keep(piece)), 1, uint64(p.keep(rights)), uint64(len(rights)), 0), unix.MSG_NOSIGNAL)
 	l.do(unix.SYS_CLOSE, namedFD)
@@ -87,13 +87,13 @@ func (p *program) listener(port int) {
 	l.do(unix.SYS_CLOSE, proxyFD)
 }
 
-// A tree is a piece of the machine's files, taken out and not yet placed.
+// A tree is a detached mount of some of the machine's files. It is not placed in the new root yet.
 type tree struct {
 	view
 	fd reg
 }
 
-// root builds a new root file system and goes there.
+// root adds the calls that build a new root file system and enter it.
 func (p *program) root(o *Order, own view) error {
 	l := p.at(&p.setup, "mounts: private")
 	l.do(unix.SYS_MOUNT, 0, "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
@@ -150,14 +150,14 @@ func (p *program) root(o *Order, own view) error {
 	return nil
 }
 
-// A view is a part of the machine's files that is shown.
+// A view is a part of the machine's files that the command sees.
 type view struct {
-	at, real string // real has no links
+	at, real string // real is the path without symbolic links
 	dir      bool
-	top      string // above real: no link from there to real is followed; empty: links count when the tree is taken
+	top      string // a parent of real; no link between them is followed; empty means that links are followed when the tree is detached
 }
 
-// workspace returns the workspace of an order.
+// workspace returns the view of the order's workspace.
 func (o *Order) workspace() (view, error) {
 	v, err := look(o.Workspace)
 	if err != nil || o.Within == "" {
@@ -169,7 +169,7 @@ func (o *Order) workspace() (view, error) {
 	return v, err
 }
 
-// look follows a path to what it leads to.
+// look returns the view of path and follows its symbolic links.
 func look(path string) (view, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -182,11 +182,11 @@ func look(path string) (view, error) {
 	return view{at: path, real: real, dir: stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
-// shown returns which of the order's paths exist and are to be mounted, and which are links that lead to another of
-// them. The outer ones come first.
+// shown sorts the existing paths of the order into views to mount and links to another of these paths. A path comes before the paths below
+// it.
 func shown(o *Order) (views []view, links [][2]string) {
 	all := slices.Compact(slices.Sorted(slices.Values(o.Read)))
-	dirs := map[string]string{} // to look at each directory once is most of the time that this takes
+	dirs := map[string]string{} // caches the directories; resolving them takes most of the time
 	for _, path := range all {
 		var stat unix.Stat_t
 		if unix.Lstat(path, &stat) != nil {
@@ -196,7 +196,7 @@ func shown(o *Order) (views []view, links [][2]string) {
 		if _, known := dirs[dir]; !known {
 			real, err := filepath.EvalSymlinks(dir)
 			if err != nil {
-				continue // it went just now: what is hidden in it cannot be known
+				continue // just removed; without its real path nothing in it could be hidden
 			}
 			dirs[dir] = real
 		}
@@ -212,7 +212,7 @@ func shown(o *Order) (views []view, links [][2]string) {
 		if slices.ContainsFunc(all, func(s string) bool { return s != path && beneath(v.real, s) }) {
 			links = append(links, [2]string{path, to})
 		} else {
-			views = append(views, v) // what it leads to, under its name
+			views = append(views, v) // the target of the link, mounted under the name of the link
 		}
 	}
 	return views, links
@@ -222,7 +222,7 @@ func beneath(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// take takes a tree with all that is mounted in it out of the machine's files.
+// take detaches a copy of a tree, with everything mounted in it, from the machine's files.
 func (p *program) take(v view, attr int) tree {
 	l := p.at(&p.setup, "files: "+v.at)
 	const how = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
@@ -238,19 +238,19 @@ func (p *program) take(v view, attr int) tree {
 	return tree{v, fd}
 }
 
-// find opens what a view shows.
+// find opens the path of a view.
 func (l list) find(v view) reg {
 	if v.top == "" {
 		return l.open(unix.SYS_OPENAT, unix.AT_FDCWD, v.at, unix.O_PATH|unix.O_CLOEXEC)
 	}
 	rel, err := filepath.Rel(v.top, v.real)
 	if err != nil {
-		panic(err) // both are absolute
+		panic(err) // impossible, because both paths are absolute
 	}
 	return l.inside(v.top, rel)
 }
 
-// place makes a place for a tree in the new root and puts it there.
+// place creates a mount point for a tree in the new root and mounts the tree there.
 func (p *program) place(t tree) {
 	l := p.at(&p.setup, "place: "+t.at)
 	l.parents(t.at)
@@ -282,16 +282,16 @@ func (p *program) link(at, to string) {
 	l.do(unix.SYS_SYMLINKAT, to, unix.AT_FDCWD, at).but(unix.EEXIST)
 }
 
-// ownFiles makes what is new for each run: /proc, /dev, /tmp.
+// ownFiles creates the file systems that are new for each run: /proc, /dev and /tmp.
 func (p *program) ownFiles(o *Order) {
 	l := p.at(&p.setup, "/proc")
 	l.mkdir("/proc")
-	// The kernel allows it as long as a whole /proc is in sight, which is why the old root is left later.
+	// The kernel allows this mount only while a complete /proc is visible, so the old root is left later.
 	l.do(unix.SYS_MOUNT, "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
 	if o.PidMax > 0 {
 		p.at(&p.setup, "limit: processes").put("/proc/sys/kernel/pid_max", fmt.Sprint(o.PidMax))
 	}
-	// The user of the daemon may be root, who may write what governs the machine.
+	// The daemon's user may be root, who could otherwise change settings of the machine.
 	l = p.at(&p.setup, "/proc: read-only")
 	l.do(unix.SYS_MOUNT_SETATTR, unix.AT_FDCWD, "/proc", 0, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
 	l = p.at(&p.setup, "/dev")
@@ -312,7 +312,7 @@ func (p *program) ownFiles(o *Order) {
 	p.memory("/tmp", "/dev/shm", 0o1777, o.TmpSize)
 }
 
-// memory mounts a directory in memory that the command may write.
+// memory mounts a tmpfs that the command may write.
 func (p *program) memory(step, at string, mode int, size int64) {
 	l := p.at(&p.setup, step)
 	l.mkdir(at)
@@ -321,11 +321,11 @@ func (p *program) memory(step, at string, mode int, size int64) {
 }
 
 const (
-	hosts    = "/etc/hosts" // where programs look for the addresses of names
+	hosts    = "/etc/hosts" // maps names to addresses
 	hostName = "sandbox"
 )
 
-// hosts names the only machine of an empty network.
+// hosts writes an /etc/hosts for an empty network. It names only the machine itself.
 func (p *program) hosts() {
 	l := p.at(&p.setup, hosts)
 	l.parents(hosts)

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namedFD is where a descriptor lies while a structure names it. Limits of 256 descriptors are common.
+// namedFD is the number of a descriptor that a structure must name. It is below 256, which is a common limit.
 const namedFD = 250
 
-// confine builds what the command's process does to itself before it becomes the command.
+// confine adds the calls by which the command's process restricts itself before it executes the command.
 func (p *program) confine(o *Order, own view) {
 	l := p.at(&p.command, "session")
 	l.do(unix.SYS_SETSID)
@@ -27,7 +27,7 @@ func (p *program) confine(o *Order, own view) {
 		value := limit.Value
 		var now unix.Rlimit
 		if unix.Getrlimit(limit.Resource, &now) == nil {
-			value = min(value, now.Max) // less than was ordered is fine
+			value = min(value, now.Max) // a lower limit than ordered is fine
 		}
 		l.do(unix.SYS_PRLIMIT64, 0, limit.Resource, words(value, value), 0)
 	}
@@ -51,8 +51,8 @@ func capHeader() []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(b, unix.LINUX_CAPABILITY_VERSION_3), 0)
 }
 
-// dropRights gives up every capability and every way to get one back. Without namespaces they are those of the machine, and
-// one that has none may not close these ways; that there are no new privileges does.
+// dropRights gives up every capability and every way to regain one. Without namespaces these are capabilities of the machine. A process
+// without capabilities may not lock the securebits; there, no_new_privs prevents new capabilities.
 func (p *program) dropRights(o *Order) {
 	l := p.at(&p.command, "capabilities")
 	var fine []unix.Errno
@@ -74,7 +74,7 @@ func (p *program) dropRights(o *Order) {
 	l.do(unix.SYS_CAPSET, capHeader(), words(0, 0, 0))
 }
 
-// The rights of Landlock on files, as the versions of its interface know them.
+// Landlock's access rights for files, by version of its interface.
 const (
 	rightsRead    = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	rightsOfFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -95,8 +95,8 @@ func rightsOf(version int) uint64 {
 	return rights
 }
 
-// landlock says once more, by another mechanism, what may be written; without namespaces it is the only one, and says what
-// may be read too.
+// landlock restricts writing a second time, by another mechanism than mounts. Without namespaces it is the only mechanism, and restricts
+// reading too.
 func (p *program) landlock(o *Order, own view) {
 	l := p.at(&p.command, "landlock")
 	all := rightsOf(o.Landlock)
@@ -110,7 +110,7 @@ func (p *program) landlock(o *Order, own view) {
 		write = rightsRead
 	}
 	if o.Namespaces {
-		own = view{at: o.Workspace, dir: true} // in the new root, where it is a mount
+		own = view{at: o.Workspace, dir: true} // a mount in the new root
 	}
 	l.allow(rules, own, write, all)
 	if o.HomeAt != "" {
@@ -134,7 +134,7 @@ func (p *program) landlock(o *Order, own view) {
 	l.close(rules)
 }
 
-// allow adds a rule. For what is no directory there are fewer rights.
+// allow adds a rule for a view. Fewer rights apply to a file than to a directory.
 func (l list) allow(rules reg, v view, rights, known uint64) {
 	rights &= known
 	if !v.dir {
@@ -147,7 +147,7 @@ func (l list) allow(rules reg, v view, rights, known uint64) {
 	l.close(fd)
 }
 
-// tryOut builds the tries of a canary.
+// tryOut adds the tries of a canary.
 func (p *program) tryOut(o *Order) {
 	c := o.Canary
 	try := func(i int) list { return p.at(&p.canary.tries[i], "try") }
@@ -170,7 +170,7 @@ func (p *program) tryOut(o *Order) {
 	if c.Fill > 0 {
 		l = p.at(&p.canary.hunger, "try")
 		at := l.open(unix.SYS_MMAP, 0, uint64(c.Fill), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
-		for range 8 { // it takes time, too, whatever a page costs here
+		for range 8 { // several times, so that it also uses processor time
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_POPULATE_WRITE)
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_DONTNEED)
 		}
@@ -179,7 +179,7 @@ func (p *program) tryOut(o *Order) {
 	p.canary.daemons, p.canary.watch = c.Forks, !o.Namespaces
 }
 
-// askProxy says something to the proxy and takes the beginning of its answer, which has to come soon.
+// askProxy sends a request to the proxy and reads the start of the answer, which must arrive soon.
 func (p *program) askProxy(c *Canary, port int) {
 	l := p.at(&p.canary.tries[TryProxy], "try")
 	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openHow is a struct open_how: no link is followed, and nothing outside is reached.
+// openHow returns a struct open_how for a path below a directory, without symbolic links.
 func openHow() []byte {
 	return words(unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 }
 
-// protect mounts what must not change read-only on itself, and every directory above it on itself too: what is a mount
+// protect makes protected paths read-only by mounting each one on itself. It also mounts every parent directory on itself, because a mount
 // point can be neither renamed nor removed.
 func (p *program) protect(o *Order) error {
 	for _, path := range o.Protect {
@@ -34,8 +34,8 @@ func (p *program) protect(o *Order) error {
 	return nil
 }
 
-// protected returns what to mount read-only for a path in the workspace: itself, or as much of it as there is when a file
-// is where a directory could be, as .git is in another work tree; and with a link what it leads to.
+// protected returns the paths to mount read-only for a path in the workspace: usually the path itself. When a parent is a file, as .git is
+// in another work tree, it returns that file. For a link it returns the link and its target.
 func protected(workspace, path string) ([]string, error) {
 	for i := range path + "/" {
 		if i < len(path) && path[i] != '/' {
@@ -60,7 +60,7 @@ func protected(workspace, path string) ([]string, error) {
 	return nil, nil
 }
 
-// follow returns where a path with links leads, from the workspace on, if that is in it.
+// follow resolves the links in a path. It returns the result relative to the workspace and whether it lies inside.
 func follow(workspace, path string) (rel string, inside bool, err error) {
 	top, err := filepath.EvalSymlinks(workspace)
 	if err != nil {
@@ -68,7 +68,7 @@ func follow(workspace, path string) (rel string, inside bool, err error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(workspace, path))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return "", false, nil // nothing of the workspace: the daemon keeps the place
+		return "", false, nil // the target does not exist; the daemon puts a placeholder there
 	}
 	if err != nil || !beneath(real, top) || real == top {
 		return "", false, err
@@ -76,7 +76,7 @@ func follow(workspace, path string) (rel string, inside bool, err error) {
 	return real[len(top)+1:], true, nil
 }
 
-// pinAbove pins the directories above a path of the workspace.
+// pinAbove pins the parent directories of a path in the workspace.
 func (p *program) pinAbove(workspace, path string) {
 	for i := range path {
 		if path[i] == '/' {
@@ -85,7 +85,7 @@ func (p *program) pinAbove(workspace, path string) {
 	}
 }
 
-// pin mounts a path of the workspace on itself, once; read-only as a whole if it says so.
+// pin mounts a path of the workspace on itself, once. With whole, everything in it becomes read-only.
 func (p *program) pin(workspace, path string, whole bool) {
 	if done, is := p.pinned[path]; is && (done || !whole) {
 		return
@@ -101,7 +101,7 @@ func (p *program) pin(workspace, path string, whole bool) {
 	l.close(at, t)
 }
 
-// inside opens a path of the workspace without following a link, even when the workspace changes meanwhile.
+// inside opens a path of the workspace. It follows no link, even when the workspace changes meanwhile.
 func (l list) inside(workspace, path string) reg {
 	base := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	at := l.open(unix.SYS_OPENAT2, base, path, openHow(), 24)
@@ -109,9 +109,9 @@ func (l list) inside(workspace, path string) reg {
 	return at
 }
 
-// hide covers what lies in a part that is shown, the last of which is the workspace, by whatever links it is named:
-// directories by an empty one, files and sockets by the null device. A unix socket would lead out. Nothing above what is covered in the workspace can be renamed:
-// it would be found under its new name by the next command.
+// hide covers hidden paths wherever a view shows them, also when they are named through links. It covers directories with an empty one, and
+// files and sockets with the null device. Sockets are covered because they lead out. The last view is the workspace. Parents of a covered
+// path in it cannot be renamed; otherwise the next command would find the path under its new name.
 func (p *program) hide(o *Order, all []view) error {
 	own := all[len(all)-1]
 	var hidden []string
@@ -152,21 +152,21 @@ func (p *program) hide(o *Order, all []view) error {
 		for _, v := range all {
 			if beneath(real, v.real) && !slices.ContainsFunc(hidden, func(h string) bool { return beneath(real, h) }) {
 				l := p.at(&p.setup, "hide: "+real)
-				l.cover(v.at+strings.TrimPrefix(real, v.real), false).but(unix.ENOENT, unix.ENOTDIR) // gone meanwhile
+				l.cover(v.at+strings.TrimPrefix(real, v.real), false).but(unix.ENOENT, unix.ENOTDIR) // removed meanwhile
 			}
 		}
 	}
 	return nil
 }
 
-// outermost drops what lies below another.
+// outermost removes paths that lie below another one.
 func outermost(paths []string) []string {
 	return slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(paths))), func(path string) bool {
 		return slices.ContainsFunc(paths, func(h string) bool { return h != path && beneath(path, h) })
 	})
 }
 
-// coverInside is cover for a path of the workspace, which others may change meanwhile.
+// coverInside is cover for a path of the workspace, which other processes may change meanwhile.
 func (p *program) coverInside(workspace, path string, dir bool) {
 	p.pinAbove(workspace, path)
 	l := p.at(&p.setup, "hide: "+path)
@@ -184,7 +184,7 @@ func (l list) cover(path string, dir bool) *op {
 	return l.do(unix.SYS_MOUNT, "/dev/null", path, 0, unix.MS_BIND, 0)
 }
 
-// sockets returns the paths of the unix sockets that somebody on the machine holds, as they are without links.
+// sockets returns the paths, without symbolic links, of the unix sockets that are open on the machine.
 func sockets() ([]string, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -201,11 +201,11 @@ func sockets() ([]string, error) {
 		dir, name := filepath.Split(strings.TrimSuffix(line[i+1:], "\n"))
 		real, known := dirs[dir]
 		if !known {
-			real, _ = filepath.EvalSymlinks(dir) // what is not there any more has no name
+			real, _ = filepath.EvalSymlinks(dir) // a directory that does not exist any more yields an empty path
 			dirs[dir] = real
 		}
 		path := filepath.Join(real, name)
-		// The name is anybody's choice: a line end in it makes the rest look like another one.
+		// Any process can choose a name with a line end, which makes the rest look like another entry. Therefore only real sockets count.
 		if info, err := os.Lstat(path); real != "" && err == nil && info.Mode().Type() == fs.ModeSocket {
 			found = append(found, path)
 		}

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is in this file runs behind the clone, in a process with one thread and without the Go runtime. It must not grow its
-// stack, allocate, take a lock, or write a pointer.
+// The code in this file runs after the clone, in a process with one thread and without a working Go runtime. It must not grow its stack,
+// allocate, take a lock, or write a pointer.
 
-// perform makes the calls and returns the one that failed, or -1.
+// perform makes the calls in order. It returns the index of the first that failed, or -1.
 //
 //go:nosplit
 //go:norace
@@ -43,7 +43,7 @@ func (p *program) tell(kind Kind) {
 	syscall.RawSyscall(unix.SYS_WRITE, p.tellTo, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
 }
 
-// fail reports which step failed, and why.
+// fail reports which step failed and why.
 //
 //go:nosplit
 //go:norace
@@ -59,7 +59,7 @@ func (p *program) tellFailure(kind Kind, step uint32, errno uintptr) {
 	p.tell(kind)
 }
 
-// inside is process 1 from its beginning to its end.
+// inside is the whole life of process 1.
 //
 //go:nosplit
 //go:norace
@@ -68,7 +68,7 @@ func (p *program) inside() {
 		p.fail(p.setup[i].step, errno)
 		exit(1)
 	}
-	// Until the daemon knows of this process, its end is all that it may give.
+	// Until the daemon has registered this process, process 1 must not start the command and may only exit.
 	n, _, e := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), goSize)
 	if e != 0 || n != goSize || p.orders[0] != 's' {
 		exit(1)
@@ -76,16 +76,16 @@ func (p *program) inside() {
 	for i := goSize - 1; i >= 2; i-- {
 		p.by = p.by<<8 | uint64(p.orders[i])
 	}
-	// The word lay there while the root was built. A daemon that died since then may have done so before this process asked
-	// for a signal at its end.
+	// The order to begin may have been in the pipe for a while, and the daemon may have died since then. It may have died before this
+	// process asked for a parent-death signal, so check again.
 	p.poll[0].revents = 0
 	syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 1, uintptr(unsafe.Pointer(&p.now)), 0, 0, 0)
 	if p.poll[0].revents&unix.POLLHUP != 0 {
 		exit(1)
 	}
 	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-	// The parent continues when the child has executed its program or ended, so the child's messages come first, and they can
-	// have one memory.
+	// The parent continues when the child has executed its program or ended. So the child's messages come first, and both can use the same
+	// memory.
 	main, errno := vfork(unix.CLONE_VFORK | unix.CLONE_VM | uintptr(unix.SIGCHLD))
 	switch {
 	case errno != 0:
@@ -102,11 +102,11 @@ func (p *program) inside() {
 	p.attend(main)
 }
 
-// vfork is the system call clone, made so that parent and child can have one stack. That holds while it is called directly and in
-// this package: a wrapper's frame would be the child's to overwrite.
+// vfork makes the clone system call such that parent and child may share a stack. Call it directly, from this package only: the child would
+// overwrite the stack frame of a wrapper.
 func vfork(flags uintptr) (pid, errno uintptr)
 
-// begin becomes the command, or tries the canary.
+// begin executes the command, or makes the tries of the canary.
 //
 //go:nosplit
 //go:norace
@@ -142,7 +142,7 @@ func (p *program) begin() {
 	exit(0)
 }
 
-// isLate reports whether the command may not start any more.
+// isLate reports whether it is too late to start the command.
 //
 //go:nosplit
 //go:norace
@@ -154,7 +154,7 @@ func (p *program) isLate() bool {
 	return errno != 0 || uint64(p.clock.Sec)*1e9+uint64(p.clock.Nsec) > p.by
 }
 
-// fill fills memory in a process that may be killed for it.
+// fill fills memory in a separate process, which the kernel may kill for it.
 //
 //go:nosplit
 //go:norace
@@ -175,7 +175,7 @@ func (p *program) fill() {
 	p.msg.Value = uint32(p.status)
 }
 
-// fork leaves processes behind, as many as it may.
+// fork creates as many processes as allowed and leaves them behind.
 //
 //go:nosplit
 //go:norace
@@ -194,7 +194,7 @@ func (p *program) fork() {
 	}
 }
 
-// idle is to be found and killed.
+// idle waits until the process is killed. With canary.watch it also ends when the control pipe closes.
 //
 //go:nosplit
 //go:norace
@@ -210,7 +210,7 @@ func (p *program) idle() {
 	exit(0)
 }
 
-// attend reaps, passes signals on, and ends when nothing is left or nobody listens any more.
+// attend reaps children and forwards signals. It exits when no child is left or the daemon has closed the control pipe.
 //
 //go:nosplit
 //go:norace
@@ -242,7 +242,7 @@ func (p *program) attend(main uintptr) {
 	}
 }
 
-// last reports that the command ended, and whether it was alone.
+// last reports that the command ended and whether other processes are left.
 //
 //go:nosplit
 //go:norace
@@ -255,7 +255,7 @@ func (p *program) last() {
 	p.tell(Ended)
 }
 
-// listen waits for a child to end or for orders, and reports whether nobody gives any more.
+// listen waits for a child to end or for orders, and carries them out. It reports whether the daemon has closed the control pipe.
 //
 //go:nosplit
 //go:norace

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is the helper; it does not return. It is called first of all in a program whose argument zero is [Name].
+// Main runs the helper and does not return. A program whose argument zero is [Name] must call it first.
 func Main() {
-	runtime.LockOSThread() // a copy has the one thread that made it
-	// What comes later lies behind the numbers that process 1 has it under. They are filled, not replaced: the runtime of a larger program
-	// may be opening its own meanwhile.
+	runtime.LockOSThread() // the copy of the process has only the thread that cloned it
+	// Occupy the low descriptors, so that descriptors opened later have numbers above those of process 1. Existing descriptors stay,
+	// because the runtime of a larger program may be opening its own meanwhile.
 	for fd := 0; fd <= proxyFD; {
 		var err error
 		if fd, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
@@ -31,9 +31,9 @@ func Main() {
 		}
 		garbage += launch(fds)
 		for _, fd := range fds {
-			_ = unix.Close(fd) // the daemon would wait for a process that holds an output open
+			_ = unix.Close(fd) // otherwise the helper would hold the command's output open
 		}
-		// Nobody waits now, as somebody may when the collector comes by itself; and a copy takes the longer the more memory there is.
+		// No run waits at this point, unlike when the collector starts by itself. A smaller heap also makes the next clone faster.
 		if garbage > mostGarbage {
 			runtime.GC()
 			garbage = 0
@@ -43,10 +43,10 @@ func Main() {
 
 const (
 	mostGarbage = 1 << 20
-	programSize = 160 << 10 // without what is in the order
+	programSize = 160 << 10 // bytes, without the contents of the order
 )
 
-// receive waits for the descriptors of a run; there are none when nobody gives any more.
+// receive waits for the descriptors of a run. It returns none when the daemon has closed the socket.
 func receive() ([]int, error) {
 	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*(sentLeast+MostHanded+1)))
 	var n, size int
@@ -73,13 +73,13 @@ func receive() ([]int, error) {
 	return fds, err
 }
 
-// launch carries out an order. It returns about how much memory that took, in bytes.
+// launch carries out an order. It returns about how many bytes of memory that took.
 func launch(fds []int) (size int) {
 	p := newProgram(uintptr(fds[SentStatus]))
 	l := p.at(&p.setup, "processes")
 	text, err := read(fds[SentOrder])
 	size = programSize + 4*len(text)
-	// The copies of later runs have nothing of this one's arguments and environment.
+	// Later runs copy this memory, so remove this run's arguments and environment.
 	defer clear(text)
 	if err != nil {
 		p.refuse("order: "+err.Error(), 0)
@@ -93,7 +93,7 @@ func launch(fds []int) (size int) {
 		p.refuse("order: "+err.Error(), 0)
 		return size
 	}
-	// Process 1 gets no signal but by a descriptor; nor does the copy run the runtime's handlers.
+	// Process 1 reads its signals from a descriptor. It must not run the signal handlers of the Go runtime.
 	all, children := ^uint64(0), uint64(1)<<(unix.SIGCHLD-1)
 	signals, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
@@ -126,7 +126,7 @@ func launch(fds []int) (size int) {
 	return size
 }
 
-// descriptors puts what process 1 needs in its place and closes everything else, the helper's socket too.
+// descriptors moves the descriptors of process 1 to their numbers and closes all others, including the helper's socket.
 func (p *program) descriptors(o *Order, fds []int, signals int) {
 	l := p.at(&p.setup, "descriptors")
 	l.do(unix.SYS_DUP3, fds[SentStatus], statusFD, 0)
@@ -146,7 +146,8 @@ func (p *program) descriptors(o *Order, fds []int, signals int) {
 	}
 }
 
-// split continues as two processes: the helper, and process 1 of the namespaces, which is a child of the daemon.
+// split clones the process. The helper continues in the parent. The child becomes process 1 of the new namespaces and a child of the
+// daemon.
 func (p *program) split(flags uintptr, step uint32) {
 	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	switch {
@@ -161,7 +162,7 @@ func (p *program) split(flags uintptr, step uint32) {
 	}
 }
 
-// read reads a file that was written whole.
+// read returns the whole content of a file.
 func read(fd int) ([]byte, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
@@ -175,7 +176,7 @@ func read(fd int) ([]byte, error) {
 	return text, err
 }
 
-// refuse reports that nothing was started.
+// refuse reports that no process was started.
 func (p *program) refuse(text string, errno unix.Errno) {
 	l := p.at(&p.setup, text)
 	p.tellFailure(Refused, l.step, uintptr(errno))

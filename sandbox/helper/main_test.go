@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// allowAll is a filter that lets every call through.
+// allowAll is a filter that allows every call.
 var allowAll = []byte{0x06, 0, 0, 0, 0, 0, 0xff, 0x7f} // return SECCOMP_RET_ALLOW
 
-// P5: a daemon that died before the command began has it started no more; one that lives has.
+// P5: the command does not start when the daemon died first. It starts when the daemon lives.
 func TestNoCommandAfterTheDaemon(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 		if _, err := syscall.Wait4(pid, nil, syscall.WALL, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // for a command that process 1 left behind
+		time.Sleep(100 * time.Millisecond) // time for a command that process 1 left behind to write
 		if _, err := os.Stat(filepath.Join(dir, "ran")); (err == nil) == dies {
 			t.Errorf("the daemon died: %t; the command: %v; told %v", dies, err, said)
 		}
@@ -89,7 +89,7 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 	}
 }
 
-// listen reads what is told until nobody tells any more.
+// listen returns the messages from status until it ends.
 func listen(t *testing.T, status *os.File) (pid int, said []string) {
 	t.Helper()
 	if err := status.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newProgram has room for what a usual order takes.
+// newProgram returns an empty program with enough capacity for a usual order.
 func newProgram(tellTo uintptr) *program {
 	const calls, steps = 512, 160
 	return &program{
@@ -20,51 +20,51 @@ func newProgram(tellTo uintptr) *program {
 type op struct {
 	nr   uintptr
 	args [6]uintptr
-	from uint8      // bit i: args[i] is the number of a register
-	save uint8      // the register of the result, plus 1; 0: none
+	from uint8      // when bit i is set, args[i] is the number of a register
+	save uint8      // the register for the result, plus 1; 0: the result is not saved
 	fine [2]uintptr // errors that count as success
 	step uint32
 }
 
 const registers = 200
 
-// A program is everything that happens behind the clone. It is built before, with ordinary Go, and keeps what its system
-// calls point to.
+// A program contains everything that happens after the clone. Ordinary Go code builds it before the clone. It keeps the memory that its
+// system calls point to.
 type program struct {
-	setup   []op   // by process 1
-	command []op   // by the command's process
-	execute int    // number of its last one; 0: there is none, but a canary
-	late    uint32 // step
-	by      uint64 // until when the command may start, in nanoseconds; 0: at any time
+	setup   []op   // calls of process 1
+	command []op   // calls of the command's process
+	execute int    // index of the execve call in command; 0: a canary runs instead
+	late    uint32 // number of the step that fails when it is too late
+	by      uint64 // latest start time of the command in nanoseconds; 0: no limit
 	clock   unix.Timespec
-	retire  []op // by process 1, when the command runs
+	retire  []op // calls of process 1 after the command has started
 	canary  canary
 
-	names []byte // nameLength for each step
+	names []byte // names of the steps, nameLength bytes each
 	reg   [registers]uintptr
 	used  int
-	free  []reg // of descriptors that are closed by then
+	free  []reg // registers whose descriptors are closed by then
 	kept  [][]byte
-	made  map[string]bool // directories of the new root
-	// pinned has the paths of the workspace that are mounts of their own; true: read-only.
+	made  map[string]bool // directories created in the new root
+	// pinned contains the workspace paths that are mount points. The value says whether the mount is read-only.
 	pinned map[string]bool
 
-	tellTo uintptr // descriptor
+	tellTo uintptr // descriptor for messages
 	msg    Message
 	poll   [2]pollFD
-	now    unix.Timespec // none: a poll that does not wait
+	now    unix.Timespec // zero, for a poll that does not wait
 	signal [128]byte     // struct signalfd_siginfo
 	orders [64]byte
 	status int32
-	answer [12]byte // of the proxy to a canary: HTTP/1.1 403
+	answer [12]byte // start of the proxy's answer to a canary: HTTP/1.1 403
 }
 
-// canary is what is tried in the place of a command.
+// canary contains the tries that replace a command.
 type canary struct {
 	tries   [tries][]op
-	hunger  []op // of the process that fills memory
-	daemons int  // processes that it leaves
-	watch   bool // they end with the pipe of orders: nothing else ends them when the daemon was killed
+	hunger  []op // calls of the process that fills memory
+	daemons int  // number of processes that it leaves behind
+	watch   bool // these processes end when the control pipe closes, because nothing else ends them after the daemon was killed
 }
 
 type pollFD struct {
@@ -72,14 +72,14 @@ type pollFD struct {
 	events, revents int16
 }
 
-// A list adds calls to one part of a program, all of them of one step.
+// A list adds the calls of one step to one part of a program.
 type list struct {
 	p    *program
 	ops  *[]op
 	step uint32
 }
 
-// at begins a step. When one of its calls fails, the message has its name.
+// at begins a step. When one of its calls fails, the message contains the step's name.
 func (p *program) at(ops *[]op, name string) list {
 	step := uint32(len(p.names) / nameLength)
 	var text [nameLength]byte
@@ -88,11 +88,10 @@ func (p *program) at(ops *[]op, name string) list {
 	return list{p, ops, step}
 }
 
-// reg is an argument that an earlier call returned.
+// reg is the number of a register. As an argument it stands for the result of an earlier call.
 type reg int
 
-// do adds a call and returns it, for what is unusual about it. An argument is an int, a uint64, a string, a []byte or a
-// reg.
+// do adds a call and returns it, so that the caller can change its options. An argument is an int, a uint64, a string, a []byte or a reg.
 func (l list) do(nr uintptr, args ...any) *op {
 	o := op{nr: nr, step: l.step, fine: [2]uintptr{}}
 	for i, a := range args {
@@ -123,12 +122,12 @@ func (l list) open(nr uintptr, args ...any) reg {
 	} else {
 		l.p.used++
 	}
-	l.do(nr, args...).save = uint8(r + 1) // more than there are is refused when all is built
+	l.do(nr, args...).save = uint8(r + 1) // build refuses a program with too many registers at its end
 	return r
 }
 
-// close adds the calls that close descriptors. The calls are made in the order in which they were added, so what opens
-// after that may use the registers.
+// close adds the calls that close descriptors. Calls are made in the order in which they were added, so later calls may reuse the
+// registers.
 func (l list) close(fds ...reg) {
 	for _, fd := range fds {
 		l.do(unix.SYS_CLOSE, fd)
@@ -136,14 +135,14 @@ func (l list) close(fds ...reg) {
 	l.p.free = append(l.p.free, fds...)
 }
 
-// but says which errors of the call count as success.
+// but sets the errors of the call that count as success.
 func (o *op) but(fine ...unix.Errno) {
 	for i, e := range fine {
 		o.fine[i] = uintptr(e)
 	}
 }
 
-// keep holds b, which must not move, for the life of the program.
+// keep keeps b alive as long as the program and returns its address. b must not move.
 func (p *program) keep(b []byte) uintptr {
 	if len(b) == 0 {
 		b = []byte{0}
@@ -152,7 +151,7 @@ func (p *program) keep(b []byte) uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// vector is an array of pointers to strings, which have their NUL, that ends with none.
+// vector returns an array of pointers to NUL-terminated strings, with a final null pointer.
 func (p *program) vector(texts [][]byte) []byte {
 	b := make([]byte, 0, 8*len(texts)+8)
 	for _, t := range texts {
@@ -161,7 +160,7 @@ func (p *program) vector(texts [][]byte) []byte {
 	return binary.NativeEndian.AppendUint64(b, 0)
 }
 
-// words packs numbers of 64 bits.
+// words packs 64-bit numbers.
 func words(list ...uint64) []byte {
 	b := make([]byte, 0, 8*len(list))
 	for _, w := range list {
@@ -170,7 +169,7 @@ func words(list ...uint64) []byte {
 	return b
 }
 
-// put writes a text into a file.
+// put adds calls that write a text to a file.
 func (l list) put(path, text string) {
 	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
 	l.do(unix.SYS_WRITE, fd, []byte(text), len(text))

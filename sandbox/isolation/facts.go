@@ -1,4 +1,4 @@
-// Package isolation has the words for the isolation of processes. It starts no process, so that endpoints may use it too.
+// Package isolation defines the types that describe how processes are isolated. It starts no process, so servers may import it too.
 package isolation
 
 import (
@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A Fact is one promise of isolation.
+// A Fact says whether one promise of isolation holds.
 type Fact struct {
 	Held      bool   `json:"held"`
-	Mechanism string `json:"mechanism,omitempty"` // that enforces it, at least partly
-	Detail    string `json:"detail,omitempty"`    // why it is not held
+	Mechanism string `json:"mechanism,omitempty"` // what enforces it, at least partly
+	Detail    string `json:"detail,omitempty"`    // why it does not hold
 }
 
-// Facts are the promises for processes on this machine. A promise that was not proven is not held.
+// Facts are the isolation promises for processes on this machine. A promise that was not proven does not hold.
 type Facts struct {
 	FSRead          Fact `json:"fs_read"`
 	FSWrite         Fact `json:"fs_write"`
@@ -33,7 +33,7 @@ type NamedFact struct {
 	Fact
 }
 
-// List returns the facts in the order of their names.
+// List returns the facts sorted by name.
 func (f Facts) List() []NamedFact {
 	return []NamedFact{
 		{"cpu_limit", f.CPULimit}, {"disk_limit", f.DiskLimit}, {"fs_read", f.FSRead}, {"fs_write", f.FSWrite}, {"ipc", f.IPC},
@@ -41,7 +41,7 @@ func (f Facts) List() []NamedFact {
 	}
 }
 
-// String lists the facts for people.
+// String lists the facts as text for people.
 func (f Facts) String() string {
 	var b strings.Builder
 	for _, n := range f.List() {

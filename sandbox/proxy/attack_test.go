@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/proxy"
 )
 
-// T37, T48, T50: each way to a place that is not among the hosts ends at the one decision.
+// T37, T48, T50: every form of a request to a place that the policy does not list is refused.
 func TestT37RefusedPlaces(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, seen)
@@ -26,10 +26,10 @@ func TestT37RefusedPlaces(t *testing.T) {
 	resolver, questions := names(t, map[string][][]string{"allowed.test": {{"127.0.0.1"}}, "private.test": {{"127.0.0.2"}}, "metadata.test": {{"169.254.169.254"}}})
 	d := open(t, proxy.Config{Resolver: resolver}, policy(addr, "allowed.test", ".below.test", "private.test", "metadata.test", "127.0.0.2", "169.254.169.254"))
 	for _, host := range []string{
-		"denied.test", "xallowed.test", "allowed.test.denied.test", "below.testx", "xbelow.test", // none of the list
-		"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:ffff:7f00:1]", "8.8.8.8", "[2606:4700:4700::1111]", "[::]", "0.0.0.0", // addresses that nobody listed
-		"127.0.0.2", "[::ffff:127.0.0.2]", "169.254.169.254", "private.test", "metadata.test", // listed, but of no public network
-		"2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "127.1", "127.0.0.1.", "１２７.0.0.1", "1.2.3.256", // numbers in disguise
+		"denied.test", "xallowed.test", "allowed.test.denied.test", "below.testx", "xbelow.test", // names that the list does not match
+		"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:ffff:7f00:1]", "8.8.8.8", "[2606:4700:4700::1111]", "[::]", "0.0.0.0", // unlisted addresses
+		"127.0.0.2", "[::ffff:127.0.0.2]", "169.254.169.254", "private.test", "metadata.test", // listed, but not in the public network
+		"2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "127.1", "127.0.0.1.", "１２７.0.0.1", "1.2.3.256", // addresses in unusual notations
 		"allowed%2etest", "%61llowed.test", "allowed_.test", "allowed.test@denied.test", "user:x@allowed.test", "allowed..test", ".allowed.test", "allowed.test..", "[fe80::1%25eth0]",
 		"[allowed.test]", "[127.0.0.1", "127.0.0.1]", "", "-", "[]", "::1", "al\xfflowed.test", "allowed.test\\denied.test", "allowed。.test", "*", strings.Repeat("a", 300) + ".test",
 	} {
@@ -42,7 +42,7 @@ func TestT37RefusedPlaces(t *testing.T) {
 	for _, request := range []string{
 		"GET http://allowed.test:P/ HTTP/1.1\r\nHost: denied.test\r\n\r\n", "GET http://allowed.test:P/ HTTP/1.1\r\nHost: allowed.test:81\r\n\r\n", "GET http://allowed.test:P/ HTTP/1.1\r\nHost:\r\n\r\n",
 		"GET http://denied.test:P/ HTTP/1.1\r\nHost: allowed.test:P\r\n\r\n", "CONNECT denied.test:P HTTP/1.1\r\nHost: allowed.test:P\r\n\r\n", "CONNECT allowed.test:P HTTP/1.1\r\nHost: denied.test:P\r\n\r\n",
-		"GET http://allowed.test/ HTTP/1.1\r\n\r\n", "CONNECT allowed.test:80 HTTP/1.1\r\n\r\n", "CONNECT allowed.test:443 HTTP/1.1\r\n\r\n", "CONNECT allowed.test:22 HTTP/1.1\r\n\r\n", // ports
+		"GET http://allowed.test/ HTTP/1.1\r\n\r\n", "CONNECT allowed.test:80 HTTP/1.1\r\n\r\n", "CONNECT allowed.test:443 HTTP/1.1\r\n\r\n", "CONNECT allowed.test:22 HTTP/1.1\r\n\r\n", // unlisted ports
 		"CONNECT allowed.test HTTP/1.1\r\n\r\n", "CONNECT allowed.test: HTTP/1.1\r\n\r\n", "CONNECT allowed.test:0 HTTP/1.1\r\n\r\n", "CONNECT allowed.test:99999 HTTP/1.1\r\n\r\n",
 		"CONNECT allowed.test:+P HTTP/1.1\r\n\r\n", "CONNECT allowed.test:P/ HTTP/1.1\r\n\r\n", "CONNECT http://allowed.test:P HTTP/1.1\r\n\r\n", "CONNECT :P HTTP/1.1\r\n\r\n",
 		"TRACE http://allowed.test:P/ HTTP/1.1\r\n\r\n",
@@ -56,7 +56,7 @@ func TestT37RefusedPlaces(t *testing.T) {
 	if n := came(); n != 0 {
 		t.Errorf("the canary was reached %d times", n)
 	}
-	if n := questions(); n > 12 { // those listed, A and AAAA; what is refused is not even asked for: names carry data out
+	if n := questions(); n > 12 { // A and AAAA questions of the listed names; the proxy does not resolve refused names, because names can carry data out
 		t.Errorf("%d questions to the name server", n)
 	}
 	if status, answer := d.ask(t, "GET http://allowed.test:"+p+"/ HTTP/1.1\r\n\r\n"); status != http.StatusOK {
@@ -73,7 +73,7 @@ func TestT37RefusedPlaces(t *testing.T) {
 	}
 }
 
-// Requests that two readers could understand in two ways.
+// The proxy refuses requests that two parsers could understand differently.
 func TestSmuggledRequests(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
@@ -111,7 +111,7 @@ func TestSmuggledRequests(t *testing.T) {
 	}
 }
 
-// A body whose chunks are none reaches nobody as a whole request.
+// No host receives a body with invalid chunks as a complete request.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
@@ -134,7 +134,7 @@ func TestBrokenBodies(t *testing.T) {
 	}
 }
 
-// T52: what was decided is the address that is dialed, whatever the name server says the next time.
+// T52: the proxy dials the address that it checked, whatever the name server answers next.
 func TestT52ProxyRebinding(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
@@ -151,7 +151,7 @@ func TestT52ProxyRebinding(t *testing.T) {
 	}
 }
 
-// Without a list every name of the public network may be reached, and no address.
+// Without a list, every name of the public network may be reached, but no address literal.
 func TestNoList(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
@@ -165,7 +165,7 @@ func TestNoList(t *testing.T) {
 	}
 }
 
-// T72: connections without end, and requests that never come, cost a run its own places and nobody else any.
+// T72: endless connections and incomplete requests use up only the run's own share of connections.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
@@ -174,7 +174,7 @@ func TestFloods(t *testing.T) {
 		flooded, calm = runOf(t, p, policy(addr, "127.0.0.1")), runOf(t, p, policy(addr, "127.0.0.1"))
 		for range 12 {
 			conn := flooded.dial(t)
-			go func() { // a byte now and then
+			go func() { // sends one byte now and then
 				for range 100 {
 					if _, err := conn.Write([]byte("G")); err != nil {
 						return
@@ -186,7 +186,7 @@ func TestFloods(t *testing.T) {
 		return flooded, calm
 	}
 	began := time.Now()
-	_, calm := flooding(time.Hour) // the twelve keep what they have
+	_, calm := flooding(time.Hour) // keeps the twelve connections open
 	calm.connect(t, addr)
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("another run waited %v", took)
@@ -195,7 +195,7 @@ func TestFloods(t *testing.T) {
 	began = time.Now()
 	flooded, _ := flooding(head)
 	slow := flooded.dial(t)
-	fmt.Fprintf(slow, "CONNECT %s HTTP/1.1\r\n\r\n", addr) // behind the twelve
+	fmt.Fprintf(slow, "CONNECT %s HTTP/1.1\r\n\r\n", addr) // waits behind the twelve connections
 	if resp, err := http.ReadResponse(bufio.NewReader(slow), nil); err != nil || resp.StatusCode != 200 {
 		t.Errorf("%v, %v", resp, err)
 	}
@@ -204,7 +204,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// runOf begins one more run of a proxy.
+// runOf starts another run with a proxy.
 func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *door {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -222,7 +222,7 @@ func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *door {
 	return d
 }
 
-// secrets adds a header for one host.
+// secrets adds headers to requests, by host.
 type secrets map[string]http.Header
 
 func (s secrets) Headers(_ context.Context, r proxy.Plain) (http.Header, error) {
@@ -235,7 +235,7 @@ func (s secrets) Headers(_ context.Context, r proxy.Plain) (http.Header, error) 
 	return s[r.Host], nil
 }
 
-// A secret that the process never has: it is added to plain requests, and only there.
+// The proxy adds a secret that the process never sees. It adds it to plain requests of the right host only.
 func TestAddedHeaders(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, seen)
@@ -271,7 +271,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is sent on is one request that Go's own reader takes for the same place, with nothing of it left over.
+		// Go's HTTP parser must read the forwarded text as one request for the same place, with no bytes left over.
 		if _, err := netip.ParseAddr(host); err != nil && (host != strings.ToLower(host) || strings.ContainsAny(host, " %@:/\\_\x00")) {
 			t.Fatalf("host %q of %q", host, b)
 		}

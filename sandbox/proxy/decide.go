@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/address"
 )
 
-// A problem is why a request gets an answer of the proxy.
+// A problem is the reason why the proxy itself answers a request.
 type problem struct {
 	status int
 	why    string
@@ -28,10 +28,10 @@ func refusal(format string, args ...any) error {
 	return &problem{http.StatusForbidden, fmt.Sprintf(format, args...)}
 }
 
-// A place is where a request wants to go. Its host has the one form of [address.Host].
+// A place is the target of a request. Its host has the canonical form of [address.Host].
 type place struct {
 	host  string
-	plain netip.Addr // when the host is an address
+	plain netip.Addr // set when the host is an address
 	port  uint16
 }
 
@@ -46,7 +46,7 @@ func newRules(p *sandbox.Policy) (r rules) {
 	return r
 }
 
-// decide says whether a place may be reached, whatever way is taken there.
+// decide returns an error when the rules do not allow a place. Plain requests and CONNECT both use it.
 func (r *rules) decide(to place) error {
 	switch {
 	case r.err != nil:
@@ -61,10 +61,10 @@ func (r *rules) decide(to place) error {
 	return nil
 }
 
-// maxDials is how many addresses of one name are tried.
+// maxDials is the largest number of addresses that are tried for one name.
 const maxDials = 4
 
-// open decides, resolves, checks and dials.
+// open checks the place against the rules, resolves its name, checks the addresses and dials one of them.
 func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
 	if err := s.rules.decide(to); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The control looks once more, at what is really dialed.
+	// ControlContext checks again the address that is really dialed.
 	dialer := &net.Dialer{ControlContext: s.rules.addresses.Control, Timeout: max(s.cfg.Dial/time.Duration(len(addresses)), time.Second)}
 	for _, a := range addresses {
 		var conn net.Conn
@@ -94,7 +94,7 @@ func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
 	return nil, &problem{status, fmt.Sprintf("no connection to %s", to)}
 }
 
-// addresses returns those of a place that may be dialed. Which the others are is not for the process to know.
+// addresses returns the addresses of a place that may be dialed. The error does not reveal the refused ones to the process.
 func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, err error) {
 	all := []netip.Addr{to.plain}
 	if !to.plain.IsValid() {
@@ -102,7 +102,7 @@ func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, e
 		if resolver == nil {
 			resolver = net.DefaultResolver
 		}
-		// The dot keeps other names, those of a search list, out.
+		// The trailing dot prevents the use of a DNS search list.
 		if all, err = resolver.LookupNetIP(ctx, "ip", to.host+"."); err != nil {
 			return nil, &problem{http.StatusBadGateway, fmt.Sprintf("the name %s leads to no address", to.host)}
 		}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// ReadForTest reads the head of a request, and returns what would be sent to its host; nothing for CONNECT.
+// ReadForTest parses the head of a request and returns what the proxy would send to its host. sent is empty for CONNECT.
 func ReadForTest(b []byte) (host string, port uint16, sent string, err error) {
 	r, err := readRequest(bufio.NewReaderSize(bytes.NewReader(b), maxLine))
 	if err != nil {

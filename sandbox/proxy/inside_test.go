@@ -21,7 +21,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/proxy"
 )
 
-// An inside runs scripts of bash behind a proxy.
+// An inside runs bash scripts behind a proxy.
 type inside struct {
 	*sandbox.Runner
 	dir string
@@ -35,7 +35,7 @@ func (i *inside) told() []proxy.Event {
 	return append([]proxy.Event(nil), i.all...)
 }
 
-// small builds the small helper beside this program, once. An ordinary user does without: all of this program starts then.
+// small builds the small helper next to the test program, once. An ordinary user uses the whole test program as helper instead.
 var small = sync.OnceValue(func() string {
 	exe, err := os.Executable()
 	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") && os.Getuid() == 0 {
@@ -89,7 +89,7 @@ func (i *inside) run(ctx context.Context, t *testing.T, p sandbox.Policy, script
 	return out.String()
 }
 
-// site is a server of https and one of http behind names of a name server, as two ports of a policy.
+// site starts an HTTPS and an HTTP server. A test name server resolves their names, and the policy allows their ports.
 func site(t *testing.T, h http.Handler) (cfg proxy.Config, p sandbox.Policy, plain, secure string, ca []byte) {
 	t.Helper()
 	one, two := httptest.NewServer(h), httptest.NewTLSServer(h)
@@ -104,7 +104,7 @@ func site(t *testing.T, h http.Handler) (cfg proxy.Config, p sandbox.Policy, pla
 	return proxy.Config{Resolver: resolver}, p, plain, secure, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: two.Certificate().Raw})
 }
 
-// T37 and T33 with the programs that people use.
+// T33, T37: common programs work through the proxy and cannot bypass it.
 func TestT37ProgramsInside(t *testing.T) {
 	t.Parallel()
 	cfg, p, plain, secure, ca := site(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s %s", r.Host, r.URL.Path) }))
@@ -129,7 +129,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		{"variables", "env | grep -i _proxy | sort | tr '\\n' ' '", "HTTPS_PROXY=http://127.0.0.1:3128 HTTP_PROXY=http://127.0.0.1:3128 NODE_USE_ENV_PROXY=1 NO_PROXY=localhost,127.0.0.1,::1 http_proxy=http://127.0.0.1:3128 https_proxy=http://127.0.0.1:3128 no_proxy="},
 		{"python", "python3 -c 'import urllib.request as u; print(u.urlopen(\"" + web + "/py\").read())'", "/py"},
 		{"git", "GIT_SSL_CAINFO=ca.pem git ls-remote " + tls + "/x.git; GIT_CURL_VERBOSE=1 git ls-remote https://denied.test:" + secure + "/x 2>&1 | grep -o 'response 403' | head -1", "response 403"},
-		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // the proxy's alone; 0, 1, 2, and that of ls
+		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // one header line and the proxy's listener; descriptors 0, 1, 2 and the one of ls
 	} {
 		if got := i.run(t.Context(), t, p, tt.script); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -147,7 +147,7 @@ func TestT37ProgramsInside(t *testing.T) {
 	}
 }
 
-// No tunnel outlives its call, also when what holds it outlives the command for a moment.
+// No tunnel outlives its call, even when the process that holds it outlives the command for a moment.
 func TestTunnelEndsWithTheCall(t *testing.T) {
 	t.Parallel()
 	came, left := make(chan struct{}), make(chan struct{})

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // A door is a proxy that serves one run.
 type door struct {
 	addr string
-	end  func() // of the run; returns when the proxy is done with it
+	end  func() // ends the run; returns when the proxy has finished with it
 
 	mu     sync.Mutex
 	events []proxy.Event
@@ -71,7 +71,7 @@ func open(t *testing.T, cfg proxy.Config, policy *sandbox.Policy) *door {
 	return d
 }
 
-// ask sends bytes and returns the status and all that came back.
+// ask sends text and returns the status and the whole answer.
 func (d *door) ask(t *testing.T, text string) (status int, answer string) {
 	t.Helper()
 	conn := d.dial(t)
@@ -97,7 +97,6 @@ func (d *door) dial(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// connect opens a tunnel.
 func (d *door) connect(t *testing.T, to string) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	conn := d.dial(t)
@@ -110,7 +109,7 @@ func (d *door) connect(t *testing.T, to string) (*net.TCPConn, *bufio.Reader) {
 	return conn, in
 }
 
-// policy lets runs reach some hosts at the port of a server here.
+// policy allows some hosts at the port of a test server.
 func policy(addr string, hosts ...string) *sandbox.Policy {
 	return &sandbox.Policy{
 		Network: sandbox.NetworkProxy, Hosts: hosts, Ports: []uint16{netip.MustParseAddrPort(addr).Port()},
@@ -125,7 +124,7 @@ func serve(t *testing.T, h http.HandlerFunc) (addr string) {
 	return s.Listener.Addr().String()
 }
 
-// echo listens and gives back what it gets.
+// echo starts a server that returns what it receives.
 func echo(t *testing.T, addr string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -149,7 +148,7 @@ func echo(t *testing.T, addr string) string {
 	return l.Addr().String()
 }
 
-// canary is a listener that must not be reached; it counts who comes.
+// canary starts a listener that must not be reached. came returns the number of connections.
 func canary(t *testing.T, addr string) (came func() int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -173,8 +172,8 @@ func canary(t *testing.T, addr string) (came func() int64) {
 	return n.Load
 }
 
-// names is a name server: of each name it gives one list of addresses after the other, the last one again. It counts the
-// questions.
+// names starts a name server. For each name it answers with one address list after another and repeats the last one. The returned function
+// counts the questions.
 func names(t *testing.T, table map[string][][]string) (*net.Resolver, func() int64) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -1,11 +1,10 @@
-// Package proxy is the way out of processes that reach nothing else: an HTTP proxy that decides by the operator's list.
+// Package proxy is an HTTP proxy for processes that have no other network. It allows only the hosts in the operator's list.
 //
-// A process sends plain HTTP with the whole URL, or CONNECT with a host and a port. Both become one question, asked of one
-// function: may this host, in the one form that a host has here, be reached at this port? What may be is resolved here, its
-// addresses are checked, and one that was checked is dialed. The Host header decides nothing; one that says something else is
-// refused. A connection carries one request, so that nothing can be hidden behind it.
+// A process sends a plain HTTP request with the whole URL, or CONNECT with a host and a port. One function decides for both whether the
+// canonical host may be reached at this port. The proxy resolves an allowed name, checks the addresses, and dials a checked one. A Host
+// header that differs from the URL is refused. A connection carries only one request, so no second request can be hidden behind it.
 //
-// [Proxy.Serve] does not return before all that it began for a run has ended: no connection outlives its call.
+// [Proxy.Serve] returns only when all work for a run has ended. No connection outlives its call.
 package proxy
 
 import (
@@ -19,76 +18,75 @@ import (
 	"github.com/toold-dev/toold/sandbox/address"
 )
 
-// Config says how a proxy works. What may be reached through it is in the policy of each run.
+// Config configures a proxy. The policy of each run says what the run may reach.
 type Config struct {
-	Resolver *net.Resolver // nil is the system's
-	// Headers adds to plain requests; nil: nothing.
+	Resolver *net.Resolver // nil means the system's resolver
+	// Headers adds headers to plain requests. Nil adds none.
 	Headers Headers
-	// Report is called for each request when it has ended, before Serve returns; may be nil. It is called concurrently, for the first
-	// [MaxTold] requests of a run.
+	// Report is called when a request has ended, before Serve returns, for the first [MaxTold] requests of a run. It is called
+	// concurrently. May be nil.
 	Report func(Event)
-	// Summary is called for each run with requests, when it has ended; may be nil.
+	// Summary is called at the end of each run that sent requests; may be nil.
 	Summary func(Summary)
 
-	Each, All int           // connections at one time, of one run and of all; 0: 64 and 1024
-	Head      time.Duration // for a request to come; 0: 10 s
-	Dial      time.Duration // for a name to be resolved and a connection to be made; 0: 10 s
-	Idle      time.Duration // without a byte in either direction, after which a connection is ended; 0: 5 min
+	Each, All int           // concurrent connections of one run and of all runs; 0: 64 and 1024
+	Head      time.Duration // time to receive the head of a request; 0: 10 s
+	Dial      time.Duration // time to resolve a name and connect; 0: 10 s
+	Idle      time.Duration // time without a byte in either direction after which a connection is closed; 0: 5 min
 }
 
-// Headers gives what is added to a plain request, and what the process that sends it must not have.
+// Headers returns headers, such as credentials, for a plain request. The process that sends the request must not see them.
 type Headers interface {
-	// Headers returns what to set in a request that is allowed. An error refuses it; its text is the process's to read.
+	// Headers returns the headers to set in an allowed request. An error refuses the request, and the process can read its text.
 	Headers(ctx context.Context, r Plain) (http.Header, error)
 }
 
-// Plain is a plain request that is allowed.
+// Plain is an allowed plain request.
 type Plain struct {
 	Tag    string // of the run
 	Policy *sandbox.Policy
-	Host   string // in its one form
+	Host   string // in canonical form
 	Port   uint16
 }
 
-// MaxTold is how many requests of one run are reported one by one.
+// MaxTold is the largest number of requests of one run that are reported one by one.
 const MaxTold = 100
 
-// Verdict is what became of a request.
+// Verdict is the outcome of a request.
 type Verdict string
 
-// The verdicts.
 const (
 	Allowed Verdict = "allowed"
-	Refused Verdict = "refused" // by the rules, or because it is no proper request
-	Failed  Verdict = "failed"  // allowed, but nobody was there
+	Refused Verdict = "refused" // by the rules, or because the request is malformed
+	Failed  Verdict = "failed"  // allowed, but the host could not be reached
 )
 
-// An Event is one request of a process.
+// An Event describes one request of a process.
 type Event struct {
-	Tag     string // of the run, which a caller may have chosen
-	Source  string // of the run's policy
-	Method  string // CONNECT, or that of a plain request; empty when the request could not be read
-	Host    string // in its one form; empty when there is none
+	Tag     string // tag of the run; the caller may have chosen it
+	Source  string // from the run's policy
+	Method  string // HTTP method, or CONNECT; empty when the request could not be parsed
+	Host    string // in canonical form; empty when the request names none
 	Port    uint16
 	Verdict Verdict
-	Why     string // nothing for Allowed
-	Address string // that was dialed
-	Up      int64  // bytes to the host, and from it
+	Why     string // reason; empty for Allowed
+	Address string // the dialed address
+	Up      int64  // bytes sent to the host and received from it
 	Down    int64
 	Took    time.Duration
 }
 
-// A Summary is all that a run wanted outside.
+// A Summary counts all requests of a run.
 type Summary struct {
 	Tag                       string
-	Requests, Refused, Untold int64 // Untold: of them without an event
+	Requests, Refused, Untold int64 // Untold counts the requests without an event
 	Up, Down                  int64
 }
 
 // A Proxy implements [sandbox.Gateway]. Its methods may be called concurrently.
 type Proxy struct {
 	cfg  Config
-	room chan struct{} // of all connections
+	room chan struct{} // slots for the connections of all runs
 }
 
 // New returns a Proxy.
@@ -110,7 +108,7 @@ func New(cfg Config) *Proxy {
 	return &Proxy{cfg: cfg, room: make(chan struct{}, cfg.All)}
 }
 
-// A session is what the proxy does for one run.
+// A session is the proxy's state for one run.
 type session struct {
 	*Proxy
 	tag    string
@@ -144,7 +142,7 @@ func (p *Proxy) Serve(ctx context.Context, tag string, policy *sandbox.Policy, l
 	}
 }
 
-// enter takes a place and reports whether there was one before the end.
+// enter takes a slot in room. It reports false when ctx ends first.
 func enter(ctx context.Context, room chan struct{}) bool {
 	select {
 	case room <- struct{}{}:
@@ -154,7 +152,7 @@ func enter(ctx context.Context, room chan struct{}) bool {
 	}
 }
 
-// accept waits for a connection. When there are no descriptors for one it waits for these.
+// accept waits for a connection. When the process has no free descriptor, it waits for one.
 func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
 	for {
 		conn, err := l.Accept()
@@ -171,7 +169,7 @@ func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
 	}
 }
 
-// attend sees one connection to its end.
+// attend handles one connection to its end.
 func (s *session) attend(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -182,7 +180,7 @@ func (s *session) attend(ctx context.Context, conn net.Conn) {
 	began := time.Now()
 	e := &Event{Tag: s.tag, Source: s.policy.Source, Verdict: Allowed}
 	defer func() {
-		if r := recover(); r != nil { // the author of the process wrote this input
+		if r := recover(); r != nil { // the input is untrusted, so a panic must not end the daemon
 			e.Verdict, e.Why = Failed, "the proxy failed"
 		}
 		e.Took = time.Since(began)
@@ -209,10 +207,10 @@ func (s *session) tell(e *Event) {
 	}
 }
 
-// rules are what one run may reach.
+// rules say what one run may reach.
 type rules struct {
 	hosts     address.Hosts
 	ports     []uint16
 	addresses address.Rules
-	err       error // nothing may be reached, since the policy cannot be read
+	err       error // the policy could not be parsed; everything is refused
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/proxy"
 )
 
-// what the server of a test saw of a request.
+// seen returns the request as the test server saw it.
 func seen(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s host=%s te=%v cl=%d body=%s err=%v", r.Method, r.RequestURI, r.Host, r.TransferEncoding, r.ContentLength, body, err)
@@ -65,7 +65,7 @@ func TestTunnel(t *testing.T) {
 		}
 	}
 	fmt.Fprint(conn, strings.Repeat("x", 1<<20))
-	_ = conn.CloseWrite() // the end goes through, and what comes back still comes
+	_ = conn.CloseWrite() // the proxy passes end of file on, and the answer still arrives
 	rest, err := io.ReadAll(in)
 	if err != nil || len(rest) != 1<<20 {
 		t.Fatalf("%d bytes, %v", len(rest), err)
@@ -85,7 +85,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// What is sent behind a CONNECT, before its answer, is of the tunnel.
+// Bytes that the process sends after a CONNECT, before its answer, go through the tunnel.
 func TestEagerTunnel(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
@@ -98,7 +98,7 @@ func TestEagerTunnel(t *testing.T) {
 	}
 }
 
-// No tunnel, no request and no half a request outlives its run.
+// No tunnel, request or incomplete request outlives its run.
 func TestNothingOutlivesTheRun(t *testing.T) {
 	t.Parallel()
 	hung := make(chan struct{})
@@ -109,7 +109,7 @@ func TestNothingOutlivesTheRun(t *testing.T) {
 		<-r.Context().Done()
 	})
 	d := open(t, proxy.Config{}, policy(slow, "127.0.0.1"))
-	conn, in := d.connect(t, slow) // to something that speaks when it is spoken to
+	conn, in := d.connect(t, slow) // a server that only answers when it receives something
 	half := d.dial(t)
 	fmt.Fprint(half, "GET http://")
 	plain := d.dial(t)
@@ -137,7 +137,7 @@ func TestIdleTunnelsEnd(t *testing.T) {
 	d := open(t, proxy.Config{Idle: 1500 * time.Millisecond}, policy(addr, "127.0.0.1"))
 	conn, in := d.connect(t, addr)
 	began := time.Now()
-	for range 4 { // longer than the time, but not idle
+	for range 4 { // takes longer than the idle time, but is never idle
 		time.Sleep(500 * time.Millisecond)
 		fmt.Fprint(conn, "x")
 		if _, err := in.ReadByte(); err != nil {
@@ -177,7 +177,7 @@ func TestHostsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// Answers of a host that are none, or that never end their head.
+// The host sends malformed answers, or never ends the head of an answer.
 func TestBrokenAnswers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{

@@ -19,20 +19,20 @@ const (
 	maxFields = 128
 )
 
-// A request is the head of what a process sent, in a form that has one meaning only: what could be read in two ways is refused.
+// A request is the head of a request in a form with only one meaning. The proxy refuses an ambiguous head.
 type request struct {
 	method string
 	to     place
-	path   string // of a plain request, with its query
+	path   string // path and query of a plain request
 	fields []field
-	length int64 // of the body; -1: in chunks
-	waits  bool  // for the word to send its body
-	old    bool  // HTTP/1.0
+	length int64 // of the body; -1 for a chunked body
+	waits  bool  // the process expects "100 Continue" before it sends the body
+	old    bool  // the request is HTTP/1.0
 }
 
 type field struct{ name, value string }
 
-// readRequest reads a head and not a byte of what follows.
+// readRequest reads the head of a request and no byte after it.
 func readRequest(in *bufio.Reader) (*request, error) {
 	first, err := readLine(in)
 	if err != nil {
@@ -58,7 +58,7 @@ func readRequest(in *bufio.Reader) (*request, error) {
 	return r, r.target(parts[1])
 }
 
-// readLine returns a line without its end, which is CR LF. In it there is no control character but the tab.
+// readLine returns a line without its CR LF. The line contains no control character except tab.
 func readLine(in *bufio.Reader) (string, error) {
 	line, err := in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine {
@@ -87,21 +87,21 @@ func (r *request) readFields(in *bufio.Reader, size int) error {
 			return &problem{http.StatusRequestHeaderFieldsTooLarge, "the request has too many header fields"}
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || !token(name) { // nor a line that continues the previous one
+		if !ok || !token(name) { // this also refuses a line that continues the previous one
 			return bad("a header field has no proper name")
 		}
 		r.fields = append(r.fields, field{strings.ToLower(name), strings.Trim(value, " \t")})
 	}
 }
 
-// token reports whether a text is one of HTTP's (RFC 9110, 5.6.2).
+// token reports whether text is an HTTP token (RFC 9110, 5.6.2).
 func token(text string) bool {
 	return text != "" && strings.IndexFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && (r > 0x7f || !strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	}) < 0
 }
 
-// all returns the values of the fields of a name.
+// all returns the values of all fields with a name.
 func (r *request) all(name string) (values []string) {
 	for _, f := range r.fields {
 		if f.name == name {
@@ -136,7 +136,7 @@ func (r *request) frame() error {
 	return nil
 }
 
-// target reads where the request wants to go, and holds the Host header to it.
+// target parses the target of the request and checks that the Host header agrees with it.
 func (r *request) target(text string) (err error) {
 	usual := ""
 	switch {
@@ -170,7 +170,7 @@ func (r *request) target(text string) (err error) {
 	}
 	if len(hosts) == 1 {
 		if usual == "" {
-			usual = strconv.Itoa(int(r.to.port)) // some leave it out
+			usual = strconv.Itoa(int(r.to.port)) // some clients omit the usual port
 		}
 		if said, err := readPlace(hosts[0], usual); err != nil || said != r.to {
 			return refusal("the Host header is not that of the target")
@@ -179,7 +179,7 @@ func (r *request) target(text string) (err error) {
 	return nil
 }
 
-// readPlace reads a host and a port. Without a usual one there has to be a port.
+// readPlace parses a host and a port. When usual is empty, the port is required.
 func readPlace(text, usual string) (to place, err error) {
 	host, port := text, usual
 	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, ']') {

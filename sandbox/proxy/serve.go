@@ -16,17 +16,16 @@ import (
 	"time"
 )
 
-// linger is how long the rest of a request is waited for that got its answer early: a connection with something unread would
-// take the answer back.
+// linger is the time to read the rest of a request that was answered early. Closing a connection with unread data could discard the answer.
 const linger = 500 * time.Millisecond
 
-// serve answers the one request of a connection.
+// serve handles the only request of a connection.
 func (s *session) serve(ctx context.Context, conn net.Conn, e *Event) {
 	_ = conn.SetDeadline(time.Now().Add(s.cfg.Head))
 	in := bufio.NewReaderSize(conn, maxLine)
 	r, err := readRequest(in)
 	if errors.Is(err, io.EOF) && in.Buffered() == 0 && r == nil {
-		return // a client that only checks the listener
+		return // a client that only tests the port
 	}
 	if r != nil {
 		e.Method, e.Host, e.Port = r.method, r.to.host, r.to.port
@@ -63,7 +62,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn, e *Event) {
 	}
 }
 
-// answer says why a request goes nowhere.
+// answer tells the process why its request was not forwarded.
 func (s *session) answer(conn net.Conn, in *bufio.Reader, e *Event, err error) {
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
@@ -91,23 +90,23 @@ func (s *session) linger(conn net.Conn, in *bufio.Reader) {
 	}
 }
 
-// hop are the fields that are meant for a proxy, or that it says itself.
+// hop reports whether a field is meant for a proxy, or is one that this proxy sets itself.
 func hop(name string) bool {
 	return strings.HasPrefix(name, "proxy-") || slices.Contains([]string{
 		"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect",
 	}, name)
 }
 
-// head writes a request as the host gets it.
+// head returns the head of the request as it is sent to the host.
 func (r *request) head(added http.Header) string {
 	var b strings.Builder
 	host := strings.TrimSuffix(r.to.String(), ":80")
 	version := "HTTP/1.1"
-	if r.old { // else the answer might be in chunks
+	if r.old { // a 1.1 host could answer in chunks, which a 1.0 client cannot read
 		version = "HTTP/1.0"
 	}
 	fmt.Fprintf(&b, "%s %s %s\r\nHost: %s\r\nConnection: close\r\n", r.method, r.path, version, host)
-	var named []string // by the field Connection: they are for a proxy too
+	var named []string // fields named in Connection, which are meant for the proxy too
 	for _, value := range r.all("connection") {
 		for one := range strings.SplitSeq(value, ",") {
 			named = append(named, strings.ToLower(strings.TrimSpace(one)))
@@ -140,7 +139,7 @@ func oneLine(r rune) rune {
 	return r
 }
 
-// plain carries a request and its answer.
+// plain forwards a request and its answer.
 func (t *tunnel) plain(r *request, added http.Header) error {
 	if _, err := io.WriteString(t.toHost(), r.head(added)); err != nil {
 		return errors.New("the host does not listen")
@@ -166,12 +165,12 @@ func (t *tunnel) plain(r *request, added http.Header) error {
 		fmt.Fprintf(t.conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\ntoold: %v\n", err)
 	}
 	t.out.Close()
-	_ = t.conn.SetReadDeadline(time.Now()) // a body that nobody wants any more
+	_ = t.conn.SetReadDeadline(time.Now()) // stops reading a body that is no longer needed
 	sent.Wait()
 	return err
 }
 
-// body sends the body of a request and no byte more.
+// body sends exactly the body of a request.
 func (t *tunnel) body(r *request) error {
 	if r.length == 0 {
 		return nil
@@ -191,15 +190,15 @@ func (t *tunnel) body(r *request) error {
 	if err := chunks.Close(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(t.toHost(), "\r\n") // no trailers
+	_, err := io.WriteString(t.toHost(), "\r\n") // trailers are dropped
 	return err
 }
 
 var errAnswer = errors.New("the host's answer is no proper one")
 
-// answerHead passes the head of an answer on, without what is between the host and the proxy.
+// answerHead forwards the head of an answer without its hop-by-hop fields.
 func (t *tunnel) answerHead(back *bufio.Reader) error {
-	for range 10 { // interim answers
+	for range 10 { // bounds the interim answers
 		lines, err := readAnswer(back)
 		if err != nil {
 			return err
@@ -227,7 +226,7 @@ func (t *tunnel) answerHead(back *bufio.Reader) error {
 	return errAnswer
 }
 
-// readAnswer returns the lines of a head.
+// readAnswer returns the lines of an answer's head.
 func readAnswer(back *bufio.Reader) (lines []string, err error) {
 	size := 0
 	for {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// A tunnel is a connection of a process and one of the proxy to a host.
+// A tunnel joins a connection of a process with a connection of the proxy to a host.
 type tunnel struct {
 	conn, out net.Conn
-	in        *bufio.Reader // of conn: some of it has been read ahead
+	in        *bufio.Reader // reads conn; may already contain buffered bytes
 	idle      time.Duration
 	began     time.Time    // on the monotonic clock
-	touched   atomic.Int64 // when the deadlines were last set, in nanoseconds after began; 0: not yet
+	touched   atomic.Int64 // when the deadlines were last set, in nanoseconds after began; 0: never
 	up, down  atomic.Int64
 }
 
-// touch puts the end of an idle tunnel off.
+// touch postpones the idle deadline of the tunnel.
 func (t *tunnel) touch() {
 	now := time.Now()
 	open := max(now.Sub(t.began), 1)
@@ -32,7 +32,7 @@ func (t *tunnel) touch() {
 	_ = t.out.SetDeadline(now.Add(t.idle))
 }
 
-// A side is one direction of a tunnel; what goes through it is counted and keeps the tunnel open.
+// A side is one direction of a tunnel. It counts the bytes and postpones the idle deadline.
 type side struct {
 	io.Reader
 	io.Writer
@@ -64,10 +64,10 @@ func (t *tunnel) toHost() io.Writer      { return side{Writer: t.out, t: t, n: &
 func (t *tunnel) fromHost() io.Reader    { return side{Reader: t.out, t: t, n: &t.down} }
 func (t *tunnel) toProcess() io.Writer   { return side{Writer: t.conn, t: t} }
 
-// writer hides what else its writer can, so that a copy has one small buffer and everything is seen.
+// writer hides the other methods of its Writer, so that io.Copy uses one small buffer and every byte passes through Write.
 type writer struct{ io.Writer }
 
-// connect carries bytes both ways until both have ended.
+// connect copies bytes in both directions until both have ended.
 func (t *tunnel) connect() {
 	if _, err := io.WriteString(t.conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
@@ -78,7 +78,7 @@ func (t *tunnel) connect() {
 	both.Wait()
 }
 
-// pump copies one direction. Its end is passed on; after an error nothing continues.
+// pump copies one direction. It forwards end of file. After an error it ends the whole tunnel.
 func (t *tunnel) pump(to io.Writer, from io.Reader, end net.Conn) {
 	const chunk = 16 << 10
 	_, err := io.CopyBuffer(writer{to}, struct{ io.Reader }{from}, make([]byte, chunk))
