@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What a mode takes away where a subagent was asked it takes from the subagent's calls; what it allows there it allows nobody below,
-// and no lineage, forged or long, is too much.
+// Restrictions of the mode in which a subagent was started apply to the subagent's calls. Permissions of that mode do not. A forged or very
+// long lineage causes no failure.
 func TestModesAbove(t *testing.T) {
 	const file = `
 rules:

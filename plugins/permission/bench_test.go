@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// twentyRules is a rule set as an operator has one: most rules are about other tools than the one that is called.
+// twentyRules is a realistic rule set: most rules concern other tools than the called one.
 const twentyRules = `
 default: {OBSERVE: allow, CONFIRM: ask, ESCALATE: ask}
 rules:
@@ -33,7 +33,7 @@ rules:
   - {name: payments,    action: ask,        tools: ['pay(amount =~ "^[0-9]{4,}")'], count: 2}
 `
 
-// The gate is asked about each call: what most calls are, a read-only one that a rule allows, is what must be cheap.
+// The gate checks every call. Most calls are read-only and allowed by a rule, so this case must be cheap.
 func BenchmarkGate(b *testing.B) {
 	g := gate(b, twentyRules)
 	grep := callOf(b, "grep", `{"pattern":"func [A-Z]","path":"src/server","limit":100,"recursive":true,"context":3}`)

@@ -2,8 +2,8 @@ package permission
 
 import "bytes"
 
-// The most that is handed to the YAML library. It recurses without a bound, and a goroutine whose stack is full ends the
-// daemon: no recover helps. Its check for keys that are there twice takes time with the square of their number.
+// Limits of the text that the YAML library gets. The library recurses without a limit, and a stack overflow ends the daemon, even with
+// recover. Its check for duplicate keys takes quadratic time.
 const (
 	maxFile    = 256 << 10
 	maxRules   = 1000
@@ -12,15 +12,15 @@ const (
 	maxColons  = 12_000
 )
 
-// bound refuses a file that the library should not see. It does not know quotes and comments, which is why the limits
-// are far above what a rule file needs.
+// bound refuses a file that would be dangerous for the library. It does not recognize quotes and comments, so the limits are far above the
+// needs of a rule file.
 func bound(file []byte) *ParseError {
 	if len(file) > maxFile {
 		return &ParseError{Line: 1, Column: 1, Reason: "has more than 256 KiB"}
 	}
 	var brackets, colons int
 	for number, line := range bytes.Split(file, []byte("\n")) {
-		var indicators int // that open a block inside a block on one line, as in "- - -"
+		var indicators int // number of markers on one line that open a block in a block, as in "- - -"
 		for i, c := range line {
 			switch c {
 			case '[', '{':

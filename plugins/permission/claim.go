@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A claim is what a rule says of one place in the arguments. [Rules.Warnings] holds it against the schemas of tools.
+// A claim is a requirement of a rule for one place in the arguments. [Rules.Warnings] compares it with the schemas of tools.
 type claim struct {
 	at      place
-	text    string            // as the rule says it
-	outcome string            // of the condition or comparison, when no value meets the claim
-	value   func(any) bool    // whether one value meets it
-	kind    func(string) bool // whether a value of a type of JSON schema may meet it
+	text    string            // as written in the rule
+	outcome string            // result of the condition or comparison when no value meets the claim
+	value   func(any) bool    // reports whether a value meets the claim
+	kind    func(string) bool // reports whether a value of a JSON Schema type may meet the claim
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	invalid = "cannot be evaluated"
 )
 
-// claim is what the condition says of a place.
+// claim returns the requirement of the condition for the place at.
 func (c *condition) claim(at place) *claim {
 	outcome := never
 	if c.not {
@@ -64,7 +64,7 @@ func (c *condition) mayMeet(kind string) bool {
 	return err == nil && isOf(v, kind) && c.meets(v)
 }
 
-// isOf reports whether a value has a type of JSON schema.
+// isOf reports whether a value has a JSON Schema type.
 func isOf(v any, kind string) bool {
 	switch v := v.(type) {
 	case nil:
@@ -82,11 +82,11 @@ func isOf(v any, kind string) bool {
 	return kind == "object"
 }
 
-// methods are the functions of expressions that need a text.
+// methods lists the functions of expressions that need a text.
 var methods = []string{"startsWith", "endsWith", "contains", "matches"}
 
-// claimsOf returns what an expression says of a place, when parent is the part of it that uses the place: that it compares
-// with a literal, or has a type.
+// claimsOf returns the requirements of an expression for a place: a comparison with a literal, or a type. parent is the part of the
+// expression that uses the place.
 func claimsOf(p place, at, parent ast.NavigableExpr) []*claim {
 	if len(p) == 0 || parent.Kind() != ast.CallKind || at.Kind() == ast.SelectKind && at.AsSelect().IsTestOnly() {
 		return nil
@@ -112,10 +112,10 @@ func claimsOf(p place, at, parent ast.NavigableExpr) []*claim {
 	return compares(p, mirrored[name], args[0])
 }
 
-// mirrored are the operators when both sides change places.
+// mirrored maps each operator to the one with its sides swapped.
 var mirrored = map[string]string{"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// compares returns the claim that a place compares so with a literal; none for other parts of an expression.
+// compares returns the claim for a comparison of a place with a literal. It returns none when the other side is not a literal.
 func compares(p place, operator string, with ast.Expr) []*claim {
 	v, ok := literalOf(with)
 	if !ok {
@@ -140,14 +140,14 @@ func compares(p place, operator string, with ast.Expr) []*claim {
 	return nil
 }
 
-// needs returns the claim that the value at a place has one of these types, without which the expression has no value.
+// needs returns the claim that the value at a place has one of these types. With another type the expression cannot be evaluated.
 func needs(p place, text string, kinds ...string) *claim {
 	return &claim{p, text, invalid, func(v any) bool {
 		return slices.ContainsFunc(kinds, func(kind string) bool { return isOf(v, kind) })
 	}, func(kind string) bool { return slices.Contains(kinds, kind) }}
 }
 
-// literalOf returns the value of a literal as arguments have it.
+// literalOf returns the value of a literal in the form that arguments use.
 func literalOf(e ast.Expr) (any, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return nil, false
@@ -169,7 +169,7 @@ func literalOf(e ast.Expr) (any, bool) {
 	return nil, false
 }
 
-// equal compares a literal with a value of a schema as expressions do.
+// equal compares a literal with a value of a schema in the same way as expressions do.
 func equal(v, other any) bool {
 	a, isNumber := v.(json.Number)
 	b, both := other.(json.Number)
@@ -180,7 +180,7 @@ func equal(v, other any) bool {
 	return x == nil || y == nil || x.Cmp(y) == 0
 }
 
-// warn warns when no value that the schema of any of the tools allows meets the claim.
+// warn warns when no tool's schema allows a value that meets the claim.
 func (c *claim) warn(tools []known, warn func(string, ...any)) {
 	var is []string
 	for _, d := range tools {
@@ -196,7 +196,7 @@ func (c *claim) warn(tools []known, warn func(string, ...any)) {
 	}
 }
 
-// meets reports whether values that the members of a schema allow, which are about the value itself, may meet the claim.
+// meets reports whether a value that the schema s itself allows may meet the claim. It looks at enum, const and type.
 func (c *claim) meets(s map[string]any) bool {
 	list, isList := s["enum"].([]any)
 	if one, ok := s["const"]; ok {
@@ -209,7 +209,7 @@ func (c *claim) meets(s map[string]any) bool {
 	return len(kinds) == 0 || slices.ContainsFunc(kinds, c.kind)
 }
 
-// isPath reports whether the place is one of paths, which are compared in several readings.
+// isPath reports whether the place contains a path. Paths are compared in several readings.
 func (c *claim) isPath() bool {
 	last := ""
 	for _, step := range c.at {
@@ -218,7 +218,7 @@ func (c *claim) isPath() bool {
 	return ends(last, pathNames...)
 }
 
-// described says in words which values a schema allows.
+// described describes the values that a schema allows.
 func described(s map[string]any) string {
 	if one, ok := s["const"]; ok {
 		return clip(string(call.AppendCanonical(nil, one)), 60)

@@ -2,8 +2,8 @@ package permission
 
 import "strings"
 
-// commandPrefix returns the words by which one simple command can be kept: its program, and the subcommand of a program
-// that has some. It is "" for what runs other programs or code, because its first words say nothing about what it does.
+// commandPrefix returns the first words of a simple command, for a remembered answer: its program, and a subcommand if the program has
+// them. It is "" for a program that runs other programs or code, because its first words do not show what it does.
 func commandPrefix(part string) string {
 	words := strings.Fields(part)
 	if len(words) == 0 || !plainWord(words[0]) || runsOthers(words[0]) {
@@ -13,13 +13,13 @@ func commandPrefix(part string) string {
 	if len(words) > 1 && subcommand(words[1]) {
 		prefix += " " + words[1]
 	}
-	if part != prefix && !strings.HasPrefix(part, prefix+" ") { // other white space between the words
+	if part != prefix && !strings.HasPrefix(part, prefix+" ") { // other white space separates the words
 		return ""
 	}
 	return prefix
 }
 
-// plainWord reports whether a word is a name, not an assignment, a quotation or an expansion.
+// plainWord reports whether a word is a name, and no assignment, quotation or expansion.
 func plainWord(w string) bool {
 	for _, c := range w {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_-+./", c)) {
@@ -29,7 +29,7 @@ func plainWord(w string) bool {
 	return w[0] != '-' && w[0] != '+'
 }
 
-// subcommand reports whether a program's first argument looks like what the program should do, not to what.
+// subcommand reports whether a program's first argument looks like a subcommand rather than an operand.
 func subcommand(w string) bool {
 	for _, c := range w {
 		if !('a' <= c && c <= 'z' || c == '-') {
@@ -39,10 +39,10 @@ func subcommand(w string) bool {
 	return w[0] != '-'
 }
 
-// runsOthers reports whether a program runs what its arguments say.
+// runsOthers reports whether a program executes its arguments.
 func runsOthers(program string) bool {
 	program = program[strings.LastIndexByte(program, '/')+1:]
-	for _, interpreter := range []string{"python", "ruby", "perl", "php", "lua", "node", "tclsh", "pypy"} { // also python3.12
+	for _, interpreter := range []string{"python", "ruby", "perl", "php", "lua", "node", "tclsh", "pypy"} { // a prefix, for names such as python3.12
 		if rest, ok := strings.CutPrefix(program, interpreter); ok && strings.Trim(rest, "0123456789.") == "" {
 			return true
 		}

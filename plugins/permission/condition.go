@@ -14,19 +14,19 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An operator is how a condition compares.
+// An operator says how a condition compares.
 type operator string
 
-// operators lists them, so that none comes behind one that begins it.
+// operators lists all operators. An operator comes before its own prefixes.
 var operators = []operator{"!=~", "=~", "!=", "!~", "=", "~"}
 
-// A condition is about one place in the arguments.
+// A condition compares one place in the arguments with a text.
 type condition struct {
 	place    place // empty: the primary argument
 	operator operator
 	not      bool
 	text     string
-	number   *big.Rat // what text is, for = and !=
+	number   *big.Rat // text as a number, for = and !=; nil when it is no number
 	glob     *glob
 	regex    *regex
 }
@@ -47,21 +47,20 @@ func newCondition(p place, op operator, text string) (c condition, err error) {
 	return c, nil
 }
 
-// A regex is a compiled regular expression that knows how long it may take.
+// A regex is a compiled regular expression with its size, which limits how long matching may take.
 type regex struct {
 	*regexp.Regexp
 	size int // in instructions
 }
 
-// Matching takes time with the length of the text and with the size of the expression: as much as 50 ns for each
-// instruction and byte. No hook can stop it, which is why it is bounded.
+// Matching takes up to 50 ns for each byte of text and instruction of the expression. It cannot be interrupted, so its work is limited.
 const (
 	maxProgram = 500
 	maxWork    = 32 << 20
 )
 
-// compileRegex compiles a regular expression in which a dot is any character, line breaks too: a line break in an
-// argument must not hide what comes behind it.
+// compileRegex compiles a regular expression whose dot also matches a line break. Otherwise a line break in an argument could hide the text
+// after it.
 func compileRegex(text string) (*regex, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
 	if err != nil {
@@ -78,42 +77,42 @@ func compileRegex(text string) (*regex, error) {
 	return &regex{compiled, len(program.Inst)}, err
 }
 
-// number returns the number that text is in JSON; nil when it is none.
+// number returns the JSON number in text, or nil when text is not one.
 func number(text string) *big.Rat {
 	v, err := call.ParseJSON(text, 0)
 	token, isNumber := v.(json.Number)
 	if err != nil || !isNumber {
 		return nil
 	}
-	r, ok := new(big.Rat).SetString(string(token)) // the parser bounds digits and exponent
+	r, ok := new(big.Rat).SetString(string(token)) // the JSON parser limits digits and exponent
 	if !ok {
 		return nil
 	}
 	return r
 }
 
-// holds reports whether the condition holds for a value of the arguments. A value may be read in several ways, as it is and,
-// when it looks like a path, without its detours: what gives must hold for all of a family, what takes away for one.
-func (c *condition) holds(v any, s *subject, gives bool) bool {
+// holds reports whether the condition holds for a value of the arguments. A text is also read as a path without "." and ".." elements. A
+// granting rule needs all readings of one family to match; a restricting rule needs only one.
+func (c *condition) holds(v any, s *subject, grants bool) bool {
 	text, isText := v.(string)
 	if !isText {
-		return c.says(textOf(v), v, gives)
+		return c.says(textOf(v), v, grants)
 	}
 	if c.isLong(text) {
-		return !gives
+		return !grants
 	}
 	f, test := s.formsOf(c.place, text), func(text string) bool { return c.test(text, v) }
-	if gives != c.not {
+	if grants != c.not {
 		return f.all(test) != c.not
 	}
 	return f.some(test) != c.not
 }
 
-// says reports what the condition says of one reading of a value. What is too long to be looked at counts for what takes
-// away and not for what gives.
-func (c *condition) says(text string, v any, gives bool) bool {
+// says reports whether the condition holds for one reading of a value. When a text is too long to be checked, it holds for a restricting
+// rule and not for a granting one.
+func (c *condition) says(text string, v any, grants bool) bool {
 	if c.isLong(text) {
-		return !gives
+		return !grants
 	}
 	return c.test(text, v) != c.not
 }
@@ -122,12 +121,12 @@ func (c *condition) isLong(text string) bool {
 	return c.regex != nil && len(text)*c.regex.size > maxWork
 }
 
-// holdsIn reports whether the condition holds for a call; of a compound command for the simple one at hand.
-func (c *condition) holdsIn(s *subject, gives bool) bool {
+// holdsIn reports whether the condition holds for a call. For a compound command it looks at the current simple command.
+func (c *condition) holdsIn(s *subject, grants bool) bool {
 	value := s.in.Arguments.Value()
 	isPrimary := len(c.place) == 0 || len(c.place) == 1 && c.place[0].name == s.primary
 	if !isPrimary {
-		return c.place.holds(value, gives, func(v any) bool { return c.holds(v, s, gives) })
+		return c.place.holds(value, grants, func(v any) bool { return c.holds(v, s, grants) })
 	}
 	v, there := value[s.primary]
 	whole, isText := v.(string)
@@ -135,18 +134,18 @@ func (c *condition) holdsIn(s *subject, gives bool) bool {
 	case !there || s.primary == "":
 		return false
 	case !s.isCommand || !isText:
-		return c.holds(v, s, gives)
+		return c.holds(v, s, grants)
 	case s.unclear:
-		return !gives
-	case gives:
-		return s.understood && c.says(s.part.Text, v, gives)
+		return !grants
+	case grants:
+		return s.understood && c.says(s.part.Text, v, grants)
 	case c.not && s.hasPart:
-		return c.says(s.part.Text, v, gives)
+		return c.says(s.part.Text, v, grants)
 	}
-	return s.alsoWhole && c.says(whole, v, gives) || s.hasPart && c.saysOfPart(s, v)
+	return s.alsoWhole && c.says(whole, v, grants) || s.hasPart && c.saysOfPart(s, v)
 }
 
-// saysOfPart holds what takes away against each spelling of a simple command.
+// saysOfPart reports whether a restricting condition holds for any spelling of a simple command.
 func (c *condition) saysOfPart(s *subject, v any) bool {
 	return c.says(s.part.Text, v, false) || slices.ContainsFunc(s.part.Also, func(text string) bool { return c.says(text, v, false) })
 }
@@ -168,7 +167,8 @@ func (c *condition) test(text string, v any) bool {
 	return n != nil && n.Cmp(c.number) == 0
 }
 
-// textOf is how a value that is no text is compared: a number by its token, everything else by its canonical form.
+// textOf returns the text with which a value is compared that is not a string: the token of a number, and the canonical JSON of other
+// values.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case json.Number:
@@ -182,7 +182,7 @@ func textOf(v any) string {
 	return string(call.AppendCanonical(nil, v))
 }
 
-// withoutDetours returns a path without empty, "." and ".." elements where the text alone is enough; other texts do not change.
+// withoutDetours removes empty, "." and ".." elements from a path. It does not look at files. Other texts stay unchanged.
 func withoutDetours(text string) string {
 	if !strings.Contains(text, "/") || schemed(text) {
 		return text
@@ -198,7 +198,7 @@ func schemed(text string) bool {
 	})
 }
 
-// readQuoted reads a JSON string at the beginning of text and returns the rest.
+// readQuoted reads the JSON string at the beginning of text and returns it with the rest.
 func readQuoted(text string) (s, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		return "", text, errors.New("want a text in double quotes")
@@ -218,11 +218,11 @@ func readQuoted(text string) (s, rest string, err error) {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // strings always have a form
+	b, _ := json.Marshal(s) // encoding a string cannot fail
 	return string(b)
 }
 
-// operatorAt returns the operator at the beginning of text; "" when there is none.
+// operatorAt returns the operator at the beginning of text, or "" when there is none.
 func operatorAt(text string) operator {
 	i := slices.IndexFunc(operators, func(op operator) bool { return strings.HasPrefix(text, string(op)) })
 	if i < 0 {

@@ -9,13 +9,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// verdictOf is the verdict of one rule with this action and pattern, for a call of a tool of the tier CONFIRM.
+// verdictOf returns the verdict of one rule, for a call of a tool with tier CONFIRM.
 func verdictOf(t *testing.T, action, pattern, id, arguments string) string {
 	t.Helper()
 	return kind(check(t, gate(t, fmt.Sprintf("rules:\n  - action: %s\n    tools:\n      - '%s'\n", action, strings.ReplaceAll(pattern, "'", "''"))), callOf(t, id, arguments)))
 }
 
-// Each row is held by an allow and by a deny: where they differ the row says so.
+// Each row is tested with an allow and with a deny. The row says which of them hold.
 func TestConditions(t *testing.T) {
 	const doc = `{"s":"abc","n":5,"f":1.50,"big":9007199254740993,"yes":true,"no":null,"o":{"p":{"q":"deep"},"a.b":"dotted"},` +
 		`"l":["x","y"],"ll":[{"k":"a"},{"k":"b"}],"gap":[{"k":"a"},{}],"e":[],"path":"src/a.go","up":"src/../etc","lines":"a\nrm"}`
@@ -38,17 +38,17 @@ func TestConditions(t *testing.T) {
 		// places
 		{`o.p.q = "deep"`, both}, {`o["a.b"] = "dotted"`, both}, {`["o"]["p"].q = "deep"`, both}, {`l[0] = "x"`, both}, {`l[1] = "x"`, neither},
 		{`ll[1].k = "b"`, both}, {`s = "abc", n = "5"`, both}, {`s = "abc", n = "6"`, neither},
-		// a missing field makes a condition false, a negated one too
+		// a condition on a missing field is false, even a negated one
 		{`z = "x"`, neither}, {`z != "x"`, neither}, {`z !~ "x"`, neither}, {`z !=~ "x"`, neither}, {`o.z != "x"`, neither}, {`s.z != "x"`, neither},
 		{`s[0] != "x"`, neither}, {`l[2] != "x"`, neither}, {`l.x != "x"`, neither}, {`o[0] != "x"`, neither}, {`e[0] != "x"`, neither},
-		// [*]: every element for what gives, one for what takes away
+		// [*]: an allow must match every element, a deny only one
 		{`l[*] = "x"`, denyOnly}, {`l[*] ~ "[xy]"`, both}, {`l[*] != "x"`, denyOnly}, {`l[*] != "z"`, both}, {`l[*] = "z"`, neither},
 		{`ll[*].k ~ "?"`, both}, {`ll[*].k = "a"`, denyOnly}, {`gap[*].k = "a"`, denyOnly}, {`gap[*].k != "z"`, denyOnly},
 		{`e[*] = "x"`, neither}, {`e[*] != "x"`, neither}, {`s[*] != "x"`, neither},
-		// a path is read with and without its detours
+		// a path is compared with and without "." and ".." elements
 		{`path ~ "src/*"`, both}, {`path !~ "src/*"`, neither},
 		{`up ~ "src/*"`, denyOnly}, {`up ~ "etc"`, denyOnly}, {`up !~ "src/*"`, denyOnly}, {`up = "src/../etc"`, denyOnly}, {`up !~ "usr/*"`, both},
-		// a line break hides nothing
+		// a line break does not hide the text after it
 		{`lines =~ "a.rm"`, both}, {`lines ~ "a*rm"`, both}, {`lines ~ "a?rm"`, both},
 	}
 	for _, tt := range tests {
@@ -77,18 +77,18 @@ func TestPatterns(t *testing.T) {
 		{"/a|wr(it|o)e/", "write", `{"path":"a"}`, true},
 		{"/^w/(src/*)", "write", `{"path":"src/a"}`, true},
 		{"/^w/(src/*)", "write", `{"path":"lib/a"}`, false},
-		{"write(src/*)", "write", `{"path":"src/a/b"}`, true}, // * is any text
+		{"write(src/*)", "write", `{"path":"src/a/b"}`, true}, // * matches slashes too
 		{"write(src/*)", "write", `{"path":"src/../etc/passwd"}`, false},
 		{"write(src/*)", "write", `{"path":"src/a/../../x"}`, false},
 		{"write(src/*)", "write", `{"path":"https://../src/x"}`, false},
 		{"write(src/*)", "write", `{}`, false},
 		{"write(*)", "write", `{"path":""}`, true},
-		{`write("a = \"b\"")`, "write", `{"path":"a = \"b\""}`, true}, // in quotes a glob may look like conditions
+		{`write("a = \"b\"")`, "write", `{"path":"a = \"b\""}`, true}, // a quoted glob may look like conditions
 		{`write(content = "x")`, "write", `{"path":"a","content":"x"}`, true},
 		{"fetch(https://docs.rs/*)", "fetch", `{"url":"https://docs.rs/serde"}`, true},
 		{"fetch(https://docs.rs/*)", "fetch", `{"url":"https://docs.rs.evil.test/"}`, false},
 		{"fetch(*)", "x", `{"url":"a"}`, false},
-		{"x(*)", "x", `{"url":"a"}`, false}, // without a schema nothing is primary
+		{"x(*)", "x", `{"url":"a"}`, false}, // without a schema there is no primary argument
 	}
 	for _, tt := range tests {
 		t.Run(tt.pattern+" "+tt.arguments, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-// Of a compound command each part must be allowed; one part that is refused refuses it all.
+// A compound command is allowed only when every part is. One refused part refuses the whole command.
 func TestCommands(t *testing.T) {
 	const rules = `
 rules:
@@ -155,16 +155,16 @@ rules:
 		{"make; git status", "SUSPEND", ""},
 		{"git status; rm -rf /", "DENY", "remove"},
 		{"rm x; git status", "DENY", "remove"},
-		{"echo a; reboot", "SUSPEND", ""}, // an allow by an expression sees one part
+		{"echo a; reboot", "SUSPEND", ""}, // an expression of an allow sees one part at a time
 		{"curl x | sh; ls", "DENY", "curl"},
-		{"git $x", "DENY", "only"}, // what is not understood may be anything that is denied (T122)
+		{"git $x", "DENY", "only"}, // a command that cannot be parsed may contain anything that a rule denies (T122)
 		{"rm $x", "DENY", "remove"},
 		{"echo $x", "DENY", "only"},
-		{"git $x; rm y", "DENY", "remove"}, // a part that was found
+		{"git $x; rm y", "DENY", "remove"}, // the readable part is denied
 		{"git status; $x", "DENY", "only"},
 		{"/bin/rm x", "DENY", "remove"},
 		{"/bin/git status", "ALLOW", "git"},
-		{"ls; /bin/reboot now", "DENY", "reboot"}, // by another spelling
+		{"ls; /bin/reboot now", "DENY", "reboot"}, // denied under another spelling
 		{"ls; poweroff", "DENY", "only"},
 		{"git push o; make", "SUSPEND", "push"},
 		{"make release; git push o", "SUSPEND", "release"},
@@ -185,7 +185,7 @@ rules:
 			}
 		})
 	}
-	// a question about several parts asks for what either of them asks for
+	// a question about several parts combines the requirements of all of them
 	ticket := check(t, g, callOf(t, "bash", command("git push o; git tag v1"))).Ticket()
 	if a := ticket.Approvers; fmt.Sprint(a.Roles) != "[operator]" || !a.DistinctFromCaller || ticket.ExpiresIn.String() != "1h0m0s" {
 		t.Errorf("approvers = %+v, expires in %v", a, ticket.ExpiresIn)
@@ -195,7 +195,7 @@ rules:
 	}
 }
 
-// A kept answer for one part and a rule for the other allow the whole; nothing covers what neither names.
+// A remembered answer for one part and a rule for the other allow the whole command. A part that neither covers is still asked about.
 func TestRememberedCommands(t *testing.T) {
 	rules, err := permission.Parse("r", []byte(`rules: [{action: allow, tools: ["bash(ls*)"]}, {action: ask always, tools: ["bash(git push*)"]}]`))
 	if err != nil {
@@ -215,7 +215,7 @@ func TestRememberedCommands(t *testing.T) {
 	}
 }
 
-// A regular expression is not held against a text for which it could take seconds: nothing stops it once it has begun.
+// A regular expression is not matched with a text for which it could take seconds, because matching cannot be interrupted.
 func TestTextsThatAreTooLong(t *testing.T) {
 	long := `{"path":"` + strings.Repeat("abcdefghij ", 80_000) + `"}`
 	for _, pattern := range []string{`write(path =~ ".{0,200}z")`, `write(path !=~ ".{0,200}b")`} {

@@ -6,11 +6,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// layers are those that hold for a call, the nearest first: run, thread, namespace, operator.
+// layers are the layers that apply to a call, nearest first: run, thread, namespace, operator.
 type layers struct {
 	list [4]*layer
 	n    int
-	// above are those of the runs and threads above it. They only take away.
+	// above contains the layers of the parent runs and threads. They can only restrict.
 	above []*layer
 }
 
@@ -21,15 +21,15 @@ func (l *layers) add(one *layer) {
 	}
 }
 
-// addAbove adds a layer of above once, however often the lineage names it: the caller may have written that.
+// addAbove adds a layer of a parent once, even if the lineage repeats it. The caller may have forged the lineage.
 func (l *layers) addAbove(one *layer) {
 	if !slices.Contains(l.above, one) {
 		l.above = append(l.above, one)
 	}
 }
 
-// decide finds the rule that counts. A layer from above is asked as if the call had been made there, and counts where it says the
-// stricter thing: what it allows, nobody is spared for.
+// decide returns the decision for a subject. It also decides as if a parent run or thread had made the call, and uses that decision when it
+// is stricter. Permissions of a parent therefore have no effect.
 func (r *Rules) decide(c *candidates, s *subject, ls *layers) decision {
 	d := r.decideIn(c, s, ls)
 	for _, own := range ls.above {
@@ -42,8 +42,8 @@ func (r *Rules) decide(c *candidates, s *subject, ls *layers) decision {
 	return d
 }
 
-// decideIn finds the rule that counts among layers that are not above: a block in any layer, else a deny in any, else what the
-// nearest layer says that names the call, and the nearest default when none does.
+// decideIn decides with the layers of the call itself. The first of these that exists decides: a block in any layer, a deny in any layer, a
+// matching rule of the nearest layer, the default of the nearest layer.
 func (r *Rules) decideIn(c *candidates, s *subject, ls *layers) decision {
 	if found, in := r.refusal(c, s, ls); found != nil {
 		return r.by(found, in, s)
@@ -66,7 +66,7 @@ func (r *Rules) decideIn(c *candidates, s *subject, ls *layers) decision {
 	return d
 }
 
-// refusal finds the block or deny that holds; a block wherever it stands, of denies that of the nearest layer.
+// refusal finds the refusing rule that matches: a block of any layer, else the deny of the nearest layer.
 func (r *Rules) refusal(c *candidates, s *subject, ls *layers) (found *entry, in *layer) {
 	for _, l := range ls.list[:ls.n] {
 		list := c.of(r, l)
@@ -88,7 +88,7 @@ func (r *Rules) refusal(c *candidates, s *subject, ls *layers) (found *entry, in
 	return found, in
 }
 
-// by is the decision of a rule.
+// by returns the decision of a rule.
 func (r *Rules) by(e *entry, l *layer, s *subject) decision {
 	d := decision{
 		action: e.rule.action, rule: e.rule, pattern: e.pattern, layer: l, tier: s.tier, fourEyes: s.tier == tool.Escalate || e.rule.fourEyes,
@@ -103,7 +103,7 @@ func (r *Rules) by(e *entry, l *layer, s *subject) decision {
 	return d
 }
 
-// Why a rule does not hold for a call that its pattern names the tool of.
+// Reasons why a rule that names the tool does not match the call.
 const (
 	otherTier      = "for other tiers"
 	otherCaller    = "for other callers"
@@ -111,40 +111,42 @@ const (
 	whenFalse      = "when is false"
 )
 
-// fails says why the rule does not hold; "" when it does. What takes something away is read broadly, what gives narrowly.
+// fails returns why the rule does not match, or "" when it matches. Granting rules match narrowly, restricting rules broadly; see the
+// package comment.
 func (e *entry) fails(s *subject) string {
 	r := e.rule
 	if why := r.passesOver(s.tier, s.in.Caller.Subject, s.in.OnBehalfOf); why != "" {
 		return why
 	}
-	gives := r.action == allow
+	grants := r.action == allow
 	if e.pattern != nil {
 		for i := range e.pattern.conditions {
-			if !e.pattern.conditions[i].holdsIn(s, gives) {
+			if !e.pattern.conditions[i].holdsIn(s, grants) {
 				return otherArguments
 			}
 		}
 	}
-	if r.when != nil && !r.when.holds(s, gives) {
+	if r.when != nil && !r.when.holds(s, grants) {
 		return whenFalse
 	}
 	return ""
 }
 
-// passesOver says why the rule holds for no call of this tier and caller; "" when it may. An allow holds for ESCALATE only
-// when it names the tier, and never for the person behind the caller.
+// passesOver returns why the rule matches no call of this tier and caller, or "" when it may match one. An allow matches ESCALATE only when
+// it names the tier. It never matches the person behind the caller.
 func (r *rule) passesOver(tier tool.Tier, caller, onBehalfOf string) string {
-	gives := r.action == allow
-	if len(r.tiers) > 0 && !slices.Contains(r.tiers, tier) || gives && len(r.tiers) == 0 && tier == tool.Escalate {
+	grants := r.action == allow
+	if len(r.tiers) > 0 && !slices.Contains(r.tiers, tier) || grants && len(r.tiers) == 0 && tier == tool.Escalate {
 		return otherTier
 	}
-	if len(r.callers) > 0 && !tool.AnyGlob(r.callers, caller) && (gives || onBehalfOf == "" || !tool.AnyGlob(r.callers, onBehalfOf)) {
+	if len(r.callers) > 0 && !tool.AnyGlob(r.callers, caller) && (grants || onBehalfOf == "" || !tool.AnyGlob(r.callers, onBehalfOf)) {
 		return otherCaller
 	}
 	return ""
 }
 
-// stricter returns the decision that counts of two that both hold, such as for parts of a command, with what either asks for.
+// stricter returns the stricter of two decisions that both apply, for example to two parts of a command. Two questions are combined into
+// one with the requirements of both.
 func stricter(a, b decision) decision {
 	if slices.Index(weightiest, b.action) < slices.Index(weightiest, a.action) {
 		a, b = b, a
@@ -166,8 +168,7 @@ func stricter(a, b decision) decision {
 	return a
 }
 
-// both returns the roles that may answer for two questions: those that may answer each, else the operator, who stands
-// above.
+// both returns the roles that may answer both questions. Without a common role it returns operator.
 func both(a, b []string) []string {
 	var roles []string
 	for _, role := range a {

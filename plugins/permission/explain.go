@@ -9,25 +9,25 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Explanation says how rules, modes and remembered answers decide about a call, before a person answers, and why.
+// An Explanation says how rules, modes and remembered answers decide a call before a person answers, and why.
 type Explanation struct {
 	Action    string   `json:"action"` // allow, ask, ask always, deny or block
 	Why       string   `json:"why"`
 	Rule      string   `json:"rule,omitempty"`
 	Line      int      `json:"line,omitempty"`
 	Column    int      `json:"column,omitempty"`
-	Pattern   string   `json:"pattern,omitempty"` // of the rule, that holds
+	Pattern   string   `json:"pattern,omitempty"` // pattern of the rule that matched
 	Layer     string   `json:"layer,omitempty"`
-	Mode      string   `json:"mode,omitempty"`    // that decided
-	Kept      string   `json:"kept,omitempty"`    // the kept answer that decided
-	Command   string   `json:"command,omitempty"` // of a compound command, the part that decided
+	Mode      string   `json:"mode,omitempty"`    // the mode that decided
+	Kept      string   `json:"kept,omitempty"`    // ID of the remembered answer that decided
+	Command   string   `json:"command,omitempty"` // the part of a compound command that decided
 	Approvers []string `json:"approvers,omitempty"`
 	Count     int      `json:"count,omitempty"`
 	FourEyes  bool     `json:"four_eyes,omitempty"`
-	Tried     []Tried  `json:"tried,omitempty"` // what names the tool, in the order in which it counts
+	Tried     []Tried  `json:"tried,omitempty"` // rules that name the tool, by precedence
 }
 
-// A Tried is a rule that names the tool.
+// A Tried is a rule that names the tool, with its result for the call.
 type Tried struct {
 	Layer   string `json:"layer"`
 	Rule    string `json:"rule"`
@@ -35,12 +35,12 @@ type Tried struct {
 	Column  int    `json:"column,omitempty"`
 	Action  string `json:"action"`
 	Pattern string `json:"pattern,omitempty"`
-	Command string `json:"command,omitempty"` // the simple command that it was held against
+	Command string `json:"command,omitempty"` // the simple command that it was compared with
 	Holds   bool   `json:"holds"`
 	WhyNot  string `json:"why_not,omitempty"`
 }
 
-// Explain says why a call would be treated as it is, by the code that treats it.
+// Explain explains the decision about a call. It runs the same code as Check.
 func (g *Gate) Explain(in *hook.Input) Explanation {
 	d := g.judge(in)
 	e := Explanation{
@@ -61,7 +61,7 @@ func (g *Gate) Explain(in *hook.Input) Explanation {
 	return e
 }
 
-// why says in a sentence what decided.
+// why explains the decision in one sentence.
 func (d *decision) why() string {
 	switch {
 	case d.kept != "":
@@ -88,7 +88,7 @@ func (d *decision) why() string {
 	return text
 }
 
-// tried holds every rule that names the tool against the call.
+// tried matches every rule that names the tool with the call.
 func (g *Gate) tried(in *hook.Input) []Tried {
 	rules := g.rules.Load()
 	c := rules.candidatesOf(in.Descriptor)
@@ -121,14 +121,14 @@ func (g *Gate) tried(in *hook.Input) []Tried {
 	return tried
 }
 
-// A Warning is about a rule that is valid and probably not meant so.
+// A Warning is about a rule that is valid but probably a mistake.
 type Warning struct {
 	Line, Column int
 	Text         string
 }
 
-// Warnings looks for rules that name an argument which no tool has or compare one with what its schema does not allow,
-// and for rules that allow by an expression that also holds for what is around it.
+// Warnings returns likely mistakes in the rules. It finds rules that name an argument that no tool has, and rules that compare an argument
+// with a value that its schema does not allow.
 func (r *Rules) Warnings(descriptors []*tool.Descriptor) []Warning {
 	var found []Warning
 	tools := make([]known, len(descriptors))
@@ -163,7 +163,7 @@ func (r *Rules) Warnings(descriptors []*tool.Descriptor) []Warning {
 	return slices.Compact(found)
 }
 
-// A known tool has its schema parsed, which many rules are held against.
+// A known tool is a descriptor with its parsed schema, which is compared with many rules.
 type known struct {
 	*tool.Descriptor
 	schema any
@@ -180,7 +180,7 @@ func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
 			warn("allows by /%s/, which also holds for longer texts; begin it with ^ and end it with $", clip(c.text, 60))
 		}
 		switch {
-		case len(named) == 0: // tools come and go
+		case len(named) == 0: // the tool may appear later
 		case len(c.place) > 0:
 			lacks(c.place, named, warn)
 			c.claim(c.place).warn(having(c.place, named), warn)
@@ -196,7 +196,7 @@ func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
 	}
 }
 
-// oneOff reports whether two names differ in one character, or in case alone.
+// oneOff reports whether two names differ in one character or only in case.
 func oneOff(a, b string) bool {
 	if strings.EqualFold(a, b) {
 		return true
@@ -211,7 +211,7 @@ func oneOff(a, b string) bool {
 	return len(a) == len(b) && a[i+1:] == b[i+1:] || len(a)+1 == len(b) && a[i:] == b[i+1:]
 }
 
-// warnOf warns of an argument that an expression reads and none of the rule's tools has.
+// warnOf warns when an expression reads an argument that none of the rule's tools has.
 func (r *rule) warnOf(at place, tools []known, warn func(string, ...any)) {
 	if named := r.named(tools); len(at) > 0 && len(named) > 0 {
 		lacks(at, named, warn)
@@ -225,19 +225,19 @@ func (r *rule) named(tools []known) []known {
 	})
 }
 
-// having returns the tools that have a place in their arguments.
+// having returns the tools whose arguments have the place.
 func having(at place, tools []known) []known {
 	return slices.DeleteFunc(slices.Clone(tools), func(d known) bool { return !hasPlace(d.schema, at) })
 }
 
-// lacks warns when none of the tools has a place in its arguments.
+// lacks warns when the arguments of none of the tools have the place.
 func lacks(at place, tools []known, warn func(string, ...any)) {
 	if len(having(at, tools)) == 0 {
 		warn("names the argument %s, which no tool that it is for has (%s)", at, idsOf(tools))
 	}
 }
 
-// idsOf lists the ids of tools, of many the first ones.
+// idsOf lists the IDs of tools, and only the first ones of a long list.
 func idsOf(tools []known) string {
 	var ids []string
 	for _, d := range tools[:min(len(tools), 5)] {

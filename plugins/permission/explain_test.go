@@ -84,13 +84,13 @@ func TestWarnings(t *testing.T) {
 	tests := []struct{ pattern, want string }{
 		{`bash(command = "x")`, ""}, {`bash(comand = "x")`, "comand, which no tool that it is for has (bash)"},
 		{`*(path = "x")`, ""}, {`*(nothing = "x")`, "(bash, write, fetch, bare, deep)"},
-		{`mcp_*(nothing = "x")`, ""}, // tools come and go
+		{`mcp_*(nothing = "x")`, ""}, // the tool may appear later
 		{`bash(git *)`, ""}, {`bare(x)`, "no tool that bare names has a primary argument"},
 		{`deep(node.child.child.name = "x")`, ""}, {`deep(node.child.nam = "x")`, "node.child.nam,"},
 		{`deep(free.anything.at[3].all = "x")`, ""}, {`deep(map.any.x = "x")`, ""}, {`deep(map.any.y = "x")`, "map.any.y,"},
 		{`deep(list[*].k = "x")`, ""}, {`deep(list[0].k = "x")`, ""}, {`deep(list[*].j = "x")`, "list[*].j,"}, {`deep(list.k = "x")`, "list.k,"},
 		{`deep(pair[0] = "x")`, ""}, {`deep(pair[1] = "x")`, "pair[1],"}, {`deep(either.a = "x")`, ""}, {`deep(either.b = "x")`, "either.b,"},
-		{`deep(loose.a = "x")`, ""}, {`deep(loose.b = "x")`, "loose.b,"}, // allowed is not the same as known
+		{`deep(loose.a = "x")`, ""}, {`deep(loose.b = "x")`, "loose.b,"}, // the schema allows both members but describes only one
 		{`deep(open.x[1] = "x")`, ""}, {`deep(["node"]["a b"] = "x")`, `node["a b"],`},
 		{`bash(command =~ "git")`, "which also holds for longer texts"}, {`bash(command =~ "^git$")`, ""},
 		{`/bash/`, "which also holds for longer ids"}, {`/^bash$/`, ""},
@@ -109,7 +109,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A rule that compares an argument with what its schema does not allow does nothing, or always, or cannot be evaluated.
+// A rule that compares an argument with a value outside of its schema never holds, always holds, or cannot be evaluated.
 func TestWarningsOfTypes(t *testing.T) {
 	typed := &tool.Descriptor{ID: "typed", Parameters: json.RawMessage(`{
 		"type":"object","additionalProperties":false,"$defs":{"count":{"type":"integer"}},
@@ -124,7 +124,7 @@ func TestWarningsOfTypes(t *testing.T) {
 	for condition, want := range map[string]string{
 		`s = "5"`: "", `s ~ "*"`: "", `any ~ "x"`: "", `sn = "x"`: "", `sn = "null"`: "",
 		`n = "5"`: "", `n = "five"`: `n = "five" never holds: n is a number (typed)`, `n != "five"`: `n != "five" always holds`, `n ~ "5*"`: "", `n ~ "five*"`: "never holds",
-		`n ~ "[f-k]"`: "never holds", `n ~ "[4-6]?"`: "", `n =~ "five"`: "", // what a regular expression cannot match is not looked for
+		`n ~ "[f-k]"`: "never holds", `n ~ "[4-6]?"`: "", `n =~ "five"`: "", // Warnings does not analyze regular expressions
 		`i = "5"`: "", `i = "5.0"`: "", `i = "5.5"`: "i is an integer",
 		`b = "true"`: "", `b = "yes"`: "b is true or false", `b ~ "t*"`: "", `b ~ "y*"`: "b is true or false", `b =~ "^(yes|no)$"`: "b is true or false", `b !~ "y*"`: "always holds",
 		`o ~ "*secret*"`: "", `o ~ "secret*"`: "o is an object", `o ~ "{*"`: "", `o = "{\"a\":1}"`: "", `o = "x"`: "o is an object", `o = "{ \"a\":1}"`: "o is an object",
@@ -137,7 +137,7 @@ func TestWarningsOfTypes(t *testing.T) {
 	} {
 		for _, action := range []string{"allow", "deny"} {
 			if action == "allow" && strings.Contains(condition, "=~") {
-				continue // which has a warning of another sort
+				continue // this case has another warning
 			}
 			warned(t, "rules:\n  - {name: n, action: "+action+", tools: ["+jsonOf("typed("+condition+")")+"]}\n", tools, want)
 		}

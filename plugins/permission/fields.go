@@ -9,16 +9,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fields are the arguments of a tool that patterns can mean without naming them.
+// fields are the arguments of a tool that patterns can refer to without naming them.
 type fields struct {
-	// primary is what a call is mostly about: the argument that the annotation primary_argument names, else the first
-	// required one that is text, else the first that is text.
+	// primary is the main argument of a call. It is the argument that the annotation primary_argument names, else the first required text
+	// argument, else the first text argument.
 	primary string
-	// path and url are the only arguments whose names say that they are one; "" when there are none or several.
+	// path and url are the only arguments whose names mark them as path or URL. They are "" when there are none or several.
 	path, url string
 }
 
-// primaryAnnotation names the primary argument of a tool whose schema does not make it clear.
+// primaryAnnotation names the primary argument of a tool whose schema does not show it.
 const primaryAnnotation = "primary_argument"
 
 func fieldsOf(d *tool.Descriptor) fields {
@@ -46,7 +46,7 @@ func fieldsOf(d *tool.Descriptor) fields {
 	return f
 }
 
-// only returns the one name that is so, when it is that of a text; of several none can represent the call.
+// only returns the name for which so is true, if it is the only one and names a text argument.
 func only(names []string, so func(string) bool, texts []string) string {
 	var found []string
 	for _, name := range names {
@@ -60,7 +60,7 @@ func only(names []string, so func(string) bool, texts []string) string {
 	return found[0]
 }
 
-// ends reports whether the last word of a name is one of these.
+// ends reports whether the last word of name is one of words.
 func ends(name string, words ...string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(words, func(w string) bool {
@@ -68,10 +68,10 @@ func ends(name string, words ...string) bool {
 	})
 }
 
-// orderedNames are the members of an object of schemas, in order; texts are those that allow text.
+// orderedNames contains the members of a schema's properties, in order. texts are the members that allow text.
 type orderedNames struct{ all, texts []string }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [json.Unmarshaler] and keeps the order of the members.
 func (o *orderedNames) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -89,7 +89,7 @@ func (o *orderedNames) UnmarshalJSON(b []byte) error {
 		var of struct {
 			Type any `json:"type"`
 		}
-		_ = json.Unmarshal(schema, &of) // true and false are schemas too, and no texts
+		_ = json.Unmarshal(schema, &of) // the schemas true and false fail, and are no texts
 		o.all = append(o.all, name.(string))
 		if of.Type == "string" {
 			o.texts = append(o.texts, name.(string))

@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// A glob is a compiled pattern of text: * is any text, slashes and line breaks too, ? one character, [a-z] and [^a-z] one
-// of a class; a backslash takes the next character as it is.
+// A glob is a compiled text pattern. * matches any text, including slashes and line breaks. ? matches one character. [a-z] and [^a-z] match
+// one character of a class. A backslash makes the next character literal.
 type glob struct {
 	chunks     []chunk // between the stars
-	head, tail bool    // the text begins with the first chunk and ends with the last
-	literal    int     // characters that are spelled out
+	head, tail bool    // the text must begin with the first chunk, or end with the last
+	literal    int     // number of literal characters
 }
 
-// A chunk is what a pattern has between stars: a literal, or else cells of one character each.
+// A chunk is the part of a pattern between stars: a literal, or else one cell for each character.
 type chunk struct {
 	literal string
 	cells   []cell
 }
 
-// A cell holds for one character: one of the ranges, or none of them.
+// A cell matches one character inside of its ranges, or outside of them with not.
 type cell struct {
-	ranges [][2]rune // empty is any character
+	ranges [][2]rune // empty matches any character
 	not    bool
 }
 
@@ -82,7 +82,7 @@ func compileGlob(text string) (*glob, error) {
 	return g, nil
 }
 
-// compileClass reads what follows the opening bracket.
+// compileClass reads a class after its opening bracket.
 func compileClass(text string) (c cell, rest string, err error) {
 	rest, c.not = strings.CutPrefix(text, "^")
 	next := func() (r rune, literal bool) {
@@ -143,7 +143,7 @@ func (g *glob) match(text string) bool {
 	return len(chunks) == 0 || chunks[0].suffix(text)
 }
 
-// prefix returns how many bytes of text the chunk takes at its beginning.
+// prefix reports whether text begins with the chunk, and the length of the match in bytes.
 func (c *chunk) prefix(text string) (int, bool) {
 	if c.cells == nil {
 		return len(c.literal), strings.HasPrefix(text, c.literal)
@@ -162,7 +162,7 @@ func (c *chunk) prefix(text string) (int, bool) {
 	return at, true
 }
 
-// find returns where the first place of the chunk in text ends.
+// find returns the end of the first match of the chunk in text.
 func (c *chunk) find(text string) (int, bool) {
 	if c.cells == nil {
 		i := strings.Index(text, c.literal)
@@ -204,7 +204,7 @@ func (c *cell) holds(r rune) bool {
 	return c.not
 }
 
-// mayBeWithin reports whether the glob may match a text that begins and ends with these characters.
+// mayBeWithin reports whether the glob may match a text with this first and last character.
 func (g *glob) mayBeWithin(first, last rune) bool {
 	if len(g.chunks) == 0 {
 		return !g.head
@@ -213,7 +213,7 @@ func (g *glob) mayBeWithin(first, last rune) bool {
 	return (!g.head || begin[0].holds(first)) && (!g.tail || end[len(end)-1].holds(last))
 }
 
-// mayConsistOf reports whether the glob may match a text of these characters.
+// mayConsistOf reports whether the glob may match a text that consists of these characters.
 func (g *glob) mayConsistOf(characters string) bool {
 	for i := range g.chunks {
 		for _, c := range g.chunks[i].all() {
@@ -225,7 +225,7 @@ func (g *glob) mayConsistOf(characters string) bool {
 	return len(g.chunks) > 0 || !g.head
 }
 
-// all returns a cell for each character of the chunk.
+// all returns one cell for each character of the chunk.
 func (c *chunk) all() []cell {
 	if c.cells != nil {
 		return c.cells

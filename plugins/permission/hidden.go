@@ -6,9 +6,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Hidden reports whether a tool is denied to a principal whatever the arguments are. Such a tool is not in the
-// principal's lists, and a call of it finds no tool. A tool that may block the run is not hidden: the block would never
-// happen.
+// Hidden reports whether a tool is denied to a principal with any arguments. Such a tool is not in the principal's lists, and a call of it
+// gets the error for an unknown tool. A tool whose calls may be blocked is not hidden, because hiding it would prevent the block of the
+// run.
 func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	rules := g.rules.Load()
 	c := rules.candidatesOf(d)
@@ -27,8 +27,8 @@ func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	return true
 }
 
-// denies reports whether every call of a tier is denied: no rule can block it, and either a deny holds that looks at
-// nothing but the tool, the caller and the tier, or the default denies and no rule can say otherwise.
+// denies reports whether every call of a tier is denied. No rule may block it. Also, a deny must match that depends only on the tool, the
+// caller and the tier, or the default must deny and no rule may match.
 func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers) bool {
 	var denied, named bool
 	for _, l := range ls.list[:ls.n] {
@@ -46,7 +46,7 @@ func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers)
 	if denied || named {
 		return denied
 	}
-	for _, mode := range r.modes { // what may be chosen for a run
+	for _, mode := range r.modes { // a mode that may be chosen for a run
 		if _, ok := mode.byTier[tier]; ok || slices.ContainsFunc(c.others[mode], func(e entry) bool {
 			return e.rule.action != deny && e.rule.passesOver(tier, caller, "") == ""
 		}) {
@@ -61,7 +61,7 @@ func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers)
 	return false
 }
 
-// unconditional reports whether the rule holds whatever the call says.
+// unconditional reports whether the rule ignores the arguments and other contents of the call.
 func (e *entry) unconditional() bool {
 	return e.rule.when == nil && (e.pattern == nil || len(e.pattern.conditions) == 0)
 }

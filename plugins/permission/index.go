@@ -10,31 +10,31 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An entry is one way in which a rule can hold for a tool: by one of its patterns.
+// An entry is a rule with one of its patterns, which may match a tool.
 type entry struct {
 	rule    *rule
 	pattern *pattern // nil when the rule names no tool
 }
 
-// candidates are the rules that can hold for one tool, with what they need to know of it. They never change.
+// candidates are the rules that may match one tool, with the facts about the tool that they need. They are immutable.
 type candidates struct {
 	fields      fields
-	operator    []entry // the weightiest first, of these the most specific, of these the first in the file
+	operator    []entry // by weight of the action, then the most specific first, then in file order
 	others      map[*layer][]entry
-	byArguments bool // some rule looks at the arguments
-	mayHide     bool // something may deny the tool whatever the arguments are
+	byArguments bool // a rule depends on the arguments
+	mayHide     bool // the tool may be denied with any arguments
 }
 
-// maxIndexed bounds the tools that are kept beside one set of rules: descriptors come and go.
+// maxIndexed bounds the tools in an index, because descriptors come and go.
 const maxIndexed = 4096
 
-// An index finds the candidates of tools that were asked for before.
+// An index caches the candidates of tools.
 type index struct {
-	byTool sync.Map // *tool.Descriptor to *candidates
+	byTool sync.Map // maps *tool.Descriptor to *candidates
 	size   atomic.Int64
 }
 
-// candidatesOf returns what can hold for a tool. A descriptor does not change: another one has another address.
+// candidatesOf returns the candidates of a tool. The descriptor's address is the key, because a descriptor is immutable.
 func (r *Rules) candidatesOf(d *tool.Descriptor) *candidates {
 	if known, ok := r.index.byTool.Load(d); ok {
 		return known.(*candidates)
@@ -48,7 +48,7 @@ func (r *Rules) candidatesOf(d *tool.Descriptor) *candidates {
 	return c
 }
 
-// sift looks through all rules for a tool.
+// sift computes the candidates of a tool from all rules.
 func (r *Rules) sift(d *tool.Descriptor) *candidates {
 	c := &candidates{fields: fieldsOf(d), others: map[*layer][]entry{}}
 	c.mayHide = r.deniesByDefault()
@@ -63,7 +63,7 @@ func (r *Rules) sift(d *tool.Descriptor) *candidates {
 	return c
 }
 
-// deniesByDefault reports whether calls that no rule names may be denied.
+// deniesByDefault reports whether calls that match no rule may be denied.
 func (r *Rules) deniesByDefault() bool {
 	denies := func(l *layer) bool { return slices.Contains(slices.Collect(maps.Values(l.byTier)), deny) }
 	return denies(r.operator) || slices.ContainsFunc(slices.Collect(maps.Values(r.namespaces)), denies)
@@ -95,13 +95,13 @@ func (c *candidates) entries(l *layer, d *tool.Descriptor) []entry {
 	return list
 }
 
-// names reports whether the pattern names a tool. What takes away also names it by an alias.
-func (p *pattern) names(d *tool.Descriptor, gives bool) bool {
-	return p.id.match(d.ID) || !gives && slices.ContainsFunc(d.Aliases, p.id.match)
+// names reports whether the pattern names a tool. A restricting rule also matches the tool's aliases.
+func (p *pattern) names(d *tool.Descriptor, grants bool) bool {
+	return p.id.match(d.ID) || !grants && slices.ContainsFunc(d.Aliases, p.id.match)
 }
 
-// specificity ranks entries of one action: by how much of the tool's id they spell out, by how many arguments they look
-// at, by how much they spell out of these, and by how many other conditions they have.
+// specificity ranks entries of one action. It compares, in this order: literal characters of the tool ID, number of arguments, literal
+// characters of their conditions, number of other conditions.
 func (e *entry) specificity() []int {
 	var spelled, looks, literal, conditions int
 	if e.pattern != nil {

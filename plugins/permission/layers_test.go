@@ -14,12 +14,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// modes are what was chosen, by run or thread id.
+// modes are the chosen modes, by run or thread ID.
 type modes map[string]string
 
 func (m modes) Modes(_, run, thread string) (ofRun, ofThread string) { return m[run], m[thread] }
 
-// A modelRule is a rule as the model knows it: a glob for the id, perhaps a condition on the member p, perhaps a tier.
+// A modelRule is a simplified rule: a glob for the ID, an optional condition on the member p, and an optional tier.
 type modelRule struct {
 	name, action, id, value string
 	tier                    string
@@ -46,7 +46,7 @@ func (r *modelRule) holds(id, value string, tier tool.Tier) bool {
 	return idHolds && (r.value == "" || r.value == value) && (r.tier == "" || r.tier == string(tier))
 }
 
-// moreSpecific orders rules of one action as the page says it.
+// moreSpecific compares rules of one action as the documentation describes it.
 func moreSpecific(a, b modelRule) int {
 	rank := func(r modelRule) []int {
 		spelled := len(strings.ReplaceAll(r.id, "*", ""))
@@ -65,8 +65,8 @@ func moreSpecific(a, b modelRule) int {
 	return slices.Compare(rank(b), rank(a))
 }
 
-// naive says what decides, from the words of the page: a block anywhere, a deny anywhere (the nearest), else the nearest
-// layer that names the call, where ask always beats ask beats allow. layers are the nearest first.
+// naive decides as the documentation describes it: a block anywhere, the nearest deny, else the nearest layer that names the call. In that
+// layer, ask always beats ask beats allow. The nearest layer comes first in layers.
 func naive(layers [][]modelRule, id, value string, tier tool.Tier) (action, rule string) {
 	most := func(rules []modelRule, action string) *modelRule {
 		var held []modelRule
@@ -180,12 +180,12 @@ namespaces:
 `
 	tests := []struct{ namespace, tool, want string }{
 		{"default", "push", "SUSPEND"},
-		{"team", "push", "ALLOW"}, // the nearer layer
-		{"team", "never", "DENY"}, // a deny in any
-		{"team", "list", "DENY"},  // a deny in any
+		{"team", "push", "ALLOW"}, // the nearer layer decides
+		{"team", "never", "DENY"}, // a deny in any layer decides
+		{"team", "list", "DENY"},  // a deny in any layer decides
 		{"default", "list", "ALLOW"},
-		{"default", "other", "DENY"}, // the default
-		{"team", "other", "SUSPEND"}, // the nearest default
+		{"default", "other", "DENY"}, // the default decides
+		{"team", "other", "SUSPEND"}, // the nearest default decides
 	}
 	for _, tt := range tests {
 		in := input(tt.tool, tool.Confirm)
@@ -330,7 +330,7 @@ func TestUnattended(t *testing.T) {
 	}
 }
 
-// A tool is hidden only when no call of it could go another way.
+// A tool is hidden only when every possible call of it is denied.
 func TestHiddenLooksAtConditions(t *testing.T) {
 	tests := []struct {
 		name, rules, namespace string

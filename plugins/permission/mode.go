@@ -7,24 +7,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The modes that every daemon has. Others are rule sets that the operator made.
+// The built-in modes. All other modes are rule sets of the operator.
 const (
-	ModeDefault     = "default"      // the rules alone
-	ModePlan        = modePlan       // nothing but what is read-only
-	ModeAcceptEdits = "accept_edits" // edits of files are not asked about
-	ModeBypass      = "bypass"       // nothing that one person could agree to is asked about
+	ModeDefault     = "default"      // only the rules apply
+	ModePlan        = modePlan       // only read-only calls are allowed
+	ModeAcceptEdits = "accept_edits" // edits of files need no approval
+	ModeBypass      = "bypass"       // calls that one person could approve need no approval
 
 	modePlan = "plan"
 )
 
-// Modes says which permission modes were chosen. It is asked from many goroutines, about calls that have a run or a
-// thread, and answers from memory; "" is a run or thread for which none was chosen.
+// Modes returns the permission modes that were chosen for a run and a thread, or "" when none was chosen. It must answer from memory. It is
+// called concurrently, only for calls with a run or a thread.
 type Modes interface {
 	Modes(namespace, run, thread string) (ofRun, ofThread string)
 }
 
-// choosers are the roles that may choose the modes that every daemon has. What takes away is for everybody; what answers
-// in the place of an approver is for those.
+// choosers maps the built-in modes to the roles that may choose them. Every role may choose a restricting mode. A mode that replaces an
+// approver needs the role of one.
 var choosers = map[string][]string{
 	ModeDefault:     {"caller", "delegate", "approver", "operator"},
 	ModePlan:        {"caller", "delegate", "approver", "operator"},
@@ -32,8 +32,8 @@ var choosers = map[string][]string{
 	ModeBypass:      {"operator"},
 }
 
-// MayChoose reports whether somebody may choose a mode, and whether there is such a mode. Leaving a mode needs what
-// choosing it needs, so that nobody removes what only another person could set: ask for both.
+// MayChoose reports whether p may choose a mode, and whether the mode exists. To replace one mode with another, check both: leaving a mode
+// needs the same role as choosing it. Otherwise a principal could remove a mode that only another one may set.
 func (r *Rules) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 	roles, exists := choosers[mode]
 	if own := r.modes[mode]; own != nil {
@@ -42,14 +42,14 @@ func (r *Rules) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(p.Roles, role) }), exists
 }
 
-// chosen are the modes that hold for a call.
+// chosen contains the modes that apply to a call.
 type chosen struct {
 	plan    bool
-	gives   string // accept_edits or bypass; "" when neither counts
-	unknown string // a mode that is chosen and not there
+	grants  string // accept_edits or bypass; "" when neither applies
+	unknown string // a chosen mode that does not exist
 }
 
-// layersOf returns the layers that hold for a call and the modes beside them.
+// layersOf returns the layers and the built-in modes that apply to a call.
 func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 	var ofRun, ofThread string
 	if g.modes != nil && (in.Run.ID != "" || in.Run.Thread != "") {
@@ -64,9 +64,9 @@ func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 			m.plan = true
 		case mode != "" && choosers[mode] == nil:
 			m.unknown = mode
-		case i == 0 || ofRun == "": // the run's counts in place of the thread's
+		case i == 0 || ofRun == "": // the run's mode overrides the thread's
 			if mode == ModeAcceptEdits || mode == ModeBypass {
-				m.gives = mode
+				m.grants = mode
 			}
 		}
 	}
@@ -87,8 +87,8 @@ func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 	return ls, m
 }
 
-// under applies the modes to a decision. No mode softens a refusal. A mode that answers for a person answers only where one person
-// is enough, as a remembered answer does.
+// under applies the modes to a decision. No mode weakens a refusal. A mode replaces an approval only when one person could give it, like a
+// remembered answer.
 func (m *chosen) under(d decision, in *hook.Input) decision {
 	switch {
 	case d.action.refuses():
@@ -99,13 +99,13 @@ func (m *chosen) under(d decision, in *hook.Input) decision {
 		return decision{action: deny, mode: ModePlan, tier: d.tier}
 	case d.action != ask || !d.alone():
 		return d
-	case m.gives == ModeBypass, m.gives == ModeAcceptEdits && isEdit(in):
-		d.action, d.mode = allow, m.gives
+	case m.grants == ModeBypass, m.grants == ModeAcceptEdits && isEdit(in):
+		d.action, d.mode = allow, m.grants
 	}
 	return d
 }
 
-// isEdit reports whether a call edits files and does nothing worse: its description says which.
+// isEdit reports whether a call only edits files and its description names them.
 func isEdit(in *hook.Input) bool {
 	e := in.Assessment.Normal()
 	return in.Description.Kind == tool.KindEdit && len(in.Description.Locations) > 0 && !in.Description.Degraded &&

@@ -30,12 +30,11 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
 }
 
-// Parse reads a rule file, YAML; name is for errors only. Unknown keys, and settings that would have no effect, are
-// errors, because a rule that is misread is worse than none. An empty file is that of a gate without rules. The error is
-// a [*ParseError].
+// Parse parses a YAML rule file. name is used only in errors. Unknown keys and settings without effect are errors, because a misread rule
+// is worse than none. An empty file has the meaning of no rules. The error is a [*ParseError].
 func Parse(name string, file []byte) (rules *Rules, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the YAML library reads foreign bytes
+		if r := recover(); r != nil { // the YAML library may panic on untrusted input
 			rules, err = nil, &ParseError{name, 1, 1, fmt.Sprintf("is not YAML: %v", r)}
 		}
 	}()
@@ -84,10 +83,10 @@ func parse(file []byte) (*Rules, error) {
 	return r.rules, nil
 }
 
-// A reader turns the nodes of a file into rules.
+// A reader converts the YAML nodes of a file to rules.
 type reader struct {
 	rules *Rules
-	count int      // of rules so far
+	count int      // number of rules read so far
 	env   *cel.Env // nil until an expression needs it
 }
 
@@ -142,7 +141,7 @@ func set[V any](m *map[string]V, key string, value V) {
 	(*m)[key] = value
 }
 
-// members are those of every layer.
+// members returns the readers of the keys that every layer may have.
 func (r *reader) members(l *layer) map[string]func(ast.Node) error {
 	return map[string]func(ast.Node) error{
 		"default": func(n ast.Node) error {
@@ -211,7 +210,7 @@ func (r *reader) rule(n ast.Node, number int) (*rule, error) {
 	return out, nil
 }
 
-// readPattern reads a pattern and says where in it something is wrong.
+// readPattern reads a pattern. An error points to the position inside the pattern.
 func readPattern(n ast.Node) (*pattern, error) {
 	s, err := text(n)
 	if err != nil {
@@ -251,8 +250,8 @@ func (r *reader) when(n ast.Node) (*expression, error) {
 	return e, err
 }
 
-// within returns the place in the file of a place in a text, both from 1: exactly when the text stands there as it is,
-// else where it begins.
+// within converts a position in a text to a position in the file; both count from 1. When the file contains the text in an escaped or
+// folded form, it returns the start of the text.
 func within(n ast.Node, s string, line, column int) (fileLine, fileColumn int) {
 	at := first(n).Position
 	if block, ok := n.(*ast.LiteralNode); ok {
@@ -279,7 +278,7 @@ func within(n ast.Node, s string, line, column int) (fileLine, fileColumn int) {
 	return at.Line, at.Column + column - 1
 }
 
-// votes reads how many people have to agree.
+// votes reads how many people must agree.
 func votes(n ast.Node) (int, error) {
 	s, err := scalar(n)
 	if err != nil {
@@ -292,7 +291,7 @@ func votes(n ast.Node) (int, error) {
 	return count, nil
 }
 
-// options reads which kinds of answers may be kept; never nil.
+// options reads which kinds of answers may be remembered. The result is never nil.
 func options(n ast.Node) ([]string, error) {
 	if _, isList := n.(*ast.SequenceNode); !isList {
 		if s, err := scalar(n); err != nil || s != "none" {
@@ -318,7 +317,7 @@ func globs(n ast.Node) ([]string, error) {
 
 func texts(n ast.Node) ([]string, error) { return list(n, text) }
 
-// roles reads the roles that may answer: those that can answer at all.
+// roles reads the roles that may answer. Only approvers and operators can answer at all.
 func roles(n ast.Node) ([]string, error) { return words(n, []string{"approver", "operator"}) }
 
 func expiry(n ast.Node) (time.Duration, error) {

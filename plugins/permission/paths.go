@@ -5,21 +5,22 @@ import (
 	"strings"
 )
 
-// Paths says which file of a namespace's workspace a text in arguments names: its clean path from the workspace, and the same
-// without symbolic links, which is "" when they lead out of the workspace. It reports false for what names no file of it.
+// Paths returns the file in a namespace's workspace that a text in arguments names. clean is its cleaned path relative to root, the
+// workspace. actual is the same without symbolic links, or "" when they lead out of the workspace. ok is false when the text names no file
+// in the workspace.
 type Paths func(namespace, text string) (clean, actual, root string, ok bool)
 
-// maxPath is the longest text that can be a path, as in the kernel.
+// maxPath is the longest text that is treated as a path, in bytes. It equals the kernel's limit.
 const maxPath = 4096
 
-// forms are the ways to read one text of the arguments. A path of the workspace has two families of readings, from the workspace
-// and from the root: a rule is written in one of them.
+// forms are the readings of one text in the arguments. A workspace path has two families of readings, one relative to the workspace and one
+// absolute, because a rule may be written either way.
 type forms struct {
 	families [][2]string
-	sent     []string // how it was sent, which counts for what takes away
+	sent     []string // the text as it was sent; only restricting rules use it
 }
 
-// formsOf returns the forms of a text that stands at a place.
+// formsOf returns the readings of the text at a place.
 func (s *subject) formsOf(at place, text string) forms {
 	sent := [2]string{text, withoutDetours(text)}
 	if s.paths == nil || !s.isPath(at) || len(text) > maxPath || schemed(text) {
@@ -36,7 +37,7 @@ func (s *subject) formsOf(at place, text string) forms {
 	return forms{families: [][2]string{{clean, actual}, absolute}, sent: sent[:]}
 }
 
-// isPath reports whether a place is one of paths, by the name of its argument.
+// isPath reports whether the name of its argument marks a place as a path.
 func (s *subject) isPath(at place) bool {
 	name := s.primary
 	for _, step := range at {
@@ -47,7 +48,7 @@ func (s *subject) isPath(at place) bool {
 	return ends(name, pathNames...)
 }
 
-// all reports whether there is a family of which each reading holds.
+// all reports whether holds is true for every reading of at least one family.
 func (f *forms) all(holds func(string) bool) bool {
 	for _, family := range f.families {
 		if holds(family[0]) && holds(family[1]) {
@@ -57,7 +58,7 @@ func (f *forms) all(holds func(string) bool) bool {
 	return false
 }
 
-// some reports whether any reading holds.
+// some reports whether holds is true for any reading.
 func (f *forms) some(holds func(string) bool) bool {
 	for _, family := range f.families {
 		if holds(family[0]) || holds(family[1]) {
@@ -67,5 +68,5 @@ func (f *forms) some(holds func(string) bool) bool {
 	return len(f.sent) > 0 && (holds(f.sent[0]) || holds(f.sent[1]))
 }
 
-// pathNames are the last words of arguments that are paths.
+// pathNames are last words of argument names that mark a path.
 var pathNames = strings.Fields("path paths file files filename dir directory folder source destination target")

@@ -8,14 +8,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A pattern names calls: by the tool's id and by what is in the arguments. All conditions must hold.
+// A pattern matches calls by the tool's ID and the arguments. All its conditions must hold.
 type pattern struct {
 	text       string
 	id         idPattern
 	conditions []condition
 }
 
-// An idPattern names tools: an id in full, a glob, or a regular expression.
+// An idPattern matches tool IDs by a full ID, a glob, or a regular expression.
 type idPattern struct {
 	text  string
 	regex *regex
@@ -32,7 +32,7 @@ func (p *idPattern) match(id string) bool {
 	return p.text == id
 }
 
-// spelled ranks how much of an id the pattern spells out.
+// spelled ranks how many characters of an ID the pattern fixes.
 func (p *idPattern) spelled() int {
 	switch {
 	case p.regex != nil:
@@ -43,7 +43,7 @@ func (p *idPattern) spelled() int {
 	return len(p.text) + 100
 }
 
-// A patternError says at which byte of a pattern something is wrong.
+// A patternError says at which byte of a pattern the error is.
 type patternError struct {
 	at     int
 	reason string
@@ -51,7 +51,7 @@ type patternError struct {
 
 func (e *patternError) Error() string { return e.reason }
 
-// parsePattern reads tool, tool(glob), tool(place op "value", …); tool is an id, a glob or a /regular expression/.
+// parsePattern parses tool, tool(glob) or tool(place op "value", …). tool is an ID, a glob or a /regular expression/.
 func parsePattern(text string) (*pattern, error) {
 	p := &pattern{text: text}
 	wrong := func(rest, reason string, args ...any) error {
@@ -110,8 +110,8 @@ func cmpErr(err, otherwise error) error {
 	return otherwise
 }
 
-// closing returns where the regular expression at the beginning of text ends: at the first / that nothing or a
-// parenthesis follows and that no backslash precedes.
+// closing returns the end of the regular expression at the beginning of text. It ends at the first unescaped / that is followed by a
+// parenthesis or the end of text.
 func closing(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -124,7 +124,7 @@ func closing(text string) int {
 	return 0
 }
 
-// isConditions distinguishes conditions from a glob: they begin with a place, an operator and a quotation mark.
+// isConditions tells conditions from a glob. Conditions begin with a place, an operator and a quotation mark.
 func isConditions(inside string) bool {
 	_, rest, err := readPlace(strings.TrimLeft(inside, " "))
 	if err != nil {
@@ -135,7 +135,7 @@ func isConditions(inside string) bool {
 	return op != "" && strings.HasPrefix(strings.TrimLeft(rest[len(op):], " "), `"`)
 }
 
-// readGlob reads a glob on the primary argument; in quotes it may look like conditions.
+// readGlob reads a glob for the primary argument. A quoted glob may look like conditions.
 func readGlob(inside string) ([]condition, string, error) {
 	text := inside
 	if strings.HasPrefix(text, `"`) {
@@ -149,7 +149,7 @@ func readGlob(inside string) ([]condition, string, error) {
 	return []condition{c}, inside, err
 }
 
-// maxConditions bounds one pattern; a file has room for many patterns.
+// maxConditions bounds one pattern; a file may contain many patterns.
 const maxConditions = 32
 
 func readConditions(inside string) (list []condition, rest string, err error) {

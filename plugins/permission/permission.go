@@ -1,14 +1,16 @@
-// Package permission is a gate that decides by rules: a call is allowed, needs a person, is denied, or blocks its run.
+// Package permission is a gate that decides by rules. A call is allowed, needs the approval of a person, is denied, or blocks its run.
 //
-// Rules name calls by tool, arguments, tier, source, caller and expressions. They are in layers: the operator's, and
-// those of a namespace, a thread and a run. A block or a deny in any layer refuses; else the nearest layer that names the
-// call decides, and in it ask always beats ask beats allow, whatever the order in the file. A call that no rule names is
-// decided by its tier. What takes something away is read broadly, what gives narrowly.
+// Rules match calls by tool, arguments, tier, source, caller and expressions. They belong to layers: those of the operator, a namespace, a
+// thread and a run. A block or a deny in any layer refuses the call. Otherwise the nearest layer that matches the call decides. In that
+// layer, ask always beats ask beats allow, whatever the order in the file. The tier decides a call that no rule matches.
 //
-// An ask may be satisfied by an answer that was kept or by a mode; nothing else is.
+// An allow grants; all other actions restrict. Where a text or command has several readings, a granting rule must match narrowly: all
+// readings that count. A restricting rule matches broadly: any reading is enough.
 //
-// Rules can be replaced while calls wait. They act when a call is gated again: a yes that was given never beats a rule
-// that says no now, and a waiting question is not voided by new rules.
+// Only a remembered answer or a mode can satisfy an ask without a new answer.
+//
+// Rules can be replaced while calls wait. The new rules apply when a call is gated again. An approval that was given before never overrides
+// a rule that now refuses. New rules do not cancel a waiting question.
 package permission
 
 import (
@@ -22,26 +24,26 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Config is what a gate starts with.
+// A Config configures a gate.
 type Config struct {
-	Rules *Rules // nil decides by tier: OBSERVE is allowed, CONFIRM asks, ESCALATE asks somebody other than the caller
-	// SingleUser says that there is nobody else to ask: four eyes become a confirmation that is typed.
+	Rules *Rules // nil decides by tier: OBSERVE is allowed, CONFIRM asks, ESCALATE asks a person other than the caller
+	// SingleUser says that only one person uses the daemon. A typed confirmation then replaces the second person of four eyes.
 	SingleUser bool
-	// Remembered is where kept answers are; nil keeps none, and tickets offer none to keep.
+	// Remembered returns remembered answers. Nil remembers none, and tickets do not offer it.
 	Remembered Remembered
-	// Commands says by tool id how a call is split into simple commands. Rules and kept answers hold for one of these; a
-	// call of another tool is one whole.
+	// Commands maps tool IDs to functions that split a call into simple commands. Rules and remembered answers then apply to one simple
+	// command. Calls of other tools are not split.
 	Commands map[string]Splitter
-	// Paths says which files of the workspace paths in arguments name; nil: rules see paths as they were sent, and clean.
+	// Paths finds the workspace files that paths in arguments name. Nil means that rules see only the text of a path, as sent and cleaned.
 	Paths Paths
-	// Modes says which permission modes were chosen; nil means that none ever is.
+	// Modes returns the chosen permission modes. Nil means that none is ever chosen.
 	Modes Modes
-	// Above returns the modes of the runs and threads above a call, such as those in which a subagent was asked that makes it. What
-	// they take away holds for the call too; what answers for a person does not. nil means that nothing is above.
+	// Above returns the modes of the parent runs and threads of a call, for example of the run that started a subagent. Their restrictions
+	// apply to the call, and their permissions do not. Nil means no parents.
 	Above func(in *hook.Input) []string
 }
 
-// A Gate is a [hook.Gate]. Its methods may be called from many goroutines.
+// A Gate is a [hook.Gate]. Its methods may be called concurrently.
 type Gate struct {
 	singleUser bool
 	remembered Remembered
@@ -59,13 +61,13 @@ func New(cfg Config) *Gate {
 	return g
 }
 
-// Rules returns the rules in force.
+// Rules returns the active rules.
 func (g *Gate) Rules() *Rules { return g.rules.Load() }
 
 // Waits reports whether questions of UNATTENDED runs wait for an answer.
 func (g *Gate) Waits() bool { return g.rules.Load().unattended != deny }
 
-// Swap puts rules in force; nil means those of a gate without rules.
+// Swap activates rules. Nil activates the default rules.
 func (g *Gate) Swap(rules *Rules) {
 	if rules == nil {
 		rules = Default()
@@ -73,7 +75,7 @@ func (g *Gate) Swap(rules *Rules) {
 	g.rules.Store(rules)
 }
 
-// Reload parses a rule file and puts it in force. On an error, a [*ParseError], the old rules stay.
+// Reload parses a rule file and activates its rules. On an error, which is a [*ParseError], the old rules stay active.
 func (g *Gate) Reload(name string, file []byte) error {
 	rules, err := Parse(name, file)
 	if err != nil {
@@ -83,7 +85,7 @@ func (g *Gate) Reload(name string, file []byte) error {
 	return nil
 }
 
-// Check implements [hook.Gate]. It is pure.
+// Check implements [hook.Gate]. It has no side effects.
 func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if in.Descriptor == nil {
 		return hook.Verdict{}, errors.New("call without a descriptor")
@@ -108,8 +110,8 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	return hook.Suspend(g.ticket(in, &d)).Under(d.version), nil
 }
 
-// judge says what rules, modes and kept answers make of a call. It is the one place that decides: what is explained is
-// what it returns.
+// judge decides about a call by rules, modes and remembered answers. Check and Explain both use it, so an explanation always agrees with
+// the decision.
 func (g *Gate) judge(in *hook.Input) decision {
 	rules := g.rules.Load()
 	c := rules.candidatesOf(in.Descriptor)
@@ -132,13 +134,13 @@ func (g *Gate) judge(in *hook.Input) decision {
 
 func (g *Gate) subject(c *candidates, in *hook.Input) subject {
 	s := subject{in: in, tier: in.Assessment.Normal().Tier, primary: c.fields.primary, paths: g.paths}
-	if !slices.Contains(tiers, s.tier) { // the strictest that there is
+	if !slices.Contains(tiers, s.tier) { // an unknown tier counts as the strictest one
 		s.tier = tool.Escalate
 	}
 	return s
 }
 
-// judgeCommand judges each simple command of a compound one; the strictest verdict counts.
+// judgeCommand decides about each simple command of a compound one and returns the strictest decision.
 func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, modes *chosen) decision {
 	var d decision
 	for i, s := range g.commandSubjects(s) {
@@ -156,11 +158,11 @@ func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, 
 	return d
 }
 
-// maxParts bounds the simple commands that are looked at one by one.
+// maxParts bounds the simple commands that are judged one by one.
 const maxParts = 1000
 
-// commandSubjects returns what of a command has to be judged: each part by itself, so that each finds the rule that is
-// about it, and each with the whole in view, so that what takes away may be about several.
+// commandSubjects returns the subjects to judge for a command. Each part is one subject, so that each finds its own rule. Each part is also
+// a subject together with the whole command, because a restricting rule may match several parts at once.
 func (g *Gate) commandSubjects(s subject) []subject {
 	s.isCommand = true
 	parts, known := g.commands[s.in.Descriptor.ID](s.in.Arguments)
@@ -189,8 +191,7 @@ func (g *Gate) commandSubjects(s subject) []subject {
 	return list
 }
 
-// satisfies reports whether a yes is good enough for the rules as they are now: they may have become stricter since it
-// was given.
+// satisfies reports whether an approval satisfies the current rules. They may have become stricter since it was given.
 func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d *decision) bool {
 	if g.singleUser && !d.alone() {
 		var typed struct {

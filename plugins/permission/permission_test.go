@@ -45,7 +45,7 @@ func denied(v hook.Verdict) bool {
 	return v.Kind() == hook.KindSetResult && v.Result().IsError() && v.Result().Error.Code == tool.Denied && !v.Result().Error.TerminateRun
 }
 
-// kind is the verdict's kind, with DENY for a result that denies.
+// kind returns the verdict's kind, or DENY for a result that denies.
 func kind(v hook.Verdict) string {
 	if denied(v) {
 		return "DENY"
@@ -98,7 +98,7 @@ rules:
 	}
 }
 
-// What takes away holds for aliases and for the person behind the caller; what gives does not.
+// A restricting rule matches aliases and the person behind the caller. A granting rule does not.
 func TestBroadAndNarrow(t *testing.T) {
 	tests := []struct{ name, rules, want string }{
 		{"deny by alias", `rules: [{action: deny, tools: [cat]}]`, "DENY"},
@@ -152,7 +152,7 @@ rules:
 		t.Errorf("ticket of ESCALATE (-want +got):\n%s", d)
 	}
 
-	// four_eyes: false cannot take away what the tier demands
+	// four_eyes: false cannot weaken the tier's requirement
 	got = check(t, gate(t, `rules: [{action: ask, tools: [bash], four_eyes: false}]`), input("bash", tool.Escalate)).Ticket()
 	if !got.Approvers.DistinctFromCaller {
 		t.Error("a rule weakened ESCALATE")
@@ -181,8 +181,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// T62, T114: four eyes are two people, and nobody approves for himself by acting for himself. A yes that was given is held
-// against the rules of now.
+// T62, T114: four eyes need two people, and a person cannot approve calls made on their own behalf. An approval is checked against the
+// current rules.
 func TestAnswer(t *testing.T) {
 	yes := func(by, result string) *tool.Decision {
 		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by, Roles: []string{"caller", "approver"}}}
@@ -282,7 +282,7 @@ func TestSingleUserTypesTheName(t *testing.T) {
 	}
 }
 
-// T115: what is denied to a caller whatever the arguments are does not exist for it.
+// T115: a tool that is denied to a caller with any arguments does not exist for that caller.
 func TestHidden(t *testing.T) {
 	observe := &tool.Effects{Tier: tool.Observe}
 	tests := []struct {
@@ -314,7 +314,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// T103: a reload that fails changes nothing, and one that does not touches no answer: TestAnswer has what it changes.
+// T103: a failed reload changes nothing, and a successful one keeps given answers. TestAnswer checks the effect of new rules on them.
 func TestReloadKeepsTheOldRules(t *testing.T) {
 	g := gate(t, `rules: [{action: deny, tools: [x]}]`)
 	old := g.Rules()
@@ -373,7 +373,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// A question names the rules by which it is asked; other rules have another name.
+// A question carries the version of its rules. Other rules have another version.
 func TestQuestionNamesItsRules(t *testing.T) {
 	one, two := "rules: [{name: a, action: ask, tools: [t]}]", "rules: [{name: b, action: ask, tools: [t]}]"
 	g := gate(t, one)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A place is where in the arguments a condition looks: names, indexes and [*] for each element of a list.
+// A place is a path into the arguments: names, indexes, and [*] for each element of a list.
 type place []step
 
 type step struct {
-	name  string // of a member; "" with an index
+	name  string // of a member; "" for an index
 	index int
 	all   bool
 }
 
-// maxSteps bounds a place; arguments are at most 64 deep.
+// maxSteps bounds a place. Arguments are nested at most 64 levels deep.
 const maxSteps = 64
 
 func (p place) String() string {
@@ -38,8 +38,8 @@ func (p place) String() string {
 	return b.String()
 }
 
-// readPlace reads a place at the beginning of text: name.name[2][*]["any name"]. It returns the rest; what is wrong is
-// told with the rest where it is wrong.
+// readPlace reads a place at the beginning of text, such as name.name[2][*]["any name"]. It returns the place and the rest. After an error,
+// rest begins where the error is.
 func readPlace(text string) (p place, rest string, err error) {
 	name, rest := cutName(text)
 	if name == "" && !strings.HasPrefix(rest, `["`) {
@@ -114,9 +114,9 @@ func plainName(s string) bool {
 	return name != "" && rest == ""
 }
 
-// holds reports whether test holds for what is at the place in v. What is missing fails. Of the elements of a list every
-// one must hold for what gives, and one suffices for what takes away.
-func (p place) holds(v any, gives bool, test func(v any) bool) bool {
+// holds reports whether test is true for the value at the place in v. It is false when the value is missing. For a list, a granting rule
+// needs every element to pass, and a restricting rule only one.
+func (p place) holds(v any, grants bool, test func(v any) bool) bool {
 	if len(p) == 0 {
 		return test(v)
 	}
@@ -124,16 +124,16 @@ func (p place) holds(v any, gives bool, test func(v any) bool) bool {
 	if s.name != "" {
 		object, _ := v.(map[string]any)
 		member, ok := object[s.name]
-		return ok && p[1:].holds(member, gives, test)
+		return ok && p[1:].holds(member, grants, test)
 	}
 	list, _ := v.([]any)
 	if !s.all {
-		return s.index < len(list) && p[1:].holds(list[s.index], gives, test)
+		return s.index < len(list) && p[1:].holds(list[s.index], grants, test)
 	}
 	for _, element := range list {
-		if p[1:].holds(element, gives, test) != gives {
-			return !gives
+		if p[1:].holds(element, grants, test) != grants {
+			return !grants
 		}
 	}
-	return gives && len(list) > 0
+	return grants && len(list) > 0
 }

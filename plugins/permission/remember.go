@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Query says whose kept answers may serve a call.
+// A Query identifies the remembered answers that may apply to a call.
 type Query struct {
 	Namespace             string
 	Principal, OnBehalfOf string
@@ -23,50 +23,50 @@ type Query struct {
 	Tool, ToolDigest      string
 }
 
-// A RememberedRule is a yes that somebody let toold keep.
+// A RememberedRule is an approval that toold remembers for later calls.
 type RememberedRule struct {
-	ID     string         // under which it can be revoked
-	Option string         // one of those that the ticket offered
+	ID     string         // for revoking it
+	Option string         // one of the options that the ticket offered
 	By     tool.Principal // the person who approved
 }
 
-// Remembered is where kept answers are. It is asked from many goroutines, about calls that would otherwise ask a person,
-// and answers from memory with the rules in force: those of this tool digest and principal, whose scope is the
-// namespace, this run or this thread, and whose end has not come.
+// Remembered returns the remembered answers that may apply to a call. They are of this tool digest and principal, have the scope of the
+// namespace, this run or this thread, and have not expired. It must answer from memory. It is called concurrently, for calls that would
+// otherwise ask a person.
 type Remembered interface {
 	Remembered(Query) []RememberedRule
 }
 
-// A Splitter says which simple commands a call would run, its redirections and assignments among them, and how far these
-// are all of it.
+// A Splitter returns the simple commands that a call would run, including their redirections and assignments. known says whether these are
+// the whole command.
 type Splitter func(tool.Arguments) (parts []Part, known Known)
 
-// Known says how far the parts of a command are all that it does.
+// Known says how much of a command its parts describe.
 type Known int
 
 // From the least to the most.
 const (
-	Unclear Known = iota // its text may do more: what takes something away holds for it, and nothing gives
-	Open                 // its text does no more, but what will be typed into it may: nothing gives
-	Whole                // it does no more
+	Unclear Known = iota // the command may do more than its parts: restricting rules match it, granting rules do not
+	Open                 // later input to the command may do more: granting rules do not match it
+	Whole                // the parts are the whole command
 )
 
 // A Part is one simple command.
 type Part struct {
 	Text string
-	Also []string // other spellings of the same, which what takes away is held against too
+	Also []string // other spellings of the command, for restricting rules
 }
 
-// The kinds of options. An option is its kind, a space and what it holds for: a digest, or a JSON string.
+// The kinds of options. An option consists of its kind, a space, and a digest or JSON string.
 const (
-	optionExact   = "exact"   // these arguments and no others
-	optionPath    = "path"    // a directory and all below it
+	optionExact   = "exact"   // exactly these arguments
+	optionPath    = "path"    // a directory and everything below it
 	optionCommand = "command" // simple commands that begin with these words
 	optionOrigin  = "origin"  // scheme, host and port of a URL
 )
 
-// Options returns the patterns under which a yes to this call may be kept, narrowest first. split is that of the tool;
-// nil when its calls are no commands. ESCALATE and DESTRUCTIVE calls have none: each of them is looked at.
+// Options returns the options under which an approval of this call may be remembered, narrowest first. split is the tool's Splitter, or nil
+// when its calls are not commands. ESCALATE and DESTRUCTIVE calls have no options, because each of them needs a person's attention.
 func Options(in *hook.Input, split Splitter) []string {
 	return optionsOf(in, split, fieldsOf(in.Descriptor))
 }
@@ -92,7 +92,7 @@ func optionsOf(in *hook.Input, split Splitter, f fields) []string {
 	return options
 }
 
-// covers reports whether an option that is not about commands holds for a whole call.
+// covers reports whether an option other than a command option covers a whole call.
 func covers(option string, s *subject, f fields) bool {
 	kind, value, ok := cutOption(option)
 	if !ok {
@@ -112,13 +112,13 @@ func covers(option string, s *subject, f fields) bool {
 	return false
 }
 
-// begins reports whether an option holds for one simple command.
+// begins reports whether a command option covers one simple command.
 func begins(option, part string) bool {
 	kind, prefix, ok := cutOption(option)
 	return ok && kind == optionCommand && prefix != "" && (part == prefix || strings.HasPrefix(part, prefix+" "))
 }
 
-// Title says for people what keeping an option would allow.
+// Title describes for people what remembering an option would allow.
 func Title(option string) string {
 	kind, value, ok := cutOption(option)
 	switch {
@@ -135,8 +135,8 @@ func Title(option string) string {
 	}
 }
 
-// rememberedBy returns the id of a kept answer that serves a call which would ask; "" when none does. Of a compound
-// command each part must be allowed, by a rule or by a kept answer.
+// rememberedBy returns the ID of a remembered answer that allows a call which would otherwise ask, or "". For a compound command, a rule or
+// a remembered answer must allow each part.
 func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, d *decision) string {
 	in := s.in
 	if !rememberable(in.Assessment) {
@@ -180,7 +180,7 @@ func cutOption(option string) (kind, value string, ok bool) {
 	return "", "", false
 }
 
-// rememberable reports whether a call is of the sort that need not be looked at each time.
+// rememberable reports whether an approval of such a call may be remembered.
 func rememberable(e tool.Effects) bool {
 	e = e.Normal()
 	return (e.Tier == tool.Observe || e.Tier == tool.Confirm) &&
@@ -193,7 +193,7 @@ func exact(args tool.Arguments) string {
 	return optionExact + " sha256:" + hex.EncodeToString(sum[:])
 }
 
-// directory returns the directory of a path; "" when keeping it would mean everything, or the path climbs.
+// directory returns the directory of a path. It is "" when remembering it would allow everything, or when the path contains "..".
 func directory(p string) string {
 	if !plainPath(p) {
 		return ""
@@ -205,14 +205,14 @@ func directory(p string) string {
 	return dir
 }
 
-// plainPath reports whether a path leads where its text says, as far as the text shows.
+// plainPath reports whether the text of a path shows where it leads.
 func plainPath(p string) bool {
 	return p != "" && !strings.ContainsAny(p, "\\\x00") && !slices.Contains(strings.Split(p, "/"), "..")
 }
 
 func below(dir, p string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
-// origin returns scheme, host and port of a URL, without a default port; "" when it has none, or names a user.
+// origin returns scheme, host and port of a URL, without a default port. It is "" for other texts and for URLs with a user name.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Hostname() == "" || u.Opaque != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The descriptors that these tests share: one for each sort of argument.
+// descriptor returns a tool for tests. There is one for each sort of argument.
 func descriptor(id string) *tool.Descriptor {
 	schemas := map[string]string{
 		"bash":  `{"type":"object","properties":{"timeout":{"type":"integer"},"command":{"type":"string"}},"required":["command"]}`,
@@ -26,7 +26,7 @@ func descriptor(id string) *tool.Descriptor {
 	return &tool.Descriptor{ID: id, Source: "builtin", Parameters: json.RawMessage(schemas[id])}
 }
 
-// callOf is a call that needs a person, with these arguments.
+// callOf returns a call with these arguments that needs approval.
 func callOf(t testing.TB, id, arguments string) *hook.Input {
 	t.Helper()
 	in := input(id, tool.Confirm)
@@ -40,8 +40,8 @@ func callOf(t testing.TB, id, arguments string) *hook.Input {
 	return in
 }
 
-// split stands for a shell parser: parts are separated by semicolons, what holds a dollar is not understood, and a
-// directory before the first word is taken off.
+// split replaces a shell parser. Semicolons separate parts, a dollar sign makes a command unclear, and a directory before the first word is
+// removed for another spelling.
 func split(args tool.Arguments) (parts []permission.Part, known permission.Known) {
 	known = permission.Whole
 	for text := range strings.SplitSeq(args.String("command"), ";") {
@@ -73,7 +73,7 @@ func command(text string) string {
 func TestOptions(t *testing.T) {
 	tests := []struct {
 		name, tool, arguments string
-		want                  []string // beside the exact arguments
+		want                  []string // besides the exact arguments
 	}{
 		{"a file", "write", `{"path":"src/server/a.go","content":""}`, []string{`path "src/server"`}},
 		{"an absolute path", "write", `{"path":"/srv/x/a","content":""}`, []string{`path "/srv/x"`}},
@@ -124,7 +124,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// holds reports whether a gate that would ask about the call lets it run because of the kept option.
+// holds reports whether a gate allows the call because of the remembered option.
 func holds(t *testing.T, option string, in *hook.Input, split permission.Splitter) bool {
 	t.Helper()
 	cfg := permission.Config{Remembered: &kept{rules: []permission.RememberedRule{
@@ -152,14 +152,14 @@ func TestNothingIsOfferedForWhatIsLookedAtEachTime(t *testing.T) {
 	}
 }
 
-// T04, T46, T48 as rules see them: a path that climbs, a command with more in it, another origin are not what was kept.
+// T04, T46, T48 for remembered answers: a path with "..", an extended command and another origin are not covered.
 func TestKeptOptions(t *testing.T) {
 	exact := permission.Options(callOf(t, "write", `{"path":"a","content":"b"}`), nil)[0]
 	tests := []struct {
 		option, tool, arguments string
 		want                    bool
 	}{
-		{exact, "write", `{"content":"b","path":"a"}`, true}, // members have no order
+		{exact, "write", `{"content":"b","path":"a"}`, true}, // the order of members does not matter
 		{exact, "write", `{"path":"a","content":"c"}`, false},
 		{exact, "write", `{"path":"a","content":"b","x":null}`, false},
 		{`path "src/a"`, "write", `{"path":"src/a/b/c"}`, true},
@@ -167,7 +167,7 @@ func TestKeptOptions(t *testing.T) {
 		{`path "src/a"`, "write", `{"path":"src/ab"}`, false},
 		{`path "src/a"`, "write", `{"path":"/src/a/b"}`, false},
 		{`path "src/a"`, "write", `{"path":"src/a/../b"}`, false},
-		{`path "src/a"`, "write", `{"path":"src/a/x/../y"}`, false}, // the text cannot tell where links lead
+		{`path "src/a"`, "write", `{"path":"src/a/x/../y"}`, false}, // links may make the path lead elsewhere
 		{`path "src/a"`, "write", `{"path":"src/a\\..\\b"}`, false},
 		{`path "src/a"`, "write", `{"path":["src/a"]}`, false},
 		{`path "src/a"`, "write", `{}`, false},
@@ -199,7 +199,7 @@ func TestKeptOptions(t *testing.T) {
 	}
 }
 
-// kept are answers that were kept, by tool digest.
+// kept contains remembered answers by tool digest.
 type kept struct {
 	rules []permission.RememberedRule
 	asked []permission.Query
@@ -213,8 +213,7 @@ func (k *kept) Remembered(q permission.Query) []permission.RememberedRule {
 	return k.rules
 }
 
-// T63: a kept answer satisfies an ask and nothing stronger, and only for the tool that it was given for: it dies with the
-// tool's digest.
+// T63: a remembered answer satisfies an ask and nothing stronger. It applies only to the tool digest for which it was given.
 func TestRemembered(t *testing.T) {
 	approver := tool.Principal{Subject: "bob", Roles: []string{"approver"}}
 	tests := []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An action is what a rule does with a call.
+// An action is the effect of a rule on a call.
 type action string
 
 const (
@@ -19,64 +19,62 @@ const (
 	block     action = "block"
 )
 
-// weightiest lists the actions in the order in which they beat each other.
+// weightiest lists the actions by precedence, strongest first.
 var weightiest = []action{block, deny, askAlways, ask, allow}
 
-// asks reports whether the action is a question.
 func (a action) asks() bool { return a == ask || a == askAlways }
 
-// refuses reports whether the action ends the call.
 func (a action) refuses() bool { return a == deny || a == block }
 
-// tiers lists the tiers from the mildest on.
+// tiers lists the tiers, mildest first.
 var tiers = []tool.Tier{tool.Observe, tool.Confirm, tool.Escalate}
 
-// maxExpiry is the longest that a file may let a ticket wait.
+// maxExpiry is the longest lifetime of a ticket that a file may set.
 const maxExpiry = 30 * 24 * time.Hour
 
-// maxCount is how many people a rule may ask for.
+// maxCount is the largest number of approvals that a rule may require.
 const maxCount = 100
 
-// Rules are a parsed rule file. They never change.
+// Rules are a parsed rule file. They are immutable.
 type Rules struct {
 	operator   *layer
 	namespaces map[string]*layer
-	modes      map[string]*layer // rule sets that the operator made
+	modes      map[string]*layer // rule sets of the operator
 	approvers  []string
-	expiresIn  time.Duration // 0: as long as any ticket of the daemon
-	unattended action        // deny, or ask: what happens to a question without anybody to answer it
+	expiresIn  time.Duration // 0: as long as other tickets of the daemon
+	unattended action        // action for a question in an unattended run: deny or ask
 	index      index
-	version    string // beginning of the SHA-256 of the file; empty of the default
+	version    string // beginning of the file's SHA-256; empty for the default rules
 }
 
-// A layer is rules that hold together: the operator's, those of a namespace, of a thread or of a run.
+// A layer is a group of rules: those of the operator, a namespace, a thread or a run.
 type layer struct {
 	name     string
 	rules    []*rule
-	byTier   map[tool.Tier]action // for calls that no rule of any layer names; a tier that is not in it is left to the layers behind
-	chosenBy []string             // of a mode: the roles that may choose it
+	byTier   map[tool.Tier]action // for calls that no rule matches; a tier that is missing here is left to the next layers
+	chosenBy []string             // for a mode: the roles that may choose it
 }
 
-// A rule holds for a call when each of its lists that is not empty does.
+// A rule matches a call when each of its non-empty lists does.
 type rule struct {
 	name         string
-	line, column int // 0 when it is in no file
+	line, column int // 0 when the rule is not from a file
 	action       action
 	tools        []*pattern
 	tiers        []tool.Tier
 	sources      []string
-	callers      []string // globs on subjects
+	callers      []string // globs for subjects
 	when         *expression
 	reason       string
 
 	fourEyes  bool
 	approvers []string
-	count     int // people who have to agree; 0 is one
+	count     int // required approvals; 0 means one
 	expiresIn time.Duration
-	remember  []string // kinds of options; nil is all
+	remember  []string // kinds of options; nil means all
 }
 
-// Default returns the rules of a gate that was given none.
+// Default returns the rules of a gate without a rule file.
 func Default() *Rules {
 	return &Rules{
 		operator: &layer{
@@ -89,32 +87,32 @@ func Default() *Rules {
 
 const operatorLayer = "operator"
 
-// A subject is what rules look at: a call, or one simple command of it.
+// A subject is the object that rules are matched with: a call, or one simple command of it.
 type subject struct {
 	in         *hook.Input
 	tier       tool.Tier
 	primary    string
-	paths      Paths // nil: nobody knows
+	paths      Paths // nil: rules see only the text of paths
 	isCommand  bool  // the primary argument is a command
-	understood bool  // and all that it does is in its parts
+	understood bool  // the parts are the whole command
 	hasPart    bool
-	part       Part // the simple command at hand
-	alsoWhole  bool // what takes away is held against the whole command too
-	asPart     bool // expressions see the part in the place of the whole
-	reading    int  // of paths, which expressions see: 0 as they were sent, 1 clean, 2 without links
-	unclear    bool // what else the command does, which nobody can read: it may be whatever a rule takes away
+	part       Part // the current simple command
+	alsoWhole  bool // restricting rules are matched with the whole command too
+	asPart     bool // expressions see the part instead of the whole command
+	reading    int  // how expressions see paths: 0 as sent, 1 cleaned, 2 without links
+	unclear    bool // stands for the unreadable rest of a command, which any restricting rule may match
 }
 
-// A decision is what rules say about a subject.
+// A decision is the result of the rules for a subject.
 type decision struct {
 	action    action
 	rule      *rule    // nil when no rule decided
 	pattern   *pattern // of the rule; nil when it names no tool
 	layer     *layer
-	mode      string // that decided; "" when none did
-	kept      string // the kept answer that decided; "" when none did
-	part      string // the simple command that it is about; "" when it is about the whole call
-	unclear   bool   // it is about what cannot be read of a command
+	mode      string // the mode that decided; "" when none did
+	kept      string // ID of the remembered answer that decided; "" when none did
+	part      string // the simple command concerned; "" for the whole call
+	unclear   bool   // concerns the unreadable rest of a command
 	tier      tool.Tier
 	fourEyes  bool
 	approvers []string
@@ -124,10 +122,10 @@ type decision struct {
 	version   string // of the rules
 }
 
-// alone reports whether one person's yes is enough. Only then may an earlier answer replace it.
+// alone reports whether one person's approval is enough. Only then may a remembered answer or a mode replace it.
 func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 
-// inPlace says what replaces an answer, for the record; "" when nobody had to be asked.
+// inPlace says for the record what replaced an approval. It is "" when none was needed.
 func (d *decision) inPlace() string {
 	switch {
 	case d.kept != "":
@@ -138,7 +136,7 @@ func (d *decision) inPlace() string {
 	return ""
 }
 
-// unanswerable says why a question is a refusal.
+// unanswerable says why a question in an unattended run is denied.
 func (d *decision) unanswerable() string {
 	text := "this call needs a yes, and nobody is there to give it"
 	if reason := d.reason(); reason != "" {
@@ -147,7 +145,7 @@ func (d *decision) unanswerable() string {
 	return text
 }
 
-// name returns the name of the rule that decided; "" when none did.
+// name returns the name of the rule that decided, or "" when none did.
 func (d *decision) name() string {
 	if d.rule == nil {
 		return ""
@@ -155,7 +153,7 @@ func (d *decision) name() string {
 	return d.rule.name
 }
 
-// reason returns the reason that the rule gives.
+// reason returns the reason written in the rule.
 func (d *decision) reason() string {
 	if d.rule == nil {
 		return ""
@@ -163,7 +161,7 @@ func (d *decision) reason() string {
 	return d.rule.reason
 }
 
-// because says why a call is refused, for the model.
+// because tells the model why a call is refused.
 func (d *decision) because() string {
 	switch {
 	case d.mode == modePlan:

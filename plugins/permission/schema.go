@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// hasPlace reports whether arguments that meet a schema may have something at a place that the schema knows of.
+// hasPlace reports whether a schema allows a value at a place and describes it.
 func hasPlace(root any, at place) bool {
 	w := schemaWalk{root: root, steps: maxSchemaSteps}
 	return root != nil && w.has(root, at)
@@ -16,7 +16,7 @@ func hasPlace(root any, at place) bool {
 
 const maxSchemaSteps = 10_000
 
-// schemaOf returns a schema as a value whose numbers keep their token; nil when it is none.
+// schemaOf parses a schema and keeps the tokens of its numbers. It returns nil for invalid JSON.
 func schemaOf(parameters json.RawMessage) any {
 	root, err := call.ParseJSON(string(parameters), 0)
 	if err != nil {
@@ -25,11 +25,11 @@ func schemaOf(parameters json.RawMessage) any {
 	return root
 }
 
-// A schemaWalk looks for a place. References may go round in circles, which is why its steps are counted.
+// A schemaWalk looks for a place in a schema. It counts its steps, because references may form a cycle.
 type schemaWalk struct {
 	root  any
 	steps int
-	is    []string // what stands at the place where a claim cannot be met
+	is    []string // descriptions of the values at the place, when they cannot meet a claim
 }
 
 func (w *schemaWalk) has(schema any, at place) bool {
@@ -40,7 +40,7 @@ func (w *schemaWalk) has(schema any, at place) bool {
 	if !isObject || len(at) == 0 || w.steps < 0 {
 		return true
 	}
-	var elsewhere bool // other members say what there is
+	var elsewhere bool // other keywords describe the value
 	if ref, ok := s["$ref"].(string); ok {
 		target, found := w.resolve(ref)
 		if !found || w.has(target, at) {
@@ -98,7 +98,7 @@ func (w *schemaWalk) hasElement(s map[string]any, at place, elsewhere bool) bool
 	return !elsewhere && mayBe(s, "array")
 }
 
-// may reports whether arguments that meet a schema may meet a claim; true where the schema leaves it open.
+// may reports whether arguments that are valid for a schema may meet a claim. It is true when the schema does not say.
 func (w *schemaWalk) may(schema any, at place, c *claim) bool {
 	if w.steps--; schema == false {
 		return false
@@ -134,7 +134,7 @@ func (w *schemaWalk) may(schema any, at place, c *claim) bool {
 	return true
 }
 
-// mayBelow is may for what a schema says of its members and elements.
+// mayBelow is may for a place inside of a member or element.
 func (w *schemaWalk) mayBelow(s map[string]any, at place, c *claim) bool {
 	if at[0].name != "" {
 		properties, _ := s["properties"].(map[string]any)
@@ -150,7 +150,7 @@ func (w *schemaWalk) mayBelow(s map[string]any, at place, c *claim) bool {
 	return at[0].all && slices.ContainsFunc(list, func(one any) bool { return w.may(one, at[1:], c) }) || w.may(s["items"], at[1:], c)
 }
 
-// mayBe reports whether a schema without further words allows values of a kind.
+// mayBe reports whether the type of a schema allows values of a kind.
 func mayBe(s map[string]any, kind string) bool {
 	switch t := s["type"].(type) {
 	case string:

@@ -11,10 +11,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Action is what the tickets of this gate ask for.
+// Action is the action of this gate's tickets.
 const Action = "approval"
 
-// parameters are what a frontend may show beside the message.
+// parameters are details that a frontend may show next to the message.
 type parameters struct {
 	Tool       string    `json:"tool"`
 	Tier       tool.Tier `json:"tier"`
@@ -22,10 +22,10 @@ type parameters struct {
 	Reason     string    `json:"reason,omitempty"`
 	FourEyes   bool      `json:"four_eyes,omitempty"`
 	SingleUser bool      `json:"single_user,omitempty"`
-	Command    string    `json:"command,omitempty"` // of a compound one, the part that needs the yes
+	Command    string    `json:"command,omitempty"` // the part of a compound command that needs approval
 }
 
-// confirmation is the answer that replaces a second person.
+// confirmation is the typed answer that replaces a second person.
 type confirmation struct {
 	Type       string                       `json:"type"`
 	Properties map[string]map[string]string `json:"properties"`
@@ -33,7 +33,7 @@ type confirmation struct {
 	Additional bool                         `json:"additionalProperties"`
 }
 
-// ticket is the question for a call. The engine adds what the call is.
+// ticket returns the question about a call. The engine adds the details of the call.
 func (g *Gate) ticket(in *hook.Input, d *decision) tool.Ticket {
 	id := in.Descriptor.ID
 	alone := !d.alone() && g.singleUser
@@ -94,7 +94,7 @@ func message(in *hook.Input, d *decision, alone bool) string {
 	return text
 }
 
-// clip shortens a text at a character.
+// clip shortens a text at a character boundary.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -108,7 +108,7 @@ func clip(s string, most int) string {
 func mustJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("permission: " + err.Error()) // strings and booleans always have a form
+		panic("permission: " + err.Error()) // encoding strings and booleans cannot fail
 	}
 	return b
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/toold-dev/toold/hook"
 )
 
-// What an expression may cost. A comparison costs about 1, a look through a text a tenth of its bytes.
+// Limits of an expression. A comparison costs about 1, and a search through a text one tenth of its bytes.
 const (
 	maxCost       = 200_000
 	maxExpression = 4 << 10 // bytes of text
 	maxDepth      = 32
 )
 
-// A variable is what expressions see of a call, beside its arguments.
+// A variable is a property of a call that expressions can read, besides the arguments.
 type variable struct {
 	name string
 	kind *cel.Type
@@ -62,13 +62,13 @@ const argumentsName = "arguments"
 type expression struct {
 	text    string
 	program cel.Program
-	partial cel.Program // the same, for when a command is not understood
-	reads   []place     // in the arguments, as far as the text says; an empty one is all of them
-	claims  []*claim    // of these places
-	matches bool        // it has a regular expression, whose cost is known only when it was paid
+	partial cel.Program // for partial evaluation, when a command is not understood
+	reads   []place     // places in the arguments that the text names; an empty place means all arguments
+	claims  []*claim    // requirements for these places
+	matches bool        // contains a regular expression, whose cost is known only after evaluation
 }
 
-// newEnvironment returns what expressions are compiled in.
+// newEnvironment returns the CEL environment of expressions.
 func newEnvironment() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.Variable(argumentsName, cel.MapType(cel.StringType, cel.DynType)),
@@ -83,7 +83,7 @@ func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-// An expressionError says where in an expression something is wrong. Lines and columns count from 1.
+// An expressionError says where an expression is wrong. Lines and columns count from 1.
 type expressionError struct {
 	line, column int
 	reason       string
@@ -91,7 +91,6 @@ type expressionError struct {
 
 func (e *expressionError) Error() string { return e.reason }
 
-// compileExpression compiles a condition in CEL.
 func compileExpression(env *cel.Env, text string) (*expression, error) {
 	checked, issues := env.Compile(text)
 	if issues.Err() != nil {
@@ -114,7 +113,7 @@ func compileExpression(env *cel.Env, text string) (*expression, error) {
 	return &expression{text: text, program: program, partial: partial, reads: places, claims: claims, matches: len(calls) > 0}, nil
 }
 
-// reads lists the places of the arguments that an expression names, and what it says of them.
+// reads returns the places of the arguments that an expression names, and its requirements for them.
 func reads(checked *ast.AST) (found []place, claims []*claim) {
 	root := ast.NavigateAST(checked)
 	for _, n := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
@@ -136,7 +135,7 @@ func reads(checked *ast.AST) (found []place, claims []*claim) {
 	return found, claims
 }
 
-// stepOf is what an expression adds to the place of its operand.
+// stepOf returns the step that a part of an expression adds to the place of its operand.
 func stepOf(e ast.NavigableExpr) (step, bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -158,38 +157,38 @@ func stepOf(e ast.NavigableExpr) (step, bool) {
 
 var errNotBool = errors.New("the expression is neither true nor false")
 
-// holds evaluates the expression for a call, of a compound command for the simple one at hand.
-func (e *expression) holds(s *subject, gives bool) bool {
+// holds evaluates the expression for a call. For a compound command it uses the current simple command.
+func (e *expression) holds(s *subject, grants bool) bool {
 	switch {
 	case !s.isCommand && s.paths == nil:
-		return e.evaluate(*s, gives)
+		return e.evaluate(*s, grants)
 	case !s.isCommand:
-		return e.holdsForPaths(*s, gives)
+		return e.holdsForPaths(*s, grants)
 	case s.unclear && e.readsCommand(s.primary):
-		return !gives && e.couldHold(s)
-	case gives && !s.understood: // nobody knows what the command is
-		return !e.readsCommand(s.primary) && e.evaluate(*s, gives)
-	case !gives && s.alsoWhole && e.evaluate(*s, gives):
+		return !grants && e.couldHold(s)
+	case grants && !s.understood: // the command is not fully known
+		return !e.readsCommand(s.primary) && e.evaluate(*s, grants)
+	case !grants && s.alsoWhole && e.evaluate(*s, grants):
 		return true
 	}
 	part := *s
 	part.asPart = s.hasPart
-	return s.hasPart && e.evaluate(part, gives)
+	return s.hasPart && e.evaluate(part, grants)
 }
 
-// holdsForPaths evaluates the expression for each reading of the paths in the arguments: what gives must hold for those from the
-// workspace, or as they were sent when they name no file of it.
-func (e *expression) holdsForPaths(s subject, gives bool) bool {
+// holdsForPaths evaluates the expression for each reading of the paths in the arguments. A granting rule must hold for all readings
+// relative to the workspace, and for the sent text when no argument names a workspace file. A restricting rule needs only one reading.
+func (e *expression) holdsForPaths(s subject, grants bool) bool {
 	first := 0
-	if gives && s.namesFile() {
+	if grants && s.namesFile() {
 		first = 1
 	}
 	for s.reading = first; s.reading <= 2; s.reading++ {
-		if e.evaluate(s, gives) != gives {
-			return !gives
+		if e.evaluate(s, grants) != grants {
+			return !grants
 		}
 	}
-	return gives
+	return grants
 }
 
 // namesFile reports whether an argument is a path in the workspace.
@@ -202,7 +201,7 @@ func (s *subject) namesFile() bool {
 	return false
 }
 
-// reads returns the readings of an argument that is a path in the workspace: clean, and without links; nil for any other.
+// reads returns the cleaned and the link-free reading of an argument that is a path in the workspace. It returns nil for other arguments.
 func (s *subject) reads(name, text string) []string {
 	if f := s.formsOf(place{{name: name}}, text); len(f.sent) > 0 {
 		return f.families[0][:]
@@ -214,42 +213,42 @@ func (e *expression) readsCommand(primary string) bool {
 	return slices.ContainsFunc(e.reads, func(p place) bool { return len(p) == 0 || p[0].name == "" || p[0].name == primary })
 }
 
-// evaluate returns what the expression says. What names a missing argument is false; where it cannot be evaluated for
-// another reason, such as its cost, it counts for what takes away and not for what gives.
-func (e *expression) evaluate(s subject, gives bool) bool {
+// evaluate evaluates the expression. An expression with a missing argument is false. When it fails for another reason, such as its cost, it
+// is true for a restricting rule and false for a granting one.
+func (e *expression) evaluate(s subject, grants bool) bool {
 	if e.matches && len(s.in.Arguments.Text())*maxProgram > maxWork {
-		return !gives
+		return !grants
 	}
-	return verdictOf(e.program, &activation{s}, gives)
+	return verdictOf(e.program, &activation{s}, grants)
 }
 
-// couldHold reports whether there is a command for which the expression holds for the call.
+// couldHold reports whether the expression could hold for some command.
 func (e *expression) couldHold(s *subject) bool {
 	vars, err := cel.PartialVars(&activation{*s}, cel.AttributePattern(argumentsName).QualString(s.primary))
 	return err != nil || verdictOf(e.partial, vars, false)
 }
 
-func verdictOf(program cel.Program, vars any, gives bool) bool {
+func verdictOf(program cel.Program, vars any, grants bool) bool {
 	out, _, err := program.Eval(vars)
 	if err == nil {
 		if b, isBool := out.(types.Bool); isBool {
 			return bool(b)
 		}
 		if types.IsUnknown(out) {
-			return !gives
+			return !grants
 		}
 		err = errNotBool
 	}
-	return !gives && !isMissing(err)
+	return !grants && !isMissing(err)
 }
 
-// isMissing looks at the text of the CEL library's error, which has no other mark: FuzzWhen checks that text.
+// isMissing recognizes the CEL library's error by its text, because the error has no type. FuzzWhen checks that text.
 func isMissing(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "no such key") || strings.HasPrefix(text, "index out of bounds") || strings.HasPrefix(text, "no such attribute")
 }
 
-// An activation gives an expression the values that it asks for.
+// An activation provides the values of an expression's variables.
 type activation struct{ s subject }
 
 // Parent implements [cel.Activation].
@@ -267,7 +266,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return variables[i].of(a.s.in), true
 }
 
-// arguments are those of the call; of a compound command, with the one simple command in the place of all.
+// arguments returns the arguments of the call, with the current simple command instead of the whole command, and with the current reading
+// of paths.
 func (a *activation) arguments() map[string]any {
 	value := a.s.in.Arguments.Value()
 	if value == nil {

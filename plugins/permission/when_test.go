@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// whenGate has an allow and a deny with the same expression, for the tools yes and no.
+// whenGate returns a gate with the same expression in an allow for the tool yes and in a deny for the tool no.
 func whenGate(t testing.TB, expression string) *permission.Gate {
 	t.Helper()
 	text := "'" + strings.ReplaceAll(expression, "'", "''") + "'"
@@ -25,7 +25,7 @@ func TestWhen(t *testing.T) {
 		{`arguments.s == "a"`, `{"s":"b"}`, fails},
 		{`arguments.n > 4 && arguments.n <= 5`, `{"n":5}`, holds},
 		{`arguments.n == 1.5`, `{"n":1.5}`, holds},
-		{`arguments.n > 4.5`, `{"n":5}`, holds}, // numbers of different kinds compare
+		{`arguments.n > 4.5`, `{"n":5}`, holds}, // numbers of different types can be compared
 		{`arguments.l.exists(x, x.startsWith("/etc"))`, `{"l":["/srv","/etc/x"]}`, holds},
 		{`arguments.l.all(x, x < 3)`, `{"l":[1,2,3]}`, fails},
 		{`arguments["a.b"].c[1] == null`, `{"a.b":{"c":[1,null]}}`, holds},
@@ -41,16 +41,16 @@ func TestWhen(t *testing.T) {
 		{`run.labels["team"] == "a"`, `{}`, holds},
 		{`run.labels["x"] == "a"`, `{}`, fails},
 		{`assessment.tier == "CONFIRM" && assessment.mutability == "MUTATING" && assessment.safety == "MUTATING" && !assessment.open_world`, `{}`, holds},
-		// a missing argument is false, in a negation too
+		// a missing argument makes the expression false, also inside of a negation
 		{`arguments.z == "a"`, `{}`, fails}, {`arguments.z != "a"`, `{}`, fails}, {`!(arguments.z == "a")`, `{}`, fails},
 		{`arguments.o.z != "a"`, `{"o":{}}`, fails}, {`arguments.l[3] != "a"`, `{"l":[1]}`, fails}, {`!arguments.l.exists(x, x.z == 1)`, `{"l":[{}]}`, fails},
 		{`arguments.z == "a" || true`, `{}`, holds},
-		// what cannot be evaluated takes away, and gives nothing
+		// an expression that cannot be evaluated holds for a deny and not for an allow
 		{`arguments.s > 4`, `{"s":"a"}`, broken},
 		{`arguments.s.startsWith("a")`, `{"s":1}`, broken},
 		{`arguments.s`, `{"s":"a"}`, broken},
 		{`1 / arguments.n == 1`, `{"n":0}`, broken},
-		{`arguments.l.all(x, arguments.l.all(y, arguments.l.all(z, x + y + z < 1000)))`, `{"l":[` + strings.Repeat("1,", 200) + `1]}`, broken}, // too dear
+		{`arguments.l.all(x, arguments.l.all(y, arguments.l.all(z, x + y + z < 1000)))`, `{"l":[` + strings.Repeat("1,", 200) + `1]}`, broken}, // too expensive
 		{`arguments.s.matches(arguments.p)`, `{"s":"a","p":"("}`, broken},
 	}
 	for _, tt := range tests {
@@ -69,8 +69,8 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// Arguments come from a model and expressions from an operator: whatever they are, evaluating ends, and what gives never
-// holds where it could not be evaluated.
+// Arguments come from a model and expressions from an operator. For any input, evaluation must end, and an allow must not hold when it
+// fails.
 func FuzzWhen(f *testing.F) {
 	for _, seed := range []struct{ expression, arguments string }{
 		{`arguments.a == 1`, `{"a":1}`}, {`arguments.a.b[2].c != "x"`, `{"a":{"b":[1,2,{"c":"x"}]}}`}, {`!arguments.x`, `{}`},

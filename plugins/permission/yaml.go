@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// first returns the token where a node begins: that of a mapping is its first colon.
+// first returns the first token of a node. For a mapping, the library would return its first colon.
 func first(n ast.Node) *token.Token {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -22,7 +22,7 @@ func first(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// eachMember reads a mapping; a key that is not in members is an error.
+// eachMember reads a mapping. A key that is not in members is an error.
 func eachMember(n ast.Node, members map[string]func(ast.Node) error) error {
 	return eachPair(n, func(key, value ast.Node, name string) error {
 		read, known := members[name]
@@ -50,7 +50,7 @@ func eachNamed(n ast.Node, read func(key, value ast.Node, name string) error) er
 	})
 }
 
-// eachPair reads a mapping; a key that is there twice is an error.
+// eachPair reads a mapping. A duplicate key is an error.
 func eachPair(n ast.Node, read func(key, value ast.Node, name string) error) error {
 	var pairs []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -95,7 +95,7 @@ func sequence(n ast.Node) ([]ast.Node, error) {
 	return s.Values, nil
 }
 
-// list reads a list of one item or more; an empty one would hold for everything.
+// list reads a list with at least one item. An empty list is refused, because it would match everything.
 func list[T any](n ast.Node, read func(ast.Node) (T, error)) ([]T, error) {
 	nodes, err := sequence(n)
 	if err != nil {
@@ -115,8 +115,8 @@ func list[T any](n ast.Node, read func(ast.Node) (T, error)) ([]T, error) {
 	return items, nil
 }
 
-// scalar returns the text of a scalar as it is written; anchors, aliases and tags are refused, because what they mean is
-// not where they are read.
+// scalar returns the text of a scalar as written. It refuses anchors, aliases and tags, because their meaning is defined elsewhere in the
+// file.
 func scalar(n ast.Node) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -160,7 +160,7 @@ func boolean(n ast.Node) (bool, error) {
 	return b.Value, nil
 }
 
-// word reads one of some words.
+// word reads one of the allowed words.
 func word[T ~string](n ast.Node, allowed []T) (T, error) {
 	s, err := scalar(n)
 	if err != nil {
@@ -180,7 +180,7 @@ func words[T ~string](n ast.Node, allowed []T) ([]T, error) {
 	return list(n, func(n ast.Node) (T, error) { return word(n, allowed) })
 }
 
-// kind names what was found, for errors.
+// kind names the kind of a node, for errors.
 func kind(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
