@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// A Person is somebody of the transcripts.
+// A Person is a principal of the transcripts.
 type Person struct {
 	Name, Namespace string
 	Roles           []string
 }
 
-// People returns the people of the transcripts. The names are the subjects that records show.
+// People returns the principals of the transcripts. Records show the names as subjects.
 func People() []Person {
 	const ns = "conformance"
 	return []Person{
-		{"asked", ns, []string{"caller"}},    // whose calls need an answer
-		{"free", ns, []string{"caller"}},     // whose calls need none
-		{"stranger", ns, []string{"caller"}}, // sees nothing of the others' calls
+		{"asked", ns, []string{"caller"}},    // its calls need an approval
+		{"free", ns, []string{"caller"}},     // its calls need no approval
+		{"stranger", ns, []string{"caller"}}, // cannot see the calls of the others
 		{"approver", ns, []string{"approver"}},
 		{"second", ns, []string{"approver"}},
 		{"operator", ns, []string{"operator", "viewer", "admin"}},
@@ -37,15 +37,15 @@ var daemonFile string
 //go:embed configuration/rules.yaml
 var rulesFile string
 
-// The names of the files of a [Configuration].
+// The file names of a [Configuration].
 const (
 	DaemonFile = "toold.yaml"
 	RulesFile  = "rules.yaml"
 	TokensFile = "tokens.json"
 )
 
-// Configuration returns the files with which a daemon passes, by name, with new tokens. rules is where the daemon will find
-// the file of rules. The file of tokens is secret, for the player only.
+// Configuration returns, by file name, the configuration files and new tokens with which a daemon passes the transcripts. rules is the path
+// at which the daemon will find the rules file. TokensFile is secret: only the program that plays the transcripts needs it.
 func Configuration(rules string) (map[string][]byte, error) {
 	secrets, lines := map[string]string{}, []string{}
 	for _, p := range People() {
@@ -60,7 +60,7 @@ func Configuration(rules string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	place, err := json.Marshal(rules) // is YAML, too
+	place, err := json.Marshal(rules) // JSON text is also YAML
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// TestSQLite plays all transcripts against the daemon as it is shipped, kills with -9 included.
+// TestSQLite plays all transcripts against the release build of the daemon, including kills with SIGKILL.
 func TestSQLite(t *testing.T) { playAll(t, start(t)) }
 
-// TestPostgres does so with the store on a real server.
+// TestPostgres does the same with the store on a real PostgreSQL server.
 func TestPostgres(t *testing.T) {
 	server, err := pgtest.Start()
 	must(t, err)

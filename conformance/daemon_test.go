@@ -25,7 +25,7 @@ import (
 	"github.com/toold-dev/toold/conformance"
 )
 
-// binary is the daemon as it is shipped.
+// binary is the path of the daemon's release build.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A daemon is one that is killed and started again on the same store and address.
+// A daemon can be killed and started again on the same store and address.
 type daemon struct {
 	t       *testing.T
 	dir     string
@@ -73,7 +73,7 @@ type daemon struct {
 	log     *logTail
 }
 
-// start starts a daemon with the configuration of the package.
+// start starts a daemon with the configuration from package conformance.
 func start(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "toold")
@@ -94,8 +94,8 @@ func start(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-// stays returns an address that is free, also between two lives of a daemon: below those that the system gives to whoever
-// connects to something or listens anywhere.
+// stays returns a free address that stays free while the daemon restarts. Its port is below the range from which the system takes ports for
+// outgoing connections and for listeners on port 0.
 func stays(t *testing.T) string {
 	t.Helper()
 	for {
@@ -118,7 +118,7 @@ func (d *daemon) serve() error {
 		}
 	}
 	d.cmd.Stderr = d.log
-	// A group of its own, so that Ctrl-C reaches the test alone. Should the test die, the daemon does too.
+	// Its own process group, so that Ctrl-C reaches only the test. If the test dies, the daemon dies too.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *daemon) serve() error {
 	return <-told
 }
 
-// attend starts the process and waits for its end from one thread: Pdeathsig is about the end of the thread that started it.
+// attend starts the process and waits for its end on one OS thread. Pdeathsig fires when the thread that started the process ends.
 func (d *daemon) attend(out io.Reader, told chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -152,13 +152,13 @@ func (d *daemon) attend(out io.Reader, told chan<- error) {
 	}
 	told <- err
 	_, _ = io.Copy(io.Discard, lines)
-	_ = d.cmd.Wait() // how it ended says nothing here
+	_ = d.cmd.Wait() // the exit status does not matter here
 	close(d.ended)
 }
 
-// kill is kill -9. It returns when the process is gone.
+// kill sends SIGKILL and returns when the process is gone.
 func (d *daemon) kill() {
-	_ = d.cmd.Process.Kill() // it may have drained
+	_ = d.cmd.Process.Kill() // the daemon may already have ended
 	<-d.ended
 }
 
@@ -167,7 +167,7 @@ func (d *daemon) restart(context.Context) error {
 	return d.serve()
 }
 
-// config is how the daemon is played against.
+// config returns the configuration for playing transcripts against the daemon.
 func (d *daemon) config() conformance.Config {
 	d.t.Helper()
 	conn, err := grpc.NewClient(d.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -176,7 +176,7 @@ func (d *daemon) config() conformance.Config {
 	return conformance.Config{Conn: conn, Tokens: d.tokens, Restart: d.restart}
 }
 
-// logTail keeps what a daemon said last.
+// logTail keeps the end of the daemon's log.
 type logTail struct {
 	mu   sync.Mutex
 	text []byte

@@ -1,9 +1,9 @@
-// Package conformance holds the behaviour of the API as transcripts, and plays them against a running daemon.
+// Package conformance describes the behaviour of the API in transcripts and plays them against a running daemon.
 //
-// A transcript is a text file: requests as one of some people sends them, and what has to come back. It knows nothing of the
-// daemon's insides or of Go, so that a client or a daemon in any language can be held to it; README.md describes the format.
-// Ids are drawn anew each time a transcript is played, so that it can be played again, and on a daemon that others use.
+// A transcript is a text file with requests of several principals and the expected answers. It does not depend on Go or on the inside of
+// the daemon, so it can test a client or daemon in any language. README.md describes the format. Each run of a transcript uses new ids. It
+// can therefore run several times, also against a daemon with other users.
 //
-// What a transcript needs and the daemon does not have is a failure, never left out: [Run] says what is missing, and
-// [Configuration] is what a daemon needs to have everything.
+// A transcript whose requirements the daemon does not meet counts as failed, never as skipped. [Run] reports what is missing.
+// [Configuration] returns a configuration that meets all requirements.
 package conformance

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/conformance"
 )
 
-// TestEveryEnd holds the transcripts to the table of ends: each row is shown by one, or README.md says why none can.
+// TestEveryEnd compares the transcripts with the table of outcomes. A transcript must show each row, or README.md must say why none can.
 func TestEveryEnd(t *testing.T) {
 	rows := firstColumn(t, "../docs/reference/states.md", "## How calls end")
 	without := firstColumn(t, "README.md", "## How calls end")
@@ -39,7 +39,7 @@ func TestEveryEnd(t *testing.T) {
 	}
 }
 
-// firstColumn returns the first cells of the first table below a heading.
+// firstColumn returns the first column of the first table below a heading.
 func firstColumn(t *testing.T, file, heading string) (cells []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -57,5 +57,5 @@ func firstColumn(t *testing.T, file, heading string) (cells []string) {
 		}
 		cells = append(cells, strings.TrimSpace(strings.Split(line, "|")[1]))
 	}
-	return cells[2:] // without the names of the columns and the line below them
+	return cells[2:] // without the header and the line below it
 }

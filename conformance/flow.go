@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	_ "google.golang.org/genproto/googleapis/rpc/errdetails" // in statuses
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails" // registers the details of statuses
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,12 +18,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	_ "google.golang.org/protobuf/types/known/durationpb" // in answers
+	_ "google.golang.org/protobuf/types/known/durationpb" // registers types in answers
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A flow is what comes back of one request, as lines.
+// A flow is the sequence of responses to one request, as lines.
 type flow struct {
 	stream  grpc.ClientStream
 	method  protoreflect.MethodDescriptor
@@ -31,23 +31,24 @@ type flow struct {
 	skip    []string
 	pending []arrived
 	ended   bool
-	size    int              // bytes that came for this step
-	last    map[string]int64 // the newest sequence of each call
-	over    map[string]bool  // calls whose end was published
-	holes   []string         // what is wrong with sequences, whatever the transcript wants
+	size    int              // bytes received in this step
+	last    map[string]int64 // newest sequence by call
+	over    map[string]bool  // calls whose terminal event has arrived
+	holes   []string         // errors in the sequences; they fail every transcript
 }
 
-// mostBytes may come for one step; no transcript wants a tenth of it. A daemon that never ends is not kept in memory.
+// mostBytes is the limit for one step. No transcript needs a tenth of it. The limit protects the player from a daemon that sends without
+// end.
 const mostBytes = 16 << 20
 
-// arrived is a line that came.
+// arrived is a received line.
 type arrived struct {
 	line
-	group string // lines of one group have an order; between groups there is none
-	text  string // of a status: for people, and not compared
+	group string // lines are ordered within a group, but not between groups
+	text  string // message of a status; for people, not compared
 }
 
-// begin sends a request of any method. The flow has to be read to its end, or left.
+// begin sends a request of any method. The caller must read the flow to its end or call leave.
 func begin(ctx context.Context, conn *grpc.ClientConn, token, method, body string, skip []string) (*flow, error) {
 	m, err := methodNamed(method)
 	if err != nil {
@@ -89,7 +90,7 @@ func (f *flow) send(raw []byte) error {
 	if err == nil {
 		err = f.stream.SendMsg(req)
 	}
-	if errors.Is(err, io.EOF) { // the answer has the reason
+	if errors.Is(err, io.EOF) { // RecvMsg returns the reason
 		return nil
 	}
 	return err
@@ -100,7 +101,7 @@ func (f *flow) leave() {
 	f.ended = true
 }
 
-// lines returns the next n lines that are not skipped, or what there is until the end; n below 0 is all.
+// lines returns the next n lines without those that the step skips, or fewer at the end of the flow. A negative n reads to the end.
 func (f *flow) lines(n int) ([]arrived, error) {
 	var got []arrived
 	f.size = 0
@@ -126,7 +127,7 @@ func (f *flow) lines(n int) ([]arrived, error) {
 	return got, nil
 }
 
-// eventOf names the kind of an event.
+// eventOf returns the kind of an event.
 func eventOf(l arrived) string {
 	v, ok := l.value.(map[string]any)
 	if !ok || l.word != "event" {
@@ -163,7 +164,7 @@ func (f *flow) receive() error {
 	return f.add("", "", m)
 }
 
-// item takes an answer of a session. Each line says of which item it is.
+// item processes an answer of a session. Each of its lines gets the item's correlation id.
 func (f *flow) item(m *tooldv1.SessionAnswer) error {
 	group, before := itemGroup(m.GetCorrelationId()), len(f.pending)
 	var err error
@@ -186,8 +187,8 @@ func (f *flow) item(m *tooldv1.SessionAnswer) error {
 
 func itemGroup(correlationID string) string { return "item " + correlationID }
 
-// frame takes the events or the control of a frame. Heartbeats say nothing, and whether a stream that follows a call
-// catches up with it before it ends is a matter of speed.
+// frame processes the events or the control of a frame. It ignores heartbeats. It ignores caught_up except for WatchCalls, because a call
+// may end before its stream has caught up.
 func (f *flow) frame(m *tooldv1.Frame, group string) error {
 	for _, e := range m.GetEvents() {
 		f.count(e)
@@ -210,13 +211,13 @@ func (f *flow) frame(m *tooldv1.Frame, group string) error {
 		return err
 	}
 	if v, ok := f.pending[len(f.pending)-1].value.(map[string]any); ok && m.GetCursor() != "" {
-		v["cursor"] = m.GetCursor() // no control has a member of this name
+		v["cursor"] = m.GetCursor() // no control has a field with this name
 	}
 	return nil
 }
 
-// count holds the sequences of a call to begin with 1, to be without gaps and repeats, and to end with its end, whatever a
-// transcript wants.
+// count checks the sequences of a call for every transcript. They must start at 1, have no gaps or repeats, and end with the terminal
+// event.
 func (f *flow) count(e *tooldv1.CallEvent) {
 	id, sequence := e.GetCallId(), e.GetSequence()
 	switch last, known := f.last[id]; {
@@ -245,7 +246,7 @@ func (f *flow) add(word, group string, m proto.Message) error {
 	return nil
 }
 
-// end takes the status of a flow.
+// end processes the status of a flow.
 func (f *flow) end(err error) {
 	f.ended = true
 	f.cancel()
@@ -264,12 +265,12 @@ func (f *flow) end(err error) {
 	}
 }
 
-// details is the group of what a status carries.
+// details is the group of the lines for the details of a status.
 const details = "details"
 
 var hump = regexp.MustCompile(`([a-z])([A-Z])`)
 
-// codeName is a code as the specification of gRPC writes it.
+// codeName returns the name of a code as in the gRPC specification.
 func codeName(c codes.Code) string {
 	if c == codes.Canceled {
 		return "CANCELLED"

@@ -15,7 +15,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// hostile is a daemon that answers as it likes.
+// hostile is a daemon whose answers break the contract.
 type hostile struct {
 	tooldv1.UnimplementedToolServiceServer
 	tooldv1.UnimplementedCallServiceServer
@@ -45,8 +45,8 @@ func serveHostile(t *testing.T, h *hostile) conformance.Config {
 	return conformance.Config{Conn: conn, Tokens: map[string]string{"free": "x"}, Patience: 20 * time.Second}
 }
 
-// TestHostileDaemon: a daemon that does not hold to the contract fails a transcript that does not say so line by line, and neither
-// holds it up nor fills its memory.
+// A daemon that breaks the contract fails the transcript even if the expected lines do not cover the breach. It must neither block the
+// player nor fill its memory.
 func TestHostileDaemon(t *testing.T) {
 	t.Parallel()
 	type out = grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]
@@ -71,14 +71,14 @@ func TestHostileDaemon(t *testing.T) {
 			}
 		}
 	}
-	// what stands behind the end of a call is skipped, as a careless transcript may
+	// skips lines after the end of the call, as a careless transcript might
 	const execute = "x\n-- free ExecuteTool skip=progress --\n{}\n-- answer --\nevent {\"finished\":{},\"callId\":\"c\"}\n"
 	const open = "x\n-- free ExecuteTool open=s --\n{}\n-- answer --\n-- read s skip=progress --\n-- answer --\nevent {\"finished\":{},\"callId\":\"c\"}\nend\n"
 	tests := []struct {
 		name, transcript string
 		answer           func(out) error
 		patience         time.Duration
-		want             string // empty: it passes
+		want             string // empty means that the transcript passes
 	}{
 		{"in order", execute, events(progress(1, ""), finished(2)), 0, ""},
 		{"silent", execute, silent, 200 * time.Millisecond, "no answer within 200ms"},

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// names are the variables of a transcript with their values.
+// names maps the variables of a transcript to their values.
 type names map[string]string
 
 var placeholder = regexp.MustCompile(`\{\{([a-z][a-z0-9_]*|_)\}\}`)
 
-// fill puts values in the place of variables.
+// fill replaces variables by their values.
 func (n names) fill(text string) (string, error) {
 	var missing []string
 	filled := placeholder.ReplaceAllStringFunc(text, func(p string) string {
@@ -31,7 +31,7 @@ func (n names) fill(text string) (string, error) {
 	return filled, nil
 }
 
-// show puts the names of variables in the place of their values, for people.
+// show replaces values by the names of their variables, for people.
 func (n names) show(text string) string {
 	for _, name := range slices.SortedFunc(maps.Keys(n), func(a, b string) int { return len(n[b]) - len(n[a]) }) {
 		if len(n[name]) >= minShown {
@@ -41,10 +41,10 @@ func (n names) show(text string) string {
 	return text
 }
 
-const minShown = 6 // shorter values are in other places by chance
+const minShown = 6 // shorter values also occur by coincidence
 
-// match compares what came with what was wanted, gives values to variables that have none, and says what differs. What is
-// not wanted is not looked at; null wants that there is nothing.
+// match compares got with want, assigns values to unset variables, and returns the differences. It ignores members that want does not
+// mention. A null in want requires that the member is absent.
 func (n names) match(place string, want, got any) []string {
 	switch w := want.(type) {
 	case nil:
@@ -97,7 +97,8 @@ func (n names) matchList(place string, want []any, got any) (differs []string) {
 	return differs
 }
 
-// matchText holds a text, or a number, against one with variables in it. {{_}} is any text, and so is a variable the first time.
+// matchText compares a string or number with a text that contains variables. {{_}} matches any text, and so does the first use of a
+// variable.
 func (n names) matchText(want string, got any) bool {
 	var text string
 	switch g := got.(type) {

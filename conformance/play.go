@@ -16,12 +16,12 @@ import (
 // A player plays one transcript.
 type player struct {
 	c     *Config
-	token string // of one of the people
+	token string // token of one principal, used to wait for a restart
 	names names
 	open  map[string]*flow
 }
 
-// A mismatch is an answer that is not what a transcript wants.
+// A mismatch is an answer that differs from the transcript.
 type mismatch struct {
 	line    int
 	step    string
@@ -33,7 +33,7 @@ func (m *mismatch) Error() string {
 	return fmt.Sprintf("line %d, %s: %s", m.line, m.step, strings.Join(m.differs, "; "))
 }
 
-// as gives a request its principal.
+// as adds a token to a request.
 func as(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
@@ -49,7 +49,7 @@ func newPlayer(c *Config, t *Transcript) *player {
 	return p
 }
 
-// freshID is an id that no daemon has seen. It says of which transcript's variable it is.
+// freshID returns an id that no daemon has seen. It contains the name of the transcript's variable.
 func freshID(name string) string {
 	b := make([]byte, 10)
 	_, _ = rand.Read(b) // never fails
@@ -62,7 +62,7 @@ func (p *player) close() {
 	}
 }
 
-// play takes one step. A *mismatch says that the daemon answers otherwise.
+// play executes one step. It returns a *mismatch when the daemon answers differently.
 func (p *player) play(ctx context.Context, s *step) error {
 	switch s.verb {
 	case crash:
@@ -88,7 +88,7 @@ func (p *player) play(ctx context.Context, s *step) error {
 	}
 }
 
-// ask sends a request and compares what comes.
+// ask sends a request and compares the answer.
 func (p *player) ask(ctx context.Context, s *step) error {
 	body, err := p.names.fill(s.request)
 	if err != nil {
@@ -115,13 +115,13 @@ func (p *player) ask(ctx context.Context, s *step) error {
 	return err
 }
 
-// within gives f its time: what takes longer is cancelled. ctx is not what cancel ends.
+// within runs f and calls cancel when f takes longer than the player's patience. ctx must not be the context that cancel ends.
 func (p *player) within(ctx context.Context, cancel func(), f func() error) error {
 	late := time.AfterFunc(p.c.patience(), cancel)
 	err := f()
 	if !late.Stop() && ctx.Err() == nil {
 		none := fmt.Errorf("no answer within %v", p.c.patience())
-		if m, ok := errors.AsType[*mismatch](err); ok { // what came until then
+		if m, ok := errors.AsType[*mismatch](err); ok { // keeps the lines that arrived before the timeout
 			m.differs = append([]string{none.Error()}, m.differs...)
 			return m
 		}
@@ -141,8 +141,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// compare reads as much of a flow as the transcript wants to see, and holds it against that. Values of variables count
-// only when all of the answer is right.
+// compare reads as many lines of a flow as the step expects and compares them. It keeps new values of variables only when the whole answer
+// matches.
 func (p *player) compare(s *step, f *flow) error {
 	n := len(s.want)
 	ends := s.stream == "" || n > 0 && (s.want[n-1].word == "end" || slices.ContainsFunc(s.want, isStatus))
@@ -175,7 +175,7 @@ func (p *player) compare(s *step, f *flow) error {
 
 func isStatus(l line) bool { return l.word == "status" }
 
-// compareAll compares lines group by group: the events of each call, the controls and messages, what a status carries.
+// compareAll compares lines by group: the events of each call, controls and messages, and the details of a status.
 func (n names) compareAll(want []line, got []arrived) (differs []string) {
 	arrivedIn := map[string][]arrived{}
 	for _, g := range got {
@@ -204,7 +204,7 @@ func (n names) compareAll(want []line, got []arrived) (differs []string) {
 	return differs
 }
 
-// groupOf finds the group of a line in a transcript.
+// groupOf returns the group of an expected line.
 func (n names) groupOf(l line) string {
 	v, _ := l.value.(map[string]any)
 	id, _ := v["callId"].(string)
@@ -241,7 +241,7 @@ func (n names) compareGroup(want []line, got []arrived) (differs []string) {
 	return differs
 }
 
-// compareDetails wants each of the details to be there, in any order and beside others.
+// compareDetails requires each expected detail to be present, in any order. Further details may be present.
 func (n names) compareDetails(want []line, got []arrived) (differs []string) {
 	for _, w := range want {
 		var best []string

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/conformance"
 )
 
-// small is a conversation of which the tests change one thing each.
+// small is a short transcript. Each test changes one part of it.
 const small = `Something small.
 
 fresh: call
@@ -33,7 +33,7 @@ event {"finished":{},"callId":"{{call}}","sequence":"3"}
 caught_up {}
 `
 
-// TestDifferencesAreSeen plays transcripts that want something else than what comes.
+// TestDifferencesAreSeen plays transcripts whose expectations differ from the answer.
 func TestDifferencesAreSeen(t *testing.T) {
 	config := start(t).config()
 	config.Restart = func(context.Context) error { return nil }
@@ -76,7 +76,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 	t.Run("needs", func(t *testing.T) { needs(t, config) })
 }
 
-// needs: what a transcript lacks is a failure that says so.
+// needs checks that an unmet requirement of a transcript is reported as a failure.
 func needs(t *testing.T, config conformance.Config) {
 	config.Restart = nil
 	for text, want := range map[string]string{

@@ -16,24 +16,24 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Config says which daemon is played against.
+// Config describes the daemon to play against.
 type Config struct {
-	Conn *grpc.ClientConn // sends no token of its own
-	// Tokens of the people of the transcripts; see [People]. A transcript with a person without a token fails.
+	Conn *grpc.ClientConn // must add no token of its own
+	// Tokens maps the principals of the transcripts ([People]) to their tokens. A transcript that uses a principal without a token fails.
 	Tokens map[string]string
-	// Restart kills the daemon as kill -9 does, if it lives, starts it again on the same store and address, and returns
-	// soon; that it serves again is waited for. Nil: transcripts that need it fail.
+	// Restart kills the daemon with SIGKILL if it runs, and starts it again on the same store and address. It need not wait until the
+	// daemon serves. If Restart is nil, transcripts that need it fail.
 	Restart func(ctx context.Context) error
-	// Patience is for how long an answer is waited for; 0 is 20 s.
+	// Patience is how long to wait for an answer. 0 means 20 s.
 	Patience time.Duration
 }
 
-// An Outcome is what became of a transcript.
+// An Outcome is the result of playing a transcript.
 type Outcome struct {
 	Transcript string
-	// Unmet is what the transcript needs and the daemon does not have. It was not played then, and that is a failure.
+	// Unmet lists requirements of the transcript that the daemon does not meet. Such a transcript is not played and counts as failed.
 	Unmet []string
-	// Line and Step are where it differed, Differs says in what, and Came is all of the answer.
+	// Line and Step say where the answer differed, Differs lists the differences, and Came is the whole answer.
 	Line    int
 	Step    string
 	Differs []string
@@ -41,10 +41,10 @@ type Outcome struct {
 	Took    time.Duration
 }
 
-// Passed reports whether all of the transcript was played and came as it says.
+// Passed reports whether the whole transcript was played and every answer matched.
 func (o *Outcome) Passed() bool { return len(o.Unmet) == 0 && len(o.Differs) == 0 }
 
-// Run plays a transcript. An error means that ctx ended or that the daemon cannot be reached, nothing about what it does.
+// Run plays a transcript. It returns an error only when ctx ended or the daemon cannot be reached. Wrong answers are in the Outcome.
 func Run(ctx context.Context, c Config, t *Transcript) (*Outcome, error) {
 	began := time.Now()
 	out := &Outcome{Transcript: t.Name}
@@ -79,7 +79,7 @@ func (c *Config) patience() time.Duration {
 	return c.Patience
 }
 
-// unmet says what a transcript needs and the daemon, or this machine, does not have.
+// unmet returns the requirements of a transcript that the daemon or this machine does not meet.
 func (c *Config) unmet(ctx context.Context, t *Transcript) (unmet []string, err error) {
 	for _, u := range t.users() {
 		if c.Tokens[u] == "" {
@@ -104,7 +104,7 @@ func (c *Config) unmet(ctx context.Context, t *Transcript) (unmet []string, err 
 	return unmet, nil
 }
 
-// lacks says what the daemon lacks of a need; empty is nothing.
+// lacks returns how the daemon fails a requirement, or "" when it meets it.
 func (c *Config) lacks(ctx context.Context, n Need, users []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *Config) lacks(ctx context.Context, n Need, users []string) (string, err
 	return "", nil
 }
 
-// refused says what an error means that a daemon answered; that it cannot be reached stays an error.
+// refused converts an error from the daemon to the reason lack. It returns the error itself when the daemon cannot be reached.
 func refused(lack string, err error) (string, error) {
 	switch st := status.Convert(err); st.Code() {
 	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
@@ -145,7 +145,7 @@ func refused(lack string, err error) (string, error) {
 	}
 }
 
-// restart kills the daemon and waits until it serves again. The token must allow its holder to watch its health.
+// restart kills the daemon and waits until it serves again. The principal of token must be allowed to watch the health service.
 func (c *Config) restart(ctx context.Context, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*c.patience())
 	defer cancel()
@@ -173,8 +173,8 @@ func (c *Config) restart(ctx context.Context, token string) error {
 	}
 }
 
-// lifeline returns what is closed when the daemon is gone, as it may be already. A stream shows it: one connection may lead to many
-// daemons, by and by.
+// lifeline returns a channel that closes when the daemon is gone, perhaps at once. It watches a stream, because one gRPC connection may
+// lead to different daemons over time.
 func (c *Config) lifeline(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	stream, err := healthv1.NewHealthClient(c.Conn).Watch(ctx, &healthv1.HealthCheckRequest{})
@@ -194,7 +194,7 @@ func (c *Config) lifeline(ctx context.Context) <-chan struct{} {
 	return gone
 }
 
-// Select returns the transcripts whose names contain one of the words; no words are all.
+// Select returns the transcripts whose names contain one of the words. Without words it returns all.
 func Select(all []*Transcript, words ...string) []*Transcript {
 	if len(words) == 0 {
 		return all

@@ -16,32 +16,32 @@ import (
 //go:embed transcripts/*.txt
 var files embed.FS
 
-// A Transcript is one conversation with a daemon.
+// A Transcript is one sequence of requests and expected answers.
 type Transcript struct {
 	Name  string
-	About string   // what it guards
-	Ends  []string // the rows of the table of ends that it shows
-	Needs []Need   // beside the people of its steps
-	Hints []string // what it needs of the configuration and cannot be asked for
+	About string   // the behaviour that it tests
+	Ends  []string // the rows of the table of outcomes that it shows
+	Needs []Need   // requirements besides the principals of its steps
+	Hints []string // requirements on the configuration that the API cannot check
 
 	fresh []string
 	steps []step
 }
 
-// A Need is a tool that the daemon has to have, or what its gates have to say to a call.
+// A Need is a tool that the daemon must have, or the verdict of its gates on a call.
 type Need struct {
-	User, Tool, Arguments string // only Tool: that it is there
-	Outcome               string // of the gates together: ALLOW, SUSPEND, SET_RESULT, DENY or BLOCK
+	User, Tool, Arguments string // with only Tool set, the tool must exist
+	Outcome               string // combined verdict of the gates: ALLOW, SUSPEND, SET_RESULT, DENY or BLOCK
 }
 
-// A step is a request with its answer, or something done to a stream or to the daemon.
+// A step is a request with its expected answer, or an action on a stream or on the daemon.
 type step struct {
-	line    int // of the heading in the file
+	line    int // line number of the heading
 	verb    verb
 	user    string
 	method  string
-	stream  string // the stream that stays open, is read or is left
-	until   bool   // ask again until the answer is this
+	stream  string // name of the stream that is opened, read or left
+	until   bool   // repeat the request until the answer matches
 	skip    []string
 	request string
 	want    []line
@@ -57,11 +57,11 @@ const (
 	crash
 )
 
-// A line is one of an answer: a message, an event or control of a frame, the status at the end of it or its details.
+// A line is one line of an answer: a message, an event or control of a frame, the final status, or one of its details.
 type line struct {
 	number int
 	word   string // empty for a message
-	value  any    // of encoding/json, with json.Number
+	value  any    // decoded by encoding/json with json.Number
 }
 
 // All returns the transcripts of this package, sorted by name.
@@ -83,7 +83,7 @@ func All() ([]*Transcript, error) {
 	return all, errors.Join(problems...)
 }
 
-// Parse reads a transcript. An error names the line.
+// Parse parses a transcript. Errors contain the line number.
 func Parse(name, text string) (*Transcript, error) {
 	p := &parser{t: &Transcript{Name: name}}
 	for l := range strings.Lines(text) {
@@ -101,7 +101,7 @@ func Parse(name, text string) (*Transcript, error) {
 type parser struct {
 	t      *Transcript
 	number int
-	answer bool // the lines that come are an answer's
+	answer bool // the following lines belong to an answer
 }
 
 var heading = regexp.MustCompile(`^-- (.+) --$`)
@@ -162,7 +162,7 @@ func (p *parser) answerLine(text string) error {
 	return nil
 }
 
-// cutWord takes the word before a JSON object.
+// cutWord returns the word before a JSON object.
 func cutWord(text string) (word, rest string, ok bool) {
 	if strings.HasPrefix(text, "{") {
 		return "", text, false
@@ -170,7 +170,7 @@ func cutWord(text string) (word, rest string, ok bool) {
 	return strings.Cut(text, " ")
 }
 
-// head reads what stands before the first step: sentences, an empty line, and settings.
+// head parses the part before the first step: sentences, an empty line, and settings.
 func (p *parser) head(text string) error {
 	key, value, ok := strings.Cut(text, ": ")
 	if !ok || !slices.Contains([]string{"fresh", "needs", "hint", "end"}, key) {
@@ -192,7 +192,7 @@ func (p *parser) head(text string) error {
 	return nil
 }
 
-// parseNeed reads "tool ID", or a person, a tool, its arguments and what the gates say to them.
+// parseNeed parses "tool ID", or a principal, a tool, its arguments and the verdict of the gates.
 func parseNeed(text string) (Need, error) {
 	if id, ok := strings.CutPrefix(text, "tool "); ok {
 		return Need{Tool: id}, nil
@@ -249,7 +249,7 @@ func (s *step) options(words []string) error {
 
 func ofTheEnd(word string) bool { return word == "" || word == "end" || word == "status" }
 
-// check looks for what would make a transcript prove nothing.
+// check returns an error for mistakes that would make a transcript pass without testing anything.
 func (t *Transcript) check() error {
 	switch {
 	case t.About == "":
@@ -266,7 +266,7 @@ func (t *Transcript) check() error {
 	return nil
 }
 
-// check looks at one step, before which these streams are open.
+// check checks one step. open holds the streams that are open before it.
 func (s *step) check(open map[string]bool) error {
 	switch {
 	case (s.verb == read || s.verb == leave) && !open[s.stream]:
@@ -289,7 +289,7 @@ func (s *step) check(open map[string]bool) error {
 	return nil
 }
 
-// users are the people of its steps and needs.
+// users returns the principals of its steps and needs.
 func (t *Transcript) users() []string {
 	var all []string
 	for _, s := range t.steps {
@@ -306,12 +306,12 @@ func (t *Transcript) users() []string {
 	return slices.Compact(all)
 }
 
-// Crashes reports whether it needs a daemon that can be killed and started again.
+// Crashes reports whether the transcript needs a daemon that can be killed and started again.
 func (t *Transcript) Crashes() bool {
 	return slices.ContainsFunc(t.steps, func(s step) bool { return s.verb == crash })
 }
 
-// decode reads JSON with its numbers as they stand.
+// decode parses JSON and keeps the text of numbers.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()

@@ -23,22 +23,22 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// version is that of the release. It stays the same, so that the build cache has what did not change.
+// version is the version of the test release. It is constant, so that unchanged packages stay in the build cache.
 const version = "v0.0.0-test"
 
 const toold = "github.com/toold-dev/toold"
 
-// patience bounds what ends in seconds on a quiet machine.
+// patience limits commands that take seconds on a quiet machine.
 const patience = 10 * time.Minute
 
-// TestReleased builds programs in clean directories from a release, as a programmer does who has not seen the repository.
+// TestReleased builds programs in empty directories from a release, like a programmer without the repository.
 func TestReleased(t *testing.T) {
 	released := newRelease(t)
 	t.Run("embedded", func(t *testing.T) { testEmbedded(t, released.newProgram(t)) })
 	t.Run("client", func(t *testing.T) { testSumOfAClient(t, released.newProgram(t)) })
 }
 
-// testEmbedded calls the tool and the gate of the example.
+// testEmbedded uses the tool and the gate of the example.
 func testEmbedded(t *testing.T, s *program) {
 	for _, name := range []string{"main.go", "go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join("embedded", name))
@@ -50,7 +50,7 @@ func testEmbedded(t *testing.T, s *program) {
 	}
 	s.run(t, "go", "mod", "edit", "-dropreplace="+toold, "-require="+toold+"@"+version)
 	s.run(t, "go", "get", toold+"@"+version)
-	s.run(t, "go", "build", "-mod=readonly", "-o", "embedded", ".") // on a missing entry of go.sum: "go mod tidy" in examples/embedded
+	s.run(t, "go", "build", "-mod=readonly", "-o", "embedded", ".") // if a go.sum entry is missing, run "go mod tidy" in examples/embedded
 	at := s.serve(t)
 
 	conn, err := grpc.NewClient(at.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -80,7 +80,7 @@ func testEmbedded(t *testing.T, s *program) {
 	}
 }
 
-// testSumOfAClient: the modules of the daemon are not in the go.sum of a program that imports the client alone.
+// testSumOfAClient checks that a program that imports only the client has no modules of the daemon in its go.sum.
 func testSumOfAClient(t *testing.T, s *program) {
 	must(t, os.WriteFile(filepath.Join(s.dir, "main.go"), []byte("package main\n\nimport _ \""+toold+"/sdk/go\"\n\nfunc main() {}\n"), 0o600))
 	s.run(t, "go", "mod", "init", "example.com/client")
@@ -93,7 +93,7 @@ func testSumOfAClient(t *testing.T, s *program) {
 	}
 }
 
-// A release is a proxy with the released module, and a module cache with the dependencies that this machine knows.
+// A release is a module proxy with the released module, and a module cache with the dependencies that this machine has.
 type release struct{ environ []string }
 
 func newRelease(t *testing.T) *release {
@@ -110,12 +110,12 @@ func newRelease(t *testing.T) *release {
 	command(t, fetch.Dir, nil, "go", "run", ".", "-root", root, "-version", version, "-to", proxy)
 	shareModules(t, strings.TrimSpace(command(t, "..", nil, "go", "env", "GOMODCACHE")), cache, ".")
 	return &release{[]string{
-		"GOPROXY=file://" + proxy + ",https://proxy.golang.org,direct", "GOMODCACHE=" + cache, "GOSUMDB=off", // our go.sum has the sums of dependencies
+		"GOPROXY=file://" + proxy + ",https://proxy.golang.org,direct", "GOMODCACHE=" + cache, "GOSUMDB=off", // our go.sum contains the sums of the dependencies
 		"GOFLAGS=-mod=mod -trimpath -modcacherw -tags=grpcnotrace", "GOWORK=off", "CGO_ENABLED=0",
 	}}
 }
 
-// A program is a clean directory.
+// A program is a directory in which a test builds a program.
 type program struct {
 	dir     string
 	environ []string
@@ -126,8 +126,8 @@ func (r *release) newProgram(t *testing.T) *program {
 	return &program{dir, append(slices.Clip(r.environ), "TOOLD_DATA="+filepath.Join(dir, "data"))}
 }
 
-// shareModules makes a module cache that has everything of another one but toold, by symbolic links: to unpack all dependencies again
-// would take half a gigabyte.
+// shareModules creates a module cache that links to everything in another cache except toold. Unpacking all dependencies again would need
+// half a gigabyte.
 func shareModules(t *testing.T, from, to, folder string) {
 	t.Helper()
 	own := []string{"github.com", "github.com/toold-dev", "cache", "cache/download", "cache/download/github.com", "cache/download/github.com/toold-dev"}
@@ -167,7 +167,7 @@ func command(t *testing.T, dir string, environ []string, name string, args ...st
 	return string(out)
 }
 
-// ready is what a daemon prints when it serves.
+// ready is the line that a daemon prints when it serves.
 type ready struct {
 	TCP       string `json:"tcp"`
 	TokenFile string `json:"token_file"`

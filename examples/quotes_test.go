@@ -1,4 +1,4 @@
-// Package examples_test holds the tool author's page to the examples that it quotes.
+// Package examples_test checks that the page for tool authors quotes the examples correctly.
 package examples_test
 
 import (

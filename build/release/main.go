@@ -1,9 +1,10 @@
-// Command release writes toold as a tree of files that the go command takes as a module proxy:
+// Command release writes toold as a tree of files that the go command can use as a module proxy:
 //
 //	release -root DIRECTORY -version v0.1.0 -to PROXY
 //	GOPROXY=file://PROXY,https://proxy.golang.org GONOSUMDB=github.com/toold-dev/toold go get github.com/toold-dev/toold@v0.1.0
 //
-// The files are those that git knows or does not ignore, as they are in the work tree. Modules below the root are not part of it.
+// The module contains the files of the work tree that git tracks or does not ignore, with their current content. It excludes nested
+// modules.
 package main
 
 import (
@@ -73,7 +74,7 @@ func release(root, version, to string) error {
 	return write(to, m, map[string][]byte{".info": info, ".mod": mod, ".zip": packed.Bytes()})
 }
 
-// write adds a version to the tree.
+// write adds a version to the proxy tree.
 func write(to string, m module.Version, files map[string][]byte) error {
 	escaped, err := module.EscapePath(m.Path)
 	if err != nil {
@@ -104,7 +105,7 @@ func write(to string, m module.Version, files map[string][]byte) error {
 	return os.WriteFile(list, []byte(strings.Join(versions, "\n")+"\n"), 0o644)
 }
 
-// A file is one of the work tree.
+// A file is a file of the work tree.
 type file struct{ root, path string }
 
 func (f file) Path() string                 { return filepath.ToSlash(f.path) }
@@ -120,7 +121,7 @@ func filesOf(root string) (files []zip.File, err error) {
 		f := file{root, filepath.FromSlash(name)}
 		info, err := f.Lstat()
 		switch {
-		case os.IsNotExist(err): // removed, and not yet committed
+		case os.IsNotExist(err): // deleted but not yet committed
 		case err != nil:
 			return nil, err
 		case info.Mode().IsRegular():

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	runsAgain = 3  // that have to pass before a failed test is called flaky
-	mostAgain = 10 // failed tests that are run again: more of them are no accident
-	tailLines = 20 // of the log of a flaky test, in the last lines
+	runsAgain = 3  // all must pass before a failed test counts as flaky
+	mostAgain = 10 // with more failed tests, the failures are not accidental and none is run again
+	tailLines = 20 // number of log lines shown for a flaky test
 )
 
-// A failure is one line of the end of the run. Its test is the top-level one, and empty when the package itself failed.
+// A failure is one line of the final report. test is the top-level test, or empty when the package itself failed.
 type failure struct {
 	pkg  *pkg
 	test string
 	what string
 }
 
-// A flake is a test that failed and then passed three times when it ran alone.
+// A flake is a test that failed and then passed three times when run alone.
 type flake struct {
 	name string
 	log  string
@@ -39,7 +39,7 @@ var (
 	shuffleSeed = regexp.MustCompile(`(?m)^-test\.shuffle (\d+)`)
 )
 
-// red says why a failed test may not be called flaky, or returns "".
+// red returns why a failed test must not count as flaky, or "".
 func (p *pkg) red(test string) string {
 	if test == "" {
 		return "the package failed"
@@ -66,7 +66,7 @@ func (p *pkg) red(test string) string {
 
 func within(name, test string) bool { return name == test || strings.HasPrefix(name, test+"/") }
 
-// treeOutput is the log of a test and of its subtests.
+// treeOutput returns the output of a test and its subtests.
 func (p *pkg) treeOutput(test string) string {
 	var b strings.Builder
 	for _, name := range p.order {
@@ -77,8 +77,8 @@ func (p *pkg) treeOutput(test string) string {
 	return b.String()
 }
 
-// runAgain runs each failed test alone, three times, and takes those that pass from the failures. The arguments are
-// those of the failed run.
+// runAgain runs each failed test alone, three times, with the arguments of the failed run. It removes the tests that pass from the
+// failures.
 func (s *summary) runAgain(ctx context.Context, args []string, errOut io.Writer) {
 	var candidates []failure
 	for _, f := range s.failures {
@@ -108,7 +108,7 @@ func (s *summary) runAgain(ctx context.Context, args []string, errOut io.Writer)
 
 func (f failure) sameTest(other failure) bool { return f.pkg == other.pkg && f.test == other.test }
 
-// passesAgain runs one test with the flags and the seeds of the failed run.
+// passesAgain runs one test with the flags and seeds of the failed run.
 func (s *summary) passesAgain(ctx context.Context, f failure, args []string, errOut io.Writer) bool {
 	again := slices.Concat(withoutPackages(args), []string{
 		f.pkg.path, fmt.Sprintf("-count=%d", runsAgain), "-run=^" + f.test + "$", "-failfast",
@@ -137,7 +137,7 @@ func (s *summary) passesAgain(ctx context.Context, f failure, args []string, err
 	return true
 }
 
-// withoutPackages returns the flags: packages stand at the end and begin with a dot.
+// withoutPackages returns only the flags. The packages are at the end and begin with a dot.
 func withoutPackages(args []string) []string {
 	end := len(args)
 	for end > 0 && strings.HasPrefix(args[end-1], ".") {
@@ -146,7 +146,7 @@ func withoutPackages(args []string) []string {
 	return args[:end]
 }
 
-// forgive takes all failures of a test from the count.
+// forgive removes all failures of a test from the count.
 func (s *summary) forgive(f failure) {
 	before := len(s.failures)
 	s.failures = slices.DeleteFunc(s.failures, f.sameTest)
@@ -154,10 +154,9 @@ func (s *summary) forgive(f failure) {
 	s.flakes = append(s.flakes, flake{name: f.pkg.path + "." + f.test, log: f.pkg.treeOutput(f.test)})
 }
 
-// reportFlakes prints the row that each flaky test has to get in the file of flaky tests. A test that has its row
-// already was flaky twice.
+// reportFlakes prints the row that each flaky test needs in the list of flaky tests. A test that already has a row was flaky before.
 func (s *summary) reportFlakes(file string) {
-	known, _ := os.ReadFile(file) // without the file no test is known
+	known, _ := os.ReadFile(file) // without the file no test has a row
 	for _, f := range s.flakes {
 		fmt.Fprintf(s.out, "FLAKY: %s failed, then passed %d times alone. The end of its log:\n%s", f.name, runsAgain, indent(tail(f.log)))
 		if strings.Contains(string(known), "`"+f.name+"`") {

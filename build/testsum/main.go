@@ -1,18 +1,19 @@
-// Testsum runs "go test -json" with the arguments that it is given, and says at the end what ran.
+// Testsum runs "go test -json" with the given arguments and prints a summary at the end.
 //
 //	testsum [-must dir]... [-ci] [-again=false] [-flaky file] -- [go test flags and packages]
 //
-// Failures are printed whole, everything that passes in one line for each package. The last line is
+// It prints failures completely and one line for each package that passes. The last line is
 //
 //	N passed, N failed[, N flaky][, N skipped]
 //
-// A test that failed runs again alone, three times, with the flags and seeds of the failed run. When all three pass it is
-// FLAKY: the last lines name it, with the end of its log and the row for docs/flaky.md, and the run passes. A data race, a
-// panic, a leak, and a test that must never fail (of crashes, the store, a model, a promise or an attack) fail the run at once. With
-// -again=false every failed test does.
+// A test that failed runs again alone, three times, with the flags and seeds of the failed run. When all three pass, the test is FLAKY: the
+// final lines name it, with the end of its log and the row for docs/flaky.md, and the run passes. With -again=false every failed test fails
+// the run.
 //
-// It exits 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself was
-// not content; with -ci also when anything was skipped: a landing check that leaves a part out is not green.
+// Some failures fail the run at once: a data race, a panic, a leak, and a test of crashes, the store, a model, a promise or an attack.
+//
+// The exit code is 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself failed. With -ci
+// it is also 1 when a test was skipped, because the landing check must run everything.
 package main
 
 import (
@@ -67,7 +68,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
-// goTest gives every line of go test to take. On a signal go test is asked to end as the shell would ask it.
+// goTest passes every line of go test's output to take. When ctx ends, it sends go test an interrupt, as a shell would.
 func goTest(ctx context.Context, args []string, errOut io.Writer, take func(line []byte)) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

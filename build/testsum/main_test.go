@@ -11,13 +11,12 @@ import (
 	"testing"
 )
 
-// TestRun runs the real go test on modules of one package each: what a reader needs must stand in the output, the last
-// line must stand alone, and the exit code must say the same.
+// TestRun runs the real go test on modules with one package each. It checks the output, the last line and the exit code.
 func TestRun(t *testing.T) {
 	tests := []struct {
 		name string
-		dir  string // of the package, "part" when empty
-		code string // of the package's one test file, after the imports
+		dir  string // directory of the package; empty means "part"
+		code string // test code of the package, after the imports
 		args []string
 		exit int
 		last string
@@ -27,7 +26,7 @@ func TestRun(t *testing.T) {
 			name: "passes",
 			code: `func TestA(t *testing.T) { t.Run("x", func(*testing.T) {}); t.Run("y", func(*testing.T) {}); fmt.Println("ran: 40 kills") }`,
 			args: []string{"-ci", "-must", "part"},
-			last: "2 passed, 0 failed", // the leaves
+			last: "2 passed, 0 failed", // only the leaves count
 			want: []string{"ok    example.org/m/part", "ran: 40 kills", "ran: 1 packages with tests"},
 		},
 		{
@@ -219,7 +218,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// once is true for the first caller with a name, over all runs of the test.
+// once returns true for the first caller with a name, over all runs of the test.
 const once = `
 func once(name string) bool {
 	_, err := os.Stat(name)
@@ -228,7 +227,7 @@ func once(name string) bool {
 }
 `
 
-// writeModule makes a module with one package, which holds code as its test file, and a list of flaky tests.
+// writeModule creates a module with one package, whose test file contains code, and a list of flaky tests.
 func writeModule(t *testing.T, pkg, code string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -249,7 +248,7 @@ func writeModule(t *testing.T, pkg, code string) string {
 	return dir
 }
 
-// splitArgs parts testsum's own flags from those of go test.
+// splitArgs separates testsum's own flags from those of go test.
 func splitArgs(args []string) (own, forGo []string) {
 	for i := 0; i < len(args); i++ {
 		switch args[i] {

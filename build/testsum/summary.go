@@ -13,22 +13,22 @@ import (
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of build-output and build-fail
+	ImportPath  string // for build-output and build-fail
 	Test        string
 	Output      string
 	Elapsed     float64
 	FailedBuild string
 }
 
-// A result is what is known of one test or subtest.
+// A result is the outcome of one test or subtest.
 type result struct {
 	output   strings.Builder
-	action   string // pass, fail, skip; empty while it runs
-	children bool   // it has subtests, which are counted in its place
+	action   string // pass, fail or skip; empty while the test runs
+	children bool   // it has subtests, which count instead of it
 	failed   bool   // one of its subtests failed
 }
 
-// A pkg is what is known of one package; its own output is what no test printed: panics of TestMain, leaks, races.
+// A pkg is the outcome of one package. output is the text that belongs to no test: panics of TestMain, leaks, races.
 type pkg struct {
 	path                    string
 	output                  strings.Builder
@@ -37,7 +37,7 @@ type pkg struct {
 	passed, failed, skipped int
 }
 
-// A summary counts the leaves of the test tree: a test with subtests is counted through them, unless it fails alone.
+// A summary counts the leaves of the test tree. A test with subtests counts through them, unless it failed and none of them did.
 type summary struct {
 	out  io.Writer
 	must []string
@@ -48,8 +48,8 @@ type summary struct {
 	failures []failure
 	flakes   []flake
 	skips    []string
-	empty    []string // packages without a test
-	ran      []string // lines that tests print for the reader: "ran: ..."
+	empty    []string // packages without tests
+	ran      []string // lines that tests print for the reader, starting with "ran: "
 	ended    []*pkg
 	passed   int
 	failed   int
@@ -60,7 +60,7 @@ func newSummary(out io.Writer, must []string, ci bool) *summary {
 	return &summary{out: out, must: must, ci: ci, packages: map[string]*pkg{}, builds: map[string]*strings.Builder{}}
 }
 
-// line takes one line of go test. What is not JSON comes from the go command itself and is shown as it is.
+// line processes one line of go test. A line that is not JSON comes from the go command itself and is printed unchanged.
 func (s *summary) line(line []byte) {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil || e.Action == "" {
@@ -77,7 +77,7 @@ func (s *summary) line(line []byte) {
 		b.WriteString(e.Output)
 		return
 	case "build-fail":
-		return // told with the package that needed it
+		return // reported with the package that needed it
 	}
 	p, ok := s.packages[e.Package]
 	if !ok {
@@ -94,7 +94,7 @@ func (s *summary) line(line []byte) {
 	p.testEvent(e)
 }
 
-// collectRan keeps the lines that a test prints for the end of the run, with or without the prefix of t.Log.
+// collectRan keeps the "ran: " lines of a test for the end of the run, with or without the prefix of t.Log.
 func (s *summary) collectRan(output string) {
 	text := strings.TrimSpace(output)
 	if file, rest, ok := strings.Cut(text, ": "); ok && strings.Contains(file, ".go:") {
@@ -108,7 +108,7 @@ func (s *summary) collectRan(output string) {
 func (p *pkg) testEvent(e event) {
 	r := p.test(e.Test)
 	switch e.Action {
-	case "run": // again, with -count or -cpu
+	case "run": // a further run, with -count or -cpu
 		if r.action != "fail" {
 			r.action = ""
 			r.output.Reset()
@@ -135,7 +135,7 @@ func (p *pkg) test(name string) *result {
 	return r
 }
 
-// parent is the test that started this one: its name is cut at a slash, but a subtest may have slashes of its own.
+// parent returns the test that started this subtest. It cuts the name at a slash, and considers that subtest names may contain slashes.
 func (p *pkg) parent(name string) *result {
 	for {
 		i := strings.LastIndexByte(name, '/')
@@ -182,7 +182,7 @@ func (s *summary) endPackage(p *pkg, e event) {
 	fmt.Fprintf(s.out, "%s  %-58s %5d passed %8.1fs\n", word, p.path, p.passed, e.Elapsed)
 }
 
-// countTests walks the tests children first, so that a test knows whether one of its subtests failed.
+// countTests visits subtests before their parents, so that a parent knows whether a subtest failed.
 func (s *summary) countTests(p *pkg) {
 	names := slices.Clone(p.order)
 	slices.SortStableFunc(names, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
@@ -195,7 +195,7 @@ func (s *summary) countTests(p *pkg) {
 		case r.action == "fail" && !r.failed:
 			s.fail(p, name, full, r.output.String())
 		case r.action == "fail":
-			fmt.Fprint(s.out, indent(r.output.String())) // what the parent said itself
+			fmt.Fprint(s.out, indent(r.output.String())) // the parent's own output
 		case r.action == "skip":
 			p.skipped++
 			s.skips = append(s.skips, full+skipReason(r.output.String()))
@@ -208,7 +208,7 @@ func (s *summary) countTests(p *pkg) {
 	}
 }
 
-// fail records that a test failed, or with an empty name that the package did.
+// fail records the failure of a test, or of the package when name is empty.
 func (s *summary) fail(p *pkg, name, what, output string) {
 	p.failed++
 	top, _, _ := strings.Cut(name, "/")
@@ -223,7 +223,7 @@ func (s *summary) buildOutput(importPath string) string {
 	return ""
 }
 
-// commandFailed records that go test ended badly; that is news only when no test explains it.
+// commandFailed records that go test exited with an error. It matters only when no failed test explains it.
 func (s *summary) commandFailed(err error) {
 	if s.failed == 0 {
 		s.failed++
@@ -231,7 +231,7 @@ func (s *summary) commandFailed(err error) {
 	}
 }
 
-// report prints the end of the run, with what flakyFile lacks, and says whether all is well.
+// report prints the end of the run, including rows that flakyFile lacks. It returns whether the run passed.
 func (s *summary) report(took time.Duration, flakyFile string) bool {
 	missing := s.missing()
 	s.failed += len(missing)
@@ -270,7 +270,7 @@ func (s *summary) report(took time.Duration, flakyFile string) bool {
 	return ok
 }
 
-// missing names the directories of -must in which no test passed.
+// missing returns the directories of -must in which no test passed.
 func (s *summary) missing() []string {
 	var missing []string
 	for _, dir := range s.must {
@@ -287,7 +287,7 @@ func (s *summary) missing() []string {
 	return missing
 }
 
-// skipReason is the text of t.Skip, which go test prints on the line before the verdict.
+// skipReason returns the text of t.Skip, which go test prints on the line before the verdict.
 func skipReason(output string) string {
 	for line := range strings.Lines(output) {
 		text := strings.TrimSpace(line)

@@ -1,6 +1,6 @@
-// Command toold-sandbox is the helper that toold starts to isolate a process: small, because each of them begins as
-// a copy of it. Without it beside toold, toold is its own helper, and a run takes some milliseconds longer. It is of no use to
-// people.
+// Command toold-sandbox is the helper that toold starts to isolate a process. It is small because every isolated process begins as a copy
+// of it. If it is not installed next to toold, toold starts itself as the helper, and each run takes some milliseconds longer. Users do not
+// run it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command toold runs tools for orchestrators of language models: the daemon ("toold serve") and its command line.
+// Command toold runs tools for orchestrators of language models. It contains the daemon ("toold serve") and its command line.
 package main
 
 import (
@@ -7,6 +7,6 @@ import (
 )
 
 func main() {
-	sandbox.Help() // when this program was started as its own helper
+	sandbox.Help() // runs the helper if this program was started as its own helper
 	daemon.Main()
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// toold is the real binary, built once for all tests of this package.
+// toold is the path of the real binary, built once for all tests of this package.
 var toold string
 
 func TestMain(m *testing.M) { os.Exit(build(m)) }
@@ -31,8 +31,8 @@ func build(m *testing.M) int {
 		environ []string
 		command string
 	}{
-		{[]string{"CGO_ENABLED=0"}, "build -trimpath -o " + toold + " ./cmd/toold"}, // as "make build" does
-		// What the pages compile is compiled here, where none of their limits is near.
+		{[]string{"CGO_ENABLED=0"}, "build -trimpath -o " + toold + " ./cmd/toold"}, // the same flags as "make build"
+		// Builds everything that the pages build, before their time limits apply.
 		{nil, "build -o " + os.DevNull + " ./examples/client"},
 		{nil, "tool -modfile=build/grpcurl/go.mod grpcurl -version"},
 	} {
@@ -46,11 +46,11 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// readmeAddress is where a daemon of "make run" listens, and what a test replaces: it may be taken.
+// readmeAddress is the address of the daemon of "make run". Tests replace it in the pages, because it may be in use.
 const readmeAddress = "127.0.0.1:7130"
 
-// A place is a directory that looks like the repository after "make run": the binary, the parts that the pages use, an
-// empty workspace, and a daemon that serves them.
+// A place is a directory that looks like the repository after "make run". It contains the binary, the files that the pages use and an empty
+// workspace. A daemon serves it.
 type place struct {
 	dir     string
 	address string
@@ -82,7 +82,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// serve starts the daemon with the arguments of "make run", but for the port.
+// serve starts the daemon with the arguments of "make run", except for the port.
 func (p *place) serve(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(toold, "serve", "--data", "data", "--workspace", "workspace", "--listen-tcp", "127.0.0.1:0")
@@ -99,7 +99,7 @@ func (p *place) serve(t *testing.T) {
 	}
 	go func() { p.ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
 		select {
 		case err := <-p.ended:
 			if err != nil {
@@ -124,7 +124,7 @@ func (p *place) serve(t *testing.T) {
 	}
 }
 
-// environment is that of somebody who has set nothing of toold.
+// environment returns an environment without toold's variables.
 func environment() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -135,14 +135,14 @@ func environment() []string {
 	return append(env, "NO_COLOR=1")
 }
 
-// A block is a piece of shell of a page, with what it printed.
+// A block is a shell block of a page and its output.
 type block struct {
 	text   string
 	output string
 }
 
-// run runs blocks one after the other in one shell, as somebody does who copies them into a terminal. It stops at the
-// first command that fails.
+// run runs blocks one after another in one shell, as a reader would by copying them into a terminal. It stops at the first command that
+// fails.
 func (p *place) run(t *testing.T, blocks []string) []block {
 	t.Helper()
 	const mark = "\x1e"
@@ -168,7 +168,7 @@ func (p *place) run(t *testing.T, blocks []string) []block {
 	return ran
 }
 
-// blocksOf returns the code of this language on a page.
+// blocksOf returns the code blocks of a language on a page.
 func blocksOf(t *testing.T, page, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(page)

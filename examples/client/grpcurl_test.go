@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The page goes through what toold does and shows that grpcurl does it too, by reflection alone. Each block is held to
-// what it prints and the page as a whole to what it leaves in the workspace.
+// The page shows that grpcurl can do what the toold command does, with reflection only. The test checks the output of each block and the
+// files that the whole page leaves in the workspace.
 func TestGrpcurlDoesWhatTooldDoes(t *testing.T) {
 	p := newPlace(t)
 	wants := []struct {

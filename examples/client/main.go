@@ -1,4 +1,4 @@
-// Command client calls a tool of a daemon that "make run" started, and prints what a model would read.
+// Command client calls a tool of the daemon that "make run" starts, and prints the text for the model.
 package main
 
 import (

@@ -13,7 +13,7 @@ const readme = "../../README.md"
 
 const tutorials = "../../docs/tutorials/"
 
-// The commands of the README and of the tutorials work beside a daemon of "make run".
+// The commands of the README and the tutorials work with a daemon of "make run".
 func TestPagesWorkByCopyAndPaste(t *testing.T) {
 	const found = "notes.txt:1:TODO: water the plants"
 	type want struct{ in, out string }
@@ -40,7 +40,7 @@ func TestPagesWorkByCopyAndPaste(t *testing.T) {
 	}
 }
 
-// The Go of these pages is that of the examples, which are built and run.
+// The Go code on these pages is a copy of the examples, which are built and run.
 func TestPagesQuoteTheExamples(t *testing.T) {
 	var code strings.Builder
 	for _, file := range []string{"main.go", "../greet/greet.go", "../protect/protect.go", "../embedded/main.go"} {
@@ -63,7 +63,7 @@ func TestPagesQuoteTheExamples(t *testing.T) {
 	}
 }
 
-// The README's commands of make are there.
+// The make targets that the README names exist.
 func TestMakeHasWhatTheReadmeNames(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// A quick start is the README of an SDK: how it is installed, a worker that serves until it is ended, a call of its tool in another
-// terminal, and a client.
+// A quick start is the README of an SDK. It shows the installation, a worker that serves until it is stopped, a call of its tool from
+// another terminal, and a client.
 type quickStart struct {
 	readme string
 	tool   string
-	output string // of its call
-	ready  string // what the client prints first
+	output string // output of the tool call
+	ready  string // the first output of the client
 }
 
-// What somebody copies from the README of an SDK, from the first block to the last, works beside a daemon of "make run".
+// All blocks from the README of an SDK, pasted in order, work with a daemon of "make run".
 func TestQuickStartsWorkByCopyAndPaste(t *testing.T) {
 	for name, q := range map[string]quickStart{
 		"go":         {"../../sdk/go/README.md", "hello", "Hello, Ada!", "Hello, Ada!"},
@@ -40,7 +40,7 @@ func TestQuickStartsWorkByCopyAndPaste(t *testing.T) {
 			p := newPlace(t)
 			p.checkout(t)
 			blocks := blocksOf(t, q.readme, "sh")
-			if name != "go" { // which needs nothing
+			if name != "go" { // Go needs no installation
 				p.run(t, []string{withoutSudo(blocks[0])})
 				blocks = blocks[1:]
 			}
@@ -65,7 +65,7 @@ func TestQuickStartsWorkByCopyAndPaste(t *testing.T) {
 	}
 }
 
-// checkout gives a place the SDKs, and an examples directory of its own: what is pasted is not written into the repository.
+// checkout copies the SDKs into a place and creates an examples directory there, so that pasted files do not go into the repository.
 func (p *place) checkout(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(p.dir, "examples")); err != nil {
@@ -85,7 +85,7 @@ func (p *place) checkout(t *testing.T) {
 	}
 }
 
-// withoutSudo leaves out what CI has installed.
+// withoutSudo removes the lines with sudo, because CI has those packages installed.
 func withoutSudo(block string) string {
 	var lines []string
 	for line := range strings.Lines(block) {
@@ -96,7 +96,7 @@ func withoutSudo(block string) string {
 	return strings.Join(lines, "")
 }
 
-// background runs a block in a terminal of its own until the test ends.
+// background runs a block in a separate shell until the test ends.
 func (p *place) background(t *testing.T, text string) *bytes.Buffer {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "set -euo pipefail\n"+strings.ReplaceAll(text, readmeAddress, p.address))
@@ -109,13 +109,13 @@ func (p *place) background(t *testing.T, text string) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as Ctrl-C: all that the block started
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // like Ctrl-C: reaches all processes of the block
 		_ = cmd.Wait()
 	})
 	return &out
 }
 
-// awaitTool waits until a worker serves.
+// awaitTool waits until a worker serves the tool.
 func (p *place) awaitTool(t *testing.T, tool string, log *bytes.Buffer) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

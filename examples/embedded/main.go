@@ -1,4 +1,5 @@
-// Command embedded is toold with a tool and a gate of its own: "embedded serve", "embedded call greet name=Ada" and all other commands.
+// Command embedded is toold with an additional tool and gate. It has all commands of toold, such as "embedded serve" and "embedded call
+// greet name=Ada".
 package main
 
 import (
@@ -9,7 +10,7 @@ import (
 )
 
 func main() {
-	sandbox.Help() // when this program was started to isolate a process
+	sandbox.Help() // runs the helper if this program was started to isolate a process
 	daemon.Main(
 		daemon.WithTools(greet.New()),
 		daemon.WithHooks(protect.New(protect.Gate{Never: []string{".env"}, Ask: []string{"migrations/*"}})),

@@ -1,4 +1,4 @@
-// Package greet is a tool with typed arguments: the type is its schema.
+// Package greet is a tool with typed arguments. The Go type defines the schema.
 package greet
 
 import (
@@ -9,23 +9,23 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// Args are what the model sends. The jsonschema tags are what it reads about them; a field with omitempty is optional.
+// Args are the arguments that the model sends. The model reads the jsonschema tags. A field with omitempty is optional.
 type Args struct {
 	Name  string `json:"name" jsonschema:"Who is greeted."`
 	Times int    `json:"times,omitempty" jsonschema:"How often, at most 10; once when left out."`
 }
 
-// New returns the tool. One value serves all calls at once, so that it keeps nothing of a call.
+// New returns the tool. Calls may run concurrently, so the tool keeps no state of a call.
 func New() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:          "greet",
 		Description: "Greets somebody.",
-		// Without this line the tool would count as one that changes things and needs a person's consent.
+		// Without this line toold would assume that the tool changes things and needs an approval.
 		Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true},
 	}, greet, typed.WithValidate(validate))
 }
 
-// validate says what the schema cannot. The model reads the error and corrects its arguments; greet never runs.
+// validate checks rules that the schema cannot express. The model reads the error and corrects its arguments; greet does not run.
 func validate(args Args) error {
 	if args.Times < 0 || args.Times > 10 {
 		return tool.Errorf(tool.InvalidArguments, "times is %d; it must be from 1 to 10", args.Times)
@@ -35,7 +35,7 @@ func validate(args Args) error {
 
 func greet(_ context.Context, call *tool.Call, args Args) (*tool.Result, error) {
 	if err := call.Progress(tool.ProgressRunning, 0.5, "clearing my throat"); err != nil {
-		return nil, err // the call is over
+		return nil, err // the call was cancelled or timed out
 	}
 	greeting := strings.TrimSpace(strings.Repeat("Hello "+args.Name+"! ", max(1, args.Times)))
 	// Programs read the data, the model reads the message.

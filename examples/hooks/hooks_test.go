@@ -1,4 +1,4 @@
-// Package hooks_test runs the programs of this folder as toold does.
+// Package hooks_test runs the programs of this folder in the same way as toold.
 package hooks_test
 
 import (
@@ -91,7 +91,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// An example is read in one glance.
+// An example must be short enough to read at once.
 func TestExamplesAreShort(t *testing.T) {
 	for _, name := range []string{"push.sh", "edits.py", "service/main.go", "service/policy.py"} {
 		b, err := os.ReadFile(name)

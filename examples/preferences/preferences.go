@@ -1,4 +1,4 @@
-// Package preferences is a tool that remembers: it keeps a typed document of the thread.
+// Package preferences is a tool that keeps a typed document for each thread.
 package preferences
 
 import (
@@ -8,23 +8,23 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// Args name a preference, and its new value when there is one.
+// Args are the name of a preference and, to set it, its new value.
 type Args struct {
 	Name  string  `json:"name" jsonschema:"Which preference, such as language."`
 	Value *string `json:"value,omitempty" jsonschema:"The new value. Leave it out to read the one that is set."`
 }
 
-// Key is where the preferences of a thread are kept. A hook that wants to read them uses the same key.
+// Key identifies the document with the preferences of a thread. A hook uses the same key to read them.
 var Key = tool.Key[map[string]string]{Scope: tool.ThreadScope, Name: "preferences"}
 
 var reading = tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}
 
-// New returns the tool.
+// New returns the preference tool.
 func New() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:          "preference",
 		Description: "Reads or sets a preference of the user in this conversation.",
-		// While the arguments are unknown it may change something; a call that only reads is milder.
+		// The strictest case: setting a preference changes the document. Assess returns a milder assessment for calls that only read.
 		Effects: tool.Effects{Mutability: tool.Mutating, Tier: tool.Observe},
 		Mildest: &reading,
 	}, preference, typed.WithAssess(func(args Args) tool.Effects {
@@ -36,7 +36,7 @@ func New() tool.Tool {
 }
 
 func preference(_ context.Context, call *tool.Call, args Args) (*tool.Result, error) {
-	all, revision, err := Key.Get(call) // as they were when this attempt began
+	all, revision, err := Key.Get(call) // the document when this attempt began
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +51,6 @@ func preference(_ context.Context, call *tool.Call, args Args) (*tool.Result, er
 		all = map[string]string{}
 	}
 	all[args.Name] = *args.Value
-	// The document changes when the call commits, unless another call was faster: revision is what this call saw.
+	// The document changes when the call commits, unless another call has changed it since: revision is the one that this call read.
 	return tool.Text("set").With(Key.SetAt(all, revision)), nil
 }

@@ -27,7 +27,7 @@ func Example() {
 	fmt.Println(set.Documents[0].Value)
 	fmt.Println("lost:", len(thread.Commit(set.Documents...)))
 	fmt.Println(execute(preferences.Args{Name: "language"}).ModelText())
-	fmt.Println("lost:", len(thread.Commit(set.Documents...))) // the document has moved on since
+	fmt.Println("lost:", len(thread.Commit(set.Documents...))) // the document has a newer revision
 	// Output:
 	// no preference "language" is set
 	// {"language":"French"}

@@ -1,4 +1,4 @@
-// Package protect is a gate that keeps calls away from some files and asks before others change.
+// Package protect is a gate that denies calls on some files and asks before calls change others.
 package protect
 
 import (
@@ -10,24 +10,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Gate looks at the argument "path" of a call. Its patterns are those of path.Match on the file's name or on the
-// whole path. It is a rule for well-meaning models; the boundary is what the file tools can reach at all.
+// A Gate checks the argument "path" of a call. Its patterns are those of path.Match, applied to the file name and to the whole path. It
+// guides well-meaning models. The security boundary is the set of files that the file tools can reach.
 type Gate struct {
-	Never []string // such as .env: no call may touch them
-	Ask   []string // such as migrations/*: changes need a person's consent
+	Never []string // such as .env: every call is denied
+	Ask   []string // such as migrations/*: changes need an approval
 }
 
-// New returns the gate as daemon.WithHooks takes it, with the name by which records and the setting hooks call it.
+// New returns the gate in the form that daemon.WithHooks accepts. Records and the setting "hooks" use its name.
 func New(g Gate) hook.Set {
 	return hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "protect", Hook: &g}}}
 }
 
-// Check implements [hook.Gate]. It is pure: it may be asked twice, and when nothing is going to run.
+// Check implements [hook.Gate]. It has no side effects: toold may ask it twice, and also when no call will run.
 func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	file := path.Clean(in.Arguments.String("path"))
 	switch {
 	case matches(g.Never, file):
-		// Only this call is refused: the model reads why and the run continues. hook.Block would stop the whole run.
+		// Denies only this call: the model reads the reason and the run continues. hook.Block would stop the whole run.
 		return hook.Deny(file + " is off limits"), nil
 	case matches(g.Ask, file) && in.Assessment.Mutability != tool.ReadOnly && in.Answer() == nil:
 		return hook.Suspend(tool.Ticket{
@@ -36,7 +36,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 			Approvers: &tool.Approvers{DistinctFromCaller: true},
 		}), nil
 	}
-	// Nothing against it, or a person said yes to exactly this call: an answer to other arguments is not seen here.
+	// No rule matches, or a person has approved exactly this call. A gate never sees an answer to other arguments.
 	return hook.Allow(), nil
 }
 

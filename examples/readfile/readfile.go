@@ -1,4 +1,4 @@
-// Package readfile is a tool that meets the world: what goes wrong there is a result that the model reads.
+// Package readfile is a tool that depends on the file system. It returns errors of the file system as results that the model reads.
 package readfile
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// Args name the file.
+// Args name the file to read.
 type Args struct {
 	Path string `json:"path" jsonschema:"The file, relative to the workspace."`
 }
 
 const most = 64 << 10
 
-// New returns the tool for files below root. The root comes from the program that runs the tool, never from the arguments, and
-// os.Root lets no path out of it, through links neither.
+// New returns the tool for files below root. The program that runs the tool chooses root, never the arguments. os.Root keeps every path
+// inside it, also through links.
 func New(root *os.Root) tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:          "read_file",
@@ -33,7 +33,7 @@ func New(root *os.Root) tool.Tool {
 		case errors.Is(err, fs.ErrNotExist):
 			return tool.FailCode("NO_SUCH_FILE", "there is no file %s", args.Path), nil
 		case errors.Is(err, fs.ErrClosed):
-			return nil, err // not the model's doing: the tool cannot work at all
+			return nil, err // not an error of the model: the tool cannot work at all
 		case err != nil:
 			return tool.Fail("cannot read %s: %v", args.Path, err), nil
 		}
@@ -42,7 +42,7 @@ func New(root *os.Root) tool.Tool {
 }
 
 func read(root *os.Root, path string) (string, error) {
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe must not hold the call
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a named pipe must not block the call
 	if err != nil {
 		return "", err
 	}

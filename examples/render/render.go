@@ -8,16 +8,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A State is how far a job is.
+// A State is the progress of a job.
 type State struct {
 	Fraction     float64
 	Done, Failed bool
 	Why          string
 }
 
-// A Farm renders.
+// A Farm renders jobs.
 type Farm interface {
-	Start(ctx context.Context, key string) (job string, err error) // the same job for the same key
+	Start(ctx context.Context, key string) (job string, err error) // returns the same job for the same key
 	State(ctx context.Context, job string) (State, error)
 	Cancel(ctx context.Context, job string)
 }
@@ -30,7 +30,7 @@ func (t *Render) Descriptor() tool.Descriptor {
 	return tool.Descriptor{ID: "render", Description: "Renders the scene."}
 }
 
-// Execute implements [tool.Tool].
+// Execute starts the job, and returns a result that makes the call wait for it.
 func (t *Render) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	job, err := t.Farm.Start(ctx, call.IdempotencyKey())
 	if err != nil {
@@ -39,12 +39,12 @@ func (t *Render) Execute(ctx context.Context, call *tool.Call) (*tool.Result, er
 	return tool.Continues(tool.Operation{ID: job, PollAfter: 30 * time.Second, ExpiresIn: 6 * time.Hour}, "it renders"), nil
 }
 
-// Poll implements [tool.Poller].
+// Poll returns the job's result, or reports that it still runs.
 func (t *Render) Poll(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	state, err := t.Farm.State(ctx, call.Operation.ID)
 	switch {
 	case err != nil:
-		return nil, err // it could not be found out: toold asks again, less often
+		return nil, err // the state is unknown: toold asks again, less often
 	case state.Failed:
 		return tool.Fail("the render failed: %s", state.Why), nil
 	case !state.Done:

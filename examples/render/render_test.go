@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool/tooltest"
 )
 
-// farm renders in three looks.
+// farm finishes a job at the third look.
 type farm struct{ looks int }
 
 func (f *farm) Start(context.Context, string) (string, error) { return "job-7", nil }

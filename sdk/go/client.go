@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
-// A Client is a connection to a daemon. The generated clients are there for what has no method.
+// A Client is a connection to a daemon. The fields with generated clients serve the RPCs for which Client has no method.
 type Client struct {
 	Calls     tooldv1.CallServiceClient
 	Tools     tooldv1.ToolServiceClient
@@ -27,7 +27,7 @@ type Client struct {
 	patience time.Duration
 }
 
-// An Option changes how a client dials.
+// An Option changes how a client connects.
 type Option func(*options)
 
 type options struct {
@@ -36,17 +36,17 @@ type options struct {
 	patience time.Duration
 }
 
-// WithToken sends a bearer token.
+// WithToken sends a bearer token with each request.
 func WithToken(token string) Option { return func(o *options) { o.token = token } }
 
-// WithTLS dials with TLS.
+// WithTLS connects with these credentials.
 func WithTLS(c credentials.TransportCredentials) Option { return func(o *options) { o.secure = c } }
 
-// WithPatience is for how long streams try to reach the daemon again; without it a minute.
+// WithPatience sets how long calls and streams try to reconnect before they return an error. The default is a minute.
 func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
 
-// Dial returns a client of the daemon at host:port or unix:/path. It connects with the first request. Without TLS it sends a token
-// to this machine alone, and returns an error for other addresses.
+// Dial returns a client of the daemon at host:port or unix:/path. The first request opens the connection. Without TLS, Dial refuses to send
+// a token to another machine: it returns an error.
 func Dial(target string, with ...Option) (*Client, error) {
 	o := options{patience: time.Minute}
 	for _, f := range with {
@@ -72,12 +72,11 @@ func Dial(target string, with ...Option) (*Client, error) {
 	}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
 type bearer string
 
-// GetRequestMetadata implements [credentials.PerRPCCredentials].
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	if b == "" {
 		return nil, nil
@@ -85,10 +84,11 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// RequireTransportSecurity is false: a caller that dials without TLS has chosen that.
+// RequireTransportSecurity returns false, because [Dial] has already checked where a token may go without TLS.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// NewSpec is a call of a tool with an id of its own. It panics when the arguments have no JSON form; a string is JSON text.
+// NewSpec returns the spec of a tool call with a new id. A string as arguments is JSON text; any other value is marshalled. NewSpec panics
+// when that fails.
 func NewSpec(tool string, arguments any) *tooldv1.CallSpec {
 	text, ok := arguments.(string)
 	if !ok {
@@ -105,7 +105,7 @@ func mustJSON(v any) string {
 	return string(b)
 }
 
-// Call runs a tool and returns the call when it has ended, or waits for an answer.
+// Call runs a tool and returns the call when it has ended or is suspended.
 func (c *Client) Call(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Call, error) {
 	named(spec)
 	p := pauses{patience: c.patience}
@@ -124,14 +124,15 @@ func (c *Client) Call(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Cal
 	}
 }
 
-// named gives a call an id, so that it can be sent again.
+// named gives a spec an id if it has none, so that it can be sent again without a second run.
 func named(spec *tooldv1.CallSpec) {
 	if spec.CallId == "" {
 		spec.CallId = uuid.NewString()
 	}
 }
 
-// Execute runs a tool and gives what happens, to the last event or, unless the request waits for decisions, to a question.
+// Execute runs a tool and returns its events, up to the terminal event. Unless the request waits for decisions, the events also end when
+// the call is suspended.
 func (c *Client) Execute(ctx context.Context, r *tooldv1.ExecuteToolRequest) iter.Seq2[*tooldv1.CallEvent, error] {
 	named(r.Spec)
 	return events(frames(ctx, c.patience, r.Cursor, func(ctx context.Context, cursor string) (stream[*tooldv1.ExecuteToolResponse], error) {
@@ -140,7 +141,7 @@ func (c *Client) Execute(ctx context.Context, r *tooldv1.ExecuteToolRequest) ite
 	}))
 }
 
-// Batch runs the calls of a model turn and gives the frames; the last has batch_finished with a result for each.
+// Batch runs the calls of a model turn and returns the frames. The last frame, batch_finished, has a result for each call.
 func (c *Client) Batch(ctx context.Context, r *tooldv1.ExecuteBatchRequest) iter.Seq2[*tooldv1.Frame, error] {
 	if r.Spec.BatchId == "" {
 		r.Spec.BatchId = uuid.NewString()
@@ -154,7 +155,7 @@ func (c *Client) Batch(ctx context.Context, r *tooldv1.ExecuteBatchRequest) iter
 	})
 }
 
-// Watch gives the frames of what the request selects.
+// Watch returns the frames of the calls that the request selects.
 func (c *Client) Watch(ctx context.Context, r *tooldv1.WatchCallsRequest) iter.Seq2[*tooldv1.Frame, error] {
 	return frames(ctx, c.patience, r.Cursor, func(ctx context.Context, cursor string) (stream[*tooldv1.WatchCallsResponse], error) {
 		if r.Cursor = cursor; cursor != "" {
@@ -164,19 +165,19 @@ func (c *Client) Watch(ctx context.Context, r *tooldv1.WatchCallsRequest) iter.S
 	})
 }
 
-// Get returns a call as it is now.
+// Get returns the current record of a call.
 func (c *Client) Get(ctx context.Context, callID string) (*tooldv1.Call, error) {
 	r, err := c.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: callID})
 	return r.GetCall(), err
 }
 
-// Cancel has a call end, waits for that as long as wait says, and returns the call as it is then.
+// Cancel requests the cancellation of a call, waits at most wait for its end, and returns its current record.
 func (c *Client) Cancel(ctx context.Context, callID, reason string, wait time.Duration) (*tooldv1.Call, error) {
 	r, err := c.Calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: callID, Reason: reason, Wait: durationpb.New(wait)})
 	return r.GetCall(), err
 }
 
-// Waiting gives the calls that wait for an answer, the oldest first.
+// Waiting returns the calls that wait for a decision, oldest first.
 func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq2[*tooldv1.Call, error] {
 	return func(yield func(*tooldv1.Call, error) bool) {
 		r.Statuses, r.Order = []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}, tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST
@@ -198,9 +199,9 @@ func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.
 	}
 }
 
-// Resume answers the open question of a call with yes, for exactly what the call shows: [ErrDigest] when its digest is for something
-// else. The decision is committed when Resume returns; the iterator gives the events that follow. Fields of d that are empty are
-// filled.
+// Resume approves exactly what the call shows, or answers its question. It returns [ErrDigest] when the ticket's digest does not match what
+// the call shows. The decision is stored when Resume returns; the iterator returns the events that follow. Resume fills in the action, the
+// digest and, if empty, the id of d.
 func (c *Client) Resume(ctx context.Context, call *tooldv1.Call, d *tooldv1.Decision) (iter.Seq2[*tooldv1.CallEvent, error], error) {
 	if err := Verify(call); err != nil {
 		return nil, err
@@ -209,7 +210,7 @@ func (c *Client) Resume(ctx context.Context, call *tooldv1.Call, d *tooldv1.Deci
 	return c.decide(ctx, call, d)
 }
 
-// Decline answers it with no.
+// Decline declines the open question of a call. The iterator returns the events that follow.
 func (c *Client) Decline(ctx context.Context, call *tooldv1.Call, reason string) (iter.Seq2[*tooldv1.CallEvent, error], error) {
 	return c.decide(ctx, call, &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL, Reason: reason})
 }
@@ -225,7 +226,7 @@ func (c *Client) decide(ctx context.Context, call *tooldv1.Call, d *tooldv1.Deci
 		return c.Calls.ResumeTool(ctx, r)
 	}))
 	next, stop := iter.Pull2(all)
-	first, err, ok := next() // the first event is that of the decision
+	first, err, ok := next() // the first event confirms the decision
 	if err != nil {
 		stop()
 		return nil, err

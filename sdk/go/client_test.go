@@ -45,7 +45,7 @@ func TestTokensStayOnThisMachine(t *testing.T) {
 	}
 }
 
-// A refusing daemon knows one call, and refuses the rest with a reason.
+// refusing is a daemon that knows one call and refuses all other requests with a reason.
 type refusing struct {
 	tooldv1.UnimplementedCallServiceServer
 	cancelled *tooldv1.CancelCallRequest
@@ -86,7 +86,7 @@ func dialed(t *testing.T) (*toold.Client, *refusing) {
 	}
 	s, srv := &refusing{}, grpc.NewServer()
 	tooldv1.RegisterCallServiceServer(srv, s)
-	go func() { _ = srv.Serve(l) }() // ends with Stop
+	go func() { _ = srv.Serve(l) }() // returns after Stop
 	t.Cleanup(srv.Stop)
 	c, err := toold.Dial(l.Addr().String())
 	if err != nil {
@@ -110,7 +110,7 @@ func TestGetAndCancel(t *testing.T) {
 	}
 }
 
-// An error of the daemon has the reason and the fields that it names, from every method.
+// Every method returns the daemon's errors with their reason and fields.
 func TestErrorsHaveReasons(t *testing.T) {
 	c, _ := dialed(t)
 	_, single := c.Call(t.Context(), toold.NewSpec("t", nil))

@@ -14,10 +14,10 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ErrDigest means that the digest of a question is not that of the call that it shows: do not answer it.
+// ErrDigest means that the digest of a ticket does not match the call that contains it. Do not answer such a ticket.
 var ErrDigest = errors.New("the question is for something else than the call shows")
 
-// Verify recomputes the digest of the open question of a call from what the call shows.
+// Verify recomputes the digest of a call's open ticket from the fields of the call, and returns [ErrDigest] when they differ.
 func Verify(c *tooldv1.Call) error {
 	digest, err := Digest(c)
 	if err == nil && digest != c.GetSuspension().GetDigest() {
@@ -26,7 +26,7 @@ func Verify(c *tooldv1.Call) error {
 	return err
 }
 
-// Digest is what an approver of the open question of a call agrees to, in hex.
+// Digest returns the digest of what an approver of the call's open ticket approves, in hexadecimal.
 func Digest(c *tooldv1.Call) (string, error) {
 	arguments, err := Canonical(c.GetEffectiveArguments())
 	if err != nil {
@@ -54,8 +54,8 @@ func sum(text string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Canonical is canonical form v1 of JSON text: no white space, members sorted by the UTF-8 bytes of their names, RFC 8785 escapes,
-// number tokens verbatim.
+// Canonical returns JSON text in canonical form v1: no white space, members sorted by the UTF-8 bytes of their names, RFC 8785 escapes,
+// number tokens unchanged.
 func Canonical(text string) (string, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -89,7 +89,7 @@ func appendCanonical(b []byte, v any) []byte {
 		}
 		return append(b, ']')
 	}
-	members := v.(map[string]any) // there is nothing else
+	members := v.(map[string]any) // all other types are handled above
 	b = append(b, '{')
 	for i, name := range slices.Sorted(maps.Keys(members)) {
 		if i > 0 {

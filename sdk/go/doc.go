@@ -1,12 +1,12 @@
-// Package toold is a client of a toold daemon: it calls tools, answers questions and watches.
+// Package toold is a client of a toold daemon. It calls tools, answers questions and watches calls.
 //
 //	client, err := toold.Dial("127.0.0.1:7130", toold.WithToken(token))
 //	call, err := client.Call(ctx, toold.NewSpec("greet", map[string]string{"name": "Ada"}))
 //	fmt.Println(call.GetResult().GetMessage())
 //
-// Streams are iterators. They survive a broken connection and a restart of the daemon: they continue where they were, nothing
-// twice. Each call of [NewSpec] has an id, so that what is sent again never runs twice. An answer is given for a digest that is
-// recomputed from what the call shows ([Verify]).
+// Streams are iterators. After a broken connection or a restart of the daemon they continue at their last cursor, and deliver no event
+// twice. [NewSpec] gives each call an id, so that a call that is sent again never runs twice. Before an approval the client recomputes the
+// digest from what the call shows ([Verify]).
 //
-// Package worker beside it turns functions into tools.
+// Package worker turns functions into tools.
 package toold

@@ -11,19 +11,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// An Error is why the daemon refused a request, or why it could not be reached. All methods of a [Client] return it, those of the
-// generated clients too; [errors.As] finds it.
+// An Error says why the daemon refused a request, or why it could not be reached. All methods of a [Client] and of its generated clients
+// return it. Use [errors.As] to find it.
 type Error struct {
 	Code     codes.Code
-	Reason   string            // of the error's ErrorInfo, such as RUN_BLOCKED; empty: it has none
-	Message  string            // for developers
-	Metadata map[string]string // of its ErrorInfo
-	Fields   map[string]string // what is wrong with which field of the request
+	Reason   string            // of the ErrorInfo, such as RUN_BLOCKED; empty when there is none
+	Message  string            // text for developers
+	Metadata map[string]string // of the ErrorInfo
+	Fields   map[string]string // field of the request to what is wrong with it
 
 	status *status.Status
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	text := e.Code.String() + ": "
 	if e.Reason != "" {
@@ -32,10 +31,10 @@ func (e *Error) Error() string {
 	return text + e.Message
 }
 
-// GRPCStatus lets [status.FromError] find the status, with all its details.
+// GRPCStatus makes [status.FromError] return the status with all its details.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
-// typed makes an Error of an error with a status.
+// typed converts an error with a status to an *Error.
 func typed(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -71,11 +70,9 @@ func typedStream(ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, me
 	return typedMessages{s}, nil
 }
 
-// typedMessages is a stream with typed errors.
+// typedMessages is a stream whose errors are converted to *Error.
 type typedMessages struct{ grpc.ClientStream }
 
-// RecvMsg implements [grpc.ClientStream].
 func (s typedMessages) RecvMsg(m any) error { return typed(s.ClientStream.RecvMsg(m)) }
 
-// SendMsg implements [grpc.ClientStream].
 func (s typedMessages) SendMsg(m any) error { return typed(s.ClientStream.SendMsg(m)) }

@@ -15,11 +15,11 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A stream of answers with frames.
+// stream is a gRPC stream whose responses contain frames.
 type stream[R interface{ GetFrame() *tooldv1.Frame }] interface{ Recv() (R, error) }
 
-// frames gives the frames of a stream, which is opened again where it stood. A frame with events has the cursor behind them: none
-// comes twice.
+// frames returns the frames of a stream, and opens the stream again at the last cursor when it breaks. A frame with events also has the
+// cursor after them, so no event comes twice.
 func frames[R interface{ GetFrame() *tooldv1.Frame }](
 	ctx context.Context, patience time.Duration, cursor string, open func(ctx context.Context, cursor string) (stream[R], error),
 ) iter.Seq2[*tooldv1.Frame, error] {
@@ -46,10 +46,10 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 	}
 }
 
-// errClosing is the end of a stream that continues elsewhere, or later.
+// errClosing means that the daemon closed a stream that the client must open again.
 var errClosing = errors.New("the stream is closing")
 
-// follow reads one stream. nil says that it has come to its end, or that nobody reads on.
+// follow reads one stream. It returns nil when the stream is complete or the consumer stopped reading.
 func follow[R interface{ GetFrame() *tooldv1.Frame }](
 	ctx context.Context, cursor *string, open func(ctx context.Context, cursor string) (stream[R], error), yield func(*tooldv1.Frame) bool,
 ) error {
@@ -99,14 +99,14 @@ func events(frames iter.Seq2[*tooldv1.Frame, error]) iter.Seq2[*tooldv1.CallEven
 	}
 }
 
-// pauses are the growing ones between attempts to reach a daemon.
+// pauses computes the growing pauses between attempts to reach a daemon.
 type pauses struct {
 	patience time.Duration
 	last     time.Duration
 	since    time.Time
 }
 
-// after waits after an error that may pass, and returns the others.
+// after waits if err is temporary, and returns any other error.
 func (p *pauses) after(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -136,7 +136,7 @@ func (p *pauses) wait(ctx context.Context) error {
 	}
 }
 
-// lagged reports whether a watcher was ended because it read too slowly: it may watch again from its cursor.
+// lagged reports whether the daemon ended a watch because the client read too slowly. The client may watch again from its cursor.
 func lagged(err error) bool {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == "WATCHER_LAGGED" {

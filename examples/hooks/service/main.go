@@ -1,4 +1,4 @@
-// A HookService: only operators destroy what cannot be brought back. It listens on the socket that its argument names.
+// A HookService that lets only operators make irreversible changes. Its argument is the socket on which it listens.
 package main
 
 import (
@@ -13,12 +13,12 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// policy answers gates; the other kinds of hooks it leaves unimplemented.
+// policy implements gates and no other kind of hook.
 type policy struct {
 	tooldv1.UnimplementedHookServiceServer
 }
 
-// Gate is pure: it may be asked twice, and when nothing is going to run.
+// Gate has no side effects: toold may ask it twice, and also when no call will run.
 func (policy) Gate(_ context.Context, q *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 	in := q.GetInput()
 	destroys := in.GetAssessment().GetSafety() == tooldv1.Safety_SAFETY_DESTRUCTIVE

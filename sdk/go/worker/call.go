@@ -8,8 +8,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Call is one attempt of one call, and the way to report about it. Reporting waits for no watcher; while the worker has no
-// connection it waits for that.
+// A Call is one attempt of one call. Its methods report to the daemon. A report never waits for watchers; without a connection it waits for
+// one.
 type Call struct {
 	*tooldv1.WorkerCall
 	job *job
@@ -17,7 +17,7 @@ type Call struct {
 
 func (c *Call) report(r *tooldv1.WorkerReport) {
 	if c.job == nil {
-		return // in a test of the function
+		return // nil in a unit test of the function
 	}
 	r.LeaseId = c.job.lease
 	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: r}}
@@ -28,26 +28,26 @@ func (c *Call) report(r *tooldv1.WorkerReport) {
 	c.job.say(c.job.ctx, m)
 }
 
-// Progress reports how far the tool is. Fraction runs from 0 to 1.
+// Progress reports how far the tool has come. fraction is from 0 to 1.
 func (c *Call) Progress(fraction float64, message string) {
 	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Progress{Progress: &tooldv1.Progress{
 		Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: fraction, Message: readable(message),
 	}}})
 }
 
-// Activity replaces what an activity shows. It panics when content has no JSON form.
+// Activity replaces the content of an activity. It panics when content cannot be marshalled to JSON.
 func (c *Call) Activity(id, activityType string, content any) {
 	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_ActivitySnapshot{ActivitySnapshot: &tooldv1.ActivitySnapshot{
 		ActivityId: id, ActivityType: activityType, Content: mustJSON(content),
 	}}})
 }
 
-// ActivityDelta changes an activity by a list of RFC 6902 operations.
+// ActivityDelta changes an activity with a list of RFC 6902 (JSON Patch) operations.
 func (c *Call) ActivityDelta(id string, patch any) {
 	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: id, Patch: mustJSON(patch)}}})
 }
 
-// Output appends to one of the call's streams, such as stdout.
+// Output appends to one of the call's output streams, such as stdout.
 func (c *Call) Output(stream string, b []byte) {
 	const piece = 512 << 10
 	for len(b) > 0 {
@@ -57,8 +57,8 @@ func (c *Call) Output(stream string, b []byte) {
 	}
 }
 
-// SaveCheckpoint keeps b for the next attempt ([Call.GetCheckpoint]). What the function did before it, it must not do again. When it
-// returns nil the checkpoint is in the journal.
+// SaveCheckpoint stores b for the next attempt, which reads it with [Call.GetCheckpoint]. The next attempt must not repeat the work done
+// before the checkpoint. When SaveCheckpoint returns nil, the checkpoint is in the journal.
 func (c *Call) SaveCheckpoint(ctx context.Context, b []byte) error {
 	if c.job == nil {
 		return nil
@@ -67,8 +67,8 @@ func (c *Call) SaveCheckpoint(ctx context.Context, b []byte) error {
 	return err
 }
 
-// SaveArtifact stores what is too big for a result, at most 4 MiB, and returns the name under which it is kept: a Content of the result names it
-// as its artifact.
+// SaveArtifact stores data that is too large for a result, at most 4 MiB. It returns the stored name. A Content of the result refers to the
+// artifact by this name.
 func (c *Call) SaveArtifact(ctx context.Context, name, mimeType string, b []byte) (string, error) {
 	if c.job == nil {
 		return name, nil
@@ -76,7 +76,7 @@ func (c *Call) SaveArtifact(ctx context.Context, name, mimeType string, b []byte
 	return c.job.save(ctx, &tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Artifact{Artifact: &tooldv1.WorkerArtifact{Name: name, MimeType: mimeType, Data: b}}})
 }
 
-// Resumed reports whether an answer started this attempt, and stores it in into.
+// Resumed reports whether this attempt started because of an answer. If so, it stores the answer in into.
 func (c *Call) Resumed(into any) (bool, error) {
 	r := c.GetResume()
 	if r == nil {
@@ -88,8 +88,8 @@ func (c *Call) Resumed(into any) (bool, error) {
 	return true, json.Unmarshal([]byte(r.GetResult()), into)
 }
 
-// Document stores the value of a document of the call in into, and returns its revision; 0 when there is none. The tool names its
-// documents in [Tool.Documents].
+// Document stores the value of one of the call's documents in into and returns its revision. It returns 0 when there is no such document.
+// [Tool.Documents] must name the document.
 func (c *Call) Document(scope tooldv1.DocumentScope, key string, into any) (int64, error) {
 	for _, d := range c.GetDocuments() {
 		if d.GetScope() == scope && d.GetKey() == key {
@@ -99,7 +99,7 @@ func (c *Call) Document(scope tooldv1.DocumentScope, key string, into any) (int6
 	return 0, nil
 }
 
-// readable is a text with the bytes replaced that are no UTF-8.
+// readable replaces the bytes of s that are not valid UTF-8.
 func readable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func mustJSON(v any) string {

@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The clock of the worker's machine may be ahead of the daemon's: the daemon cancels what is out of time.
+// A worker whose clock is ahead of the daemon's must not end a call early. Only the daemon enforces the time limit.
 func TestClockAhead(t *testing.T) {
 	w := New(Config{})
 	ended := make(chan error, 1)

@@ -9,10 +9,11 @@
 //		})
 //	err := w.Run(ctx)
 //
-// The worker dials the daemon, and again when the connection breaks; running calls continue meanwhile. A function runs once for each attempt
-// that the daemon starts, and many run at once. Its context ends when the call is cancelled or out of time, and when the daemon has
-// given the call up because the worker was silent.
+// The worker dials the daemon, and dials again when the connection breaks. Running calls continue meanwhile. A function runs once for each
+// attempt that the daemon starts, and concurrently with others. Its context ends when the call is cancelled, when its time is over, or when
+// the daemon has given the call up because the worker was silent.
 //
-// What a function returns is the data of the call's result. [Fail] is an answer that the model reads, any other error aborts the call,
-// and [Ask] waits for a person: the function starts again from its beginning when the answer is there ([Call.Resume]).
+// The value that a function returns becomes the data of the call's result. An error from [Fail] is an answer that the model reads. An error
+// from [Ask] waits for a person; after the answer the function starts again from its beginning ([Call.Resume]). Any other error aborts the
+// call.
 package worker

@@ -2,18 +2,18 @@ package worker
 
 import tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 
-// A fence refuses work of a daemon that lost its store to another one: its epoch is below one that was seen, or the attempt is
-// before one that began.
+// A fence refuses work from a daemon that has lost its store to another daemon. Such a daemon has a lower epoch than the highest one seen,
+// or starts an older attempt than the newest one seen.
 type fence struct {
 	store    string
-	epoch    int64            // the highest of the store
-	attempts map[string]int32 // the newest that began, by namespace and call
+	epoch    int64            // the highest epoch seen for the store
+	attempts map[string]int32 // the newest attempt seen; key: namespace and call id
 }
 
-// fenceCalls bounds what is remembered of calls; then it begins anew.
+// fenceCalls limits the number of remembered calls. Beyond it the fence forgets all of them.
 const fenceCalls = 1 << 14
 
-// meet takes what a daemon says of itself.
+// meet records the store and epoch that a daemon reports.
 func (f *fence) meet(store string, epoch int64) {
 	if store != f.store {
 		*f = fence{store: store}
@@ -21,9 +21,9 @@ func (f *fence) meet(store string, epoch int64) {
 	f.epoch = max(f.epoch, epoch)
 }
 
-// admits reports whether work may begin.
+// admits reports whether the work may start.
 func (f *fence) admits(s *tooldv1.WorkerStart) bool {
-	if s.GetEpoch() == 0 { // an older daemon
+	if s.GetEpoch() == 0 { // an older daemon sends no epoch
 		return true
 	}
 	call := s.GetCall().GetNamespace() + "/" + s.GetCall().GetCallId()

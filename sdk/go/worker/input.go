@@ -9,15 +9,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ErrNoInput means that nobody can type into the call.
+// ErrNoInput means that the call accepts no input.
 var ErrNoInput = errors.New("the call takes no input")
 
-// Input lets the caller type into the call from now on (SendInput, toold input). The reader gives what is typed, in order and each byte once, also
-// over a broken connection, and io.EOF behind the end of input. A Read waits for more until ctx ends or the call is to stop; Close says that
-// the tool wants no more. It may be asked for once in an attempt. What nobody reads the daemon keeps, up to 64 KiB.
+// Input lets clients send input to the call from now on (SendInput, toold input). The reader returns each byte once and in order, also
+// after a broken connection, and io.EOF at the end of the input. Read waits for input until ctx ends or the call is cancelled. Close tells
+// the daemon that the tool needs no more input. Input may be called once per attempt. The daemon buffers up to 64 KiB of unread input.
 func (c *Call) Input(ctx context.Context) (io.ReadCloser, error) {
 	if c.job == nil {
-		return nil, ErrNoInput // in a test of the function
+		return nil, ErrNoInput // in a unit test of the function
 	}
 	if err := c.job.takeInput(); err != nil {
 		return nil, err
@@ -45,27 +45,26 @@ func (j *job) takeInput() error {
 	return nil
 }
 
-// typed is what is typed into a call.
+// typed is the reader of a call's input.
 type typed struct {
 	ctx context.Context
 	job *job
 
-	mu       sync.Mutex // one Read at a time
+	mu       sync.Mutex // serialises Read
 	position int64
-	rest     []byte // got, and not read
+	rest     []byte // received but not yet read
 	ended    bool
 
 	closed  chan struct{}
 	closing sync.Once
 }
 
-// reading is a question for input that is not answered yet.
+// reading is a request for input that is not answered yet.
 type reading struct {
 	request *tooldv1.ConnectRequest
 	answer  chan *tooldv1.WorkerInput
 }
 
-// Read implements [io.Reader].
 func (r *typed) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,11 +89,11 @@ func (r *typed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements [io.Closer]. It does not wait for the daemon; a Read that waits ends.
+// Close ends a waiting Read. It does not wait for the daemon.
 func (r *typed) Close() error {
 	r.closing.Do(func() {
 		close(r.closed)
-		r.job.w.running.Go(func() { // ends with the job
+		r.job.w.running.Go(func() { // ends with the job at the latest
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.rest = nil
@@ -104,7 +103,7 @@ func (r *typed) Close() error {
 	return nil
 }
 
-// ask asks for input; [job.again] repeats the question when the connection broke meanwhile.
+// ask requests input. If the connection breaks meanwhile, [job.again] repeats the request.
 func (r *typed) ask(ctx context.Context, most int32, done bool) (*tooldv1.WorkerInput, error) {
 	j := r.job
 	q := &reading{answer: make(chan *tooldv1.WorkerInput, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{
@@ -133,7 +132,7 @@ func (r *typed) ask(ctx context.Context, most int32, done bool) (*tooldv1.Worker
 	}
 }
 
-// given takes input for the reader. Input that was not requested, or came before, is dropped.
+// given passes input to the reader. It drops input that was not requested or was already received.
 func (j *job) given(in *tooldv1.WorkerInput) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Cancelled ends the context of a call that is to stop.
+// Cancelled is the cause of the context's end when the daemon stops a call.
 type Cancelled struct {
 	Code    tooldv1.ErrorCode // CANCELLED, TIMEOUT or INTERRUPTED
 	Message string
@@ -21,29 +21,29 @@ type Cancelled struct {
 
 func (c *Cancelled) Error() string { return c.Message }
 
-// A job is work under a lease, until the daemon has taken its end.
+// A job is work under a lease. It exists until the daemon has confirmed its outcome.
 type job struct {
 	w      *Worker
 	lease  string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	patience *time.Timer // guarded by the worker: ends it unless it is taken up again
+	patience *time.Timer // guarded by the worker's mutex; drops the job unless the daemon keeps it after a reconnect
 
 	mu       sync.Mutex
 	sequence int64
 	saving   map[int64]*saving
-	gone     error                   // why it was dropped
-	done     *tooldv1.ConnectRequest // said, and not taken yet
-	typed    bool                    // input was asked for
-	reading  *reading                // nil: no input is asked for now
+	gone     error                   // why the job was dropped
+	done     *tooldv1.ConnectRequest // the outcome, sent but not confirmed
+	typed    bool                    // Input was called
+	reading  *reading                // the open request for input, or nil
 }
 
-// saving is a checkpoint that is not kept yet.
+// saving is a checkpoint or artifact that the daemon has not confirmed yet.
 type saving struct {
 	request *tooldv1.ConnectRequest
 	kept    chan error
-	name    string // of an artifact
+	name    string // name of the stored artifact
 }
 
 func (w *Worker) begin(s *tooldv1.WorkerStart) {
@@ -55,7 +55,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	w.mu.Unlock()
 	w.running.Go(func() {
 		done := &tooldv1.WorkerDone{Result: aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")}
-		defer func() { // also of a function that ends its goroutine
+		defer func() { // also runs when the function calls runtime.Goexit
 			done.LeaseId = j.lease
 			j.finish(done)
 		}()
@@ -68,7 +68,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	})
 }
 
-// perform runs the function of the tool and catches what it throws.
+// perform runs the tool's function and recovers its panics.
 func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (done *tooldv1.WorkerDone) {
 	done = &tooldv1.WorkerDone{LeaseId: j.lease}
 	defer func() {
@@ -90,7 +90,7 @@ func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (d
 	return done
 }
 
-// resultOf makes the result of what a function returned.
+// resultOf converts the return values of a function to a result.
 func resultOf(ctx context.Context, r *tooldv1.WorkerResult, err error) *tooldv1.WorkerResult {
 	var failure *Failure
 	var question *Question
@@ -117,7 +117,7 @@ func aborted(code tooldv1.ErrorCode, message string) *tooldv1.WorkerResult {
 	}
 }
 
-// finish says how the work ended, and keeps that until it is taken.
+// finish reports the outcome and keeps it until the daemon confirms it.
 func (j *job) finish(d *tooldv1.WorkerDone) {
 	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: d}}
 	if err := fits(m); err != nil {
@@ -130,10 +130,11 @@ func (j *job) finish(d *tooldv1.WorkerDone) {
 	j.say(context.Background(), m)
 }
 
-// maxMessage is what the daemon takes in one message. A larger one would end the connection, and with each that follows again.
+// maxMessage is the size limit of the daemon for one message, in bytes. A larger message would break the connection, and again each time it
+// is repeated.
 const maxMessage = 4<<20 - 1<<10
 
-// fits says why a message cannot be sent.
+// fits returns an error if the message cannot be encoded or is too large.
 func fits(m *tooldv1.ConnectRequest) error {
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -145,11 +146,11 @@ func fits(m *tooldv1.ConnectRequest) error {
 	return nil
 }
 
-// say queues a message; while there is no connection it waits, until the job is dropped.
+// say queues a message. Without a connection it waits until the job is dropped.
 func (j *job) say(ctx context.Context, m *tooldv1.ConnectRequest) {
 	gone := j.ctx.Done()
 	if m.GetDone() != nil {
-		gone = nil // what was cancelled says how it ended, too
+		gone = nil // a cancelled job still reports its outcome
 		if errors.Is(context.Cause(j.ctx), ErrLost) {
 			return
 		}
@@ -162,7 +163,7 @@ func (j *job) say(ctx context.Context, m *tooldv1.ConnectRequest) {
 	}
 }
 
-// again repeats what the daemon may not have heard.
+// again repeats the messages that the daemon has not confirmed.
 func (j *job) again() {
 	j.w.mu.Lock()
 	if j.patience != nil {
@@ -189,7 +190,7 @@ func (j *job) again() {
 	})
 }
 
-// drop forgets work that the daemon does not count on any more.
+// drop removes a job that the daemon no longer expects.
 func (j *job) drop(cause error) {
 	j.cancel(cause)
 	j.w.mu.Lock()
@@ -213,7 +214,7 @@ func (j *job) drop(cause error) {
 
 func (j *job) acknowledged(a *tooldv1.WorkerAck) {
 	if a.GetSequence() == 0 {
-		j.drop(context.Canceled) // it has ended
+		j.drop(context.Canceled) // the daemon has confirmed the outcome
 		return
 	}
 	j.mu.Lock()
@@ -231,7 +232,7 @@ func (j *job) acknowledged(a *tooldv1.WorkerAck) {
 	s.kept <- err
 }
 
-// save has a checkpoint or an artifact kept, and returns its name.
+// save stores a checkpoint or an artifact and returns the artifact's name.
 func (j *job) save(ctx context.Context, r *tooldv1.WorkerReport) (string, error) {
 	j.mu.Lock()
 	if j.gone != nil {

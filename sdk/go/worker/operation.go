@@ -10,18 +10,18 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// An Operation is work that the function started and that continues elsewhere: the call waits for it and holds nothing meanwhile, neither
-// here nor in the daemon, also over restarts of both. [Tool.Poll] is asked for it, or [Worker.Complete] ends it.
+// An Operation is work that the function has started and that continues elsewhere. While the call waits for it, neither worker nor daemon
+// holds resources, and both may restart. The operation ends through [Tool.Poll] or [Worker.Complete].
 type Operation struct {
 	ID        string        // required; at most 1,024 bytes
-	PollAfter time.Duration // between questions; 0: none, it is completed
-	ExpiresIn time.Duration // when the call fails; 0 is a day
+	PollAfter time.Duration // interval of polls; 0 means none: the worker must complete it
+	ExpiresIn time.Duration // time until the call fails; 0 means a day
 	Message   string        // published as progress
 }
 
 func (o *Operation) Error() string { return "goes on elsewhere: " + o.ID }
 
-// Continue is what a function returns in place of a result.
+// Continue returns the error with which a function says that o continues the work.
 func Continue(o Operation) error { return &o }
 
 func (o *Operation) result() *tooldv1.WorkerResult {
@@ -35,17 +35,18 @@ func (o *Operation) result() *tooldv1.WorkerResult {
 	return &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_PENDING, Message: readable(o.Message), Operation: out}
 }
 
-// ErrNoOperation means that the pool has no such operation, or that it has ended.
+// ErrNoOperation means that the pool has no such operation or that it has ended.
 var ErrNoOperation = errors.New("there is no such operation, or it has ended")
 
-// A completion waits to be taken.
+// A completion waits for the daemon's confirmation.
 type completion struct {
 	request *tooldv1.ConnectRequest
 	taken   chan *tooldv1.WorkerCompleted
 }
 
-// Complete ends an operation with the data of its result, as a function's, or with a [Fail] as failed. When it returns nil that is stored. It waits for a
-// connection, and for the daemon to know the operation; any worker of the pool may complete it.
+// Complete ends an operation. data is the data of its result, like the return value of a function. If failed is not nil, it replaces the
+// result; use [Fail] to create it. When Complete returns nil, the outcome is stored. Complete waits for a connection and until the daemon
+// knows the operation. Any worker of the pool may call it.
 func (w *Worker) Complete(ctx context.Context, callID, operation string, data any, failed error) error {
 	r := resultOf(ctx, Success(data), failed)
 	done := &completion{taken: make(chan *tooldv1.WorkerCompleted, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Complete{
@@ -100,19 +101,19 @@ func (w *Worker) queue(ctx context.Context, m *tooldv1.ConnectRequest) error {
 	}
 }
 
-// completed gives the daemon's answer to the goroutine that waits for it.
+// completed passes the daemon's answer to the goroutine that waits for it.
 func (w *Worker) completed(m *tooldv1.WorkerCompleted) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.completing[[2]string{m.GetCallId(), m.GetOperationId()}]; c != nil {
 		select {
 		case c.taken <- m:
-		default: // it was said twice
+		default: // a repeated answer
 		}
 	}
 }
 
-// completeAgain repeats what the daemon may not have heard.
+// completeAgain repeats the completions that the daemon has not confirmed.
 func (w *Worker) completeAgain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // Decode stores the arguments of the call in into.
 func (c *Call) Decode(into any) error { return json.Unmarshal([]byte(c.GetArguments()), into) }
 
-// questions are what the worker says of the tool's calls before they run.
+// questions returns which questions about calls the worker can answer for the tool.
 func (t *Tool) questions() (kinds []tooldv1.WorkerQuestionKind) {
 	if t.Validate != nil {
 		kinds = append(kinds, tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE)
@@ -27,7 +27,7 @@ func (t *Tool) questions() (kinds []tooldv1.WorkerQuestionKind) {
 	return kinds
 }
 
-// valid asks the tool about the arguments. An error of its own is INVALID_ARGUMENTS.
+// valid runs the tool's Validate. An error that is not a [Failure] becomes INVALID_ARGUMENTS.
 func (t *Tool) valid(ctx context.Context, c *Call) error {
 	if t.Validate == nil {
 		return nil
@@ -46,18 +46,18 @@ func (t *Tool) valid(ctx context.Context, c *Call) error {
 	return &wrong
 }
 
-// internal is the answer of a function that did not come to its end.
+// internal returns the answer for a function that panicked.
 func internal() *tooldv1.WorkerAnswer {
 	return &tooldv1.WorkerAnswer{Error: &tooldv1.ToolError{Code: tooldv1.ErrorCode_ERROR_CODE_INTERNAL, Message: "The tool failed internally"}}
 }
 
-// answer says what is asked of a call that does not run yet, over the connection that asked and no other.
+// answer answers a question about a call that has not started yet. The answer goes over the connection that asked.
 func (c *connection) answer(q *tooldv1.WorkerQuestion) {
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), q.GetWithin().AsDuration())
 		defer cancel()
 		a := internal()
-		defer func() { // also of a function that ends its goroutine
+		defer func() { // also runs when the function calls runtime.Goexit
 			if err := fits(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: a}}); err != nil {
 				c.cfg.Log("answer not sent: " + err.Error())
 				a = internal()
@@ -65,7 +65,7 @@ func (c *connection) answer(q *tooldv1.WorkerQuestion) {
 			a.QuestionId = q.GetQuestionId()
 			select {
 			case c.answers <- &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: a}}:
-			case <-ctx.Done(): // nobody waits for it
+			case <-ctx.Done(): // the daemon no longer waits for the answer
 			case <-c.alive.Done():
 			}
 		}()
@@ -73,7 +73,7 @@ func (c *connection) answer(q *tooldv1.WorkerQuestion) {
 	})
 }
 
-// consider asks the function of the tool and catches what it throws.
+// consider calls the tool's function for the question and recovers its panics.
 func (w *Worker) consider(ctx context.Context, q *tooldv1.WorkerQuestion) (a *tooldv1.WorkerAnswer) {
 	a = &tooldv1.WorkerAnswer{}
 	defer func() {

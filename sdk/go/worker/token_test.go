@@ -7,8 +7,8 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// Workers refuse the addresses that clients refuse; sdk/go has the same test. It is not in one package with that, because a program with a
-// client alone would have the modules of workers in its go.sum.
+// Workers refuse the same addresses as clients; sdk/go has the same test. A shared test package would put the workers' modules into the
+// go.sum of programs that use only the client.
 func TestTokensStayOnThisMachine(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

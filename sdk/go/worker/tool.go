@@ -13,51 +13,52 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Tool says what a function is. The zero value of each field but the id is the strictest reading: it changes things, and somebody
-// agrees to each call.
+// A Tool describes a function. The zero values mean the strictest treatment: the tool changes things, and each call needs an approval.
 type Tool struct {
 	ID          string // required
-	Description string // what the model reads
+	Description string // for the model
 	DisplayName string
 	Category    string
 	Guidance    string
 	Version     string
 
-	ReadOnly        bool // it changes nothing: it may run again after a crash
-	Observe         bool // nobody has to agree
-	ConcurrencySafe bool // calls of one thread may run beside each other
-	OpenWorld       bool // it reaches things that the operator does not own
-	Idempotent      bool // started and unfinished, it may run again with the same idempotency key
-	AskOnDoubt      bool // somebody is asked what became of an attempt whose end nobody saw; else the call fails
+	ReadOnly        bool // changes nothing, so it may run again after a crash
+	Observe         bool // needs no approval
+	ConcurrencySafe bool // calls of one thread may run concurrently
+	OpenWorld       bool // reaches systems that the operator does not own
+	Idempotent      bool // an unfinished attempt may run again with the same idempotency key
+	AskOnDoubt      bool // when the outcome of an attempt is unknown, a person decides; otherwise the call fails
 	Timeout         time.Duration
-	Documents       []*tooldv1.WorkerDocument // that its calls get
+	Documents       []*tooldv1.WorkerDocument // sent to the worker with each call
 
-	// Parameters and Result are JSON Schemas in the place of those of the function's types.
+	// Parameters and Result are JSON Schemas that replace those of the function's types.
 	Parameters, Result json.RawMessage
 
-	// Validate checks what the schema cannot say ([Call.Decode]): an error is what the model reads, and the call does not run. It is asked before a person is
-	// asked about the call, and again before the function runs.
+	// Validate checks rules that the schema cannot express; [Call.Decode] reads the arguments. If it returns an error, the model reads the
+	// error and the call does not run. It is called before an approver sees the call, and again before the function runs.
 	Validate func(ctx context.Context, c *Call) error
-	// Assess says what a call with these arguments would do, where that is milder or worse than the tool's own fields say; never milder
-	// than Mildest, nil: the same. An error leaves it as they say. Describe shows people what a call would do, within 200 ms. Both change nothing.
+	// Assess returns what a call with these arguments would do, if that differs from the tool's own fields. It cannot be milder than
+	// Mildest; a nil Mildest means the tool's own fields. After an error the tool's own fields apply. Describe returns a description of the
+	// call for approvers, within 200 ms. Neither may change anything.
 	Assess   func(ctx context.Context, c *Call) (*tooldv1.Assessment, error)
 	Mildest  *tooldv1.Assessment
 	Describe func(ctx context.Context, c *Call) (*tooldv1.Description, error)
-	// Reconcile says, after a crash, what became of an attempt: its result; [ErrNotRun], and it runs again; or nil and no error.
+	// Reconcile reports after a crash what became of an attempt. It returns the attempt's result, or [ErrNotRun] so that the attempt runs
+	// again, or nil and no error when the outcome is unknown.
 	Reconcile func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
-	// Poll says how far an operation is ([Continue]): its result, when it has ended; nil when it continues. It may answer with another
-	// question or operation, as the function does, and with [Fail]; every other error says that it could not find out.
+	// Poll returns the result of an operation ([Continue]) when it has ended, and nil while it continues. It may return another question or
+	// operation, like the function, or an error from [Fail]. Any other error means that the state is unknown, and toold polls again.
 	Poll func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
-	// Abandon is called for a question that will not be answered, and for an operation that is not needed any more ([Call.GetOperationId]).
+	// Abandon is called when a question will not be answered, or when an operation is no longer needed ([Call.GetOperationId]).
 	Abandon func(ctx context.Context, c *Call)
 }
 
-// ErrNotRun is what Reconcile answers of an attempt that changed nothing.
+// ErrNotRun is the error of Reconcile for an attempt that changed nothing.
 var ErrNotRun = errors.New("the attempt changed nothing")
 
-// Add gives the worker a tool. The parameters are the schema of In, a struct; what the function returns is the data of the result. An
-// Out that is a string is the text for the model, too; a *[tooldv1.WorkerResult] is taken as it is. It panics when a type has no
-// schema, or the id is taken: wiring is wrong then.
+// Add adds a tool to the worker. The schema of the struct In becomes the parameters, and the returned value becomes the data of the result.
+// A string Out is also the text for the model. An Out of type *[tooldv1.WorkerResult] is used unchanged. Add panics when a type has no
+// schema or the id is already used, because both are programming errors.
 func Add[In, Out any](w *Worker, t Tool, run func(ctx context.Context, c *Call, in In) (Out, error)) {
 	if t.Parameters == nil {
 		schema, err := jsonschema.For[In](nil)
@@ -74,7 +75,7 @@ func Add[In, Out any](w *Worker, t Tool, run func(ctx context.Context, c *Call, 
 		if err := c.Decode(&in); err != nil {
 			return nil, &Failure{Code: tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS, Message: err.Error(), Aborted: true}
 		}
-		if err := t.valid(ctx, c); err != nil { // nobody may have been there to be asked
+		if err := t.valid(ctx, c); err != nil { // a call without an approval may not have been validated yet
 			return nil, err
 		}
 		out, err := run(ctx, c, in)
@@ -85,7 +86,7 @@ func Add[In, Out any](w *Worker, t Tool, run func(ctx context.Context, c *Call, 
 	}}
 }
 
-// Success is the result with this data.
+// Success returns a successful result with v as its data.
 func Success(v any) *tooldv1.WorkerResult {
 	if r, ok := v.(*tooldv1.WorkerResult); ok {
 		return r
@@ -149,17 +150,17 @@ func (t *Tool) offer() *tooldv1.WorkerTool {
 	return o
 }
 
-// A Failure is an answer that the model reads: the tool ran to its end.
+// A Failure is an error result that the model reads. The tool itself ran to its end, unless Aborted is set.
 type Failure struct {
-	Code    tooldv1.ErrorCode // unspecified is EXECUTION_FAILED
-	Reason  string            // the tool's own code, UPPER_SNAKE_CASE
+	Code    tooldv1.ErrorCode // unspecified means EXECUTION_FAILED
+	Reason  string            // the tool's own error code, UPPER_SNAKE_CASE
 	Message string
-	Aborted bool // the tool did not come to its end
+	Aborted bool // the tool did not run to its end
 }
 
 func (f *Failure) Error() string { return f.Message }
 
-// Fail is an ERROR result with the tool's own code.
+// Fail returns an error that becomes an ERROR result with the tool's own code.
 func Fail(reason, format string, args ...any) error {
 	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
@@ -174,12 +175,12 @@ func (f *Failure) result() *tooldv1.WorkerResult {
 	}
 }
 
-// A Question suspends the call until it is answered. The function starts again from its beginning then.
+// A Question suspends the call until it is answered. Then the function starts again from its beginning.
 type Question struct{ Ticket *tooldv1.WorkerTicket }
 
 func (q *Question) Error() string { return "waits for an answer: " + q.Ticket.GetMessage() }
 
-// Ask is the question with this text and, unless it is nil, a JSON Schema for the answer.
+// Ask returns a question with this text. answer is a JSON Schema for the answer; nil means none.
 func Ask(message string, answer any) error {
 	t := &tooldv1.WorkerTicket{Action: "input", Message: readable(message)}
 	if answer != nil {

@@ -26,50 +26,50 @@ import (
 	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
-// Config names the daemon and the worker.
+// Config holds the settings of a worker.
 type Config struct {
 	Address string                           // host:port or unix:/path; required
-	Token   string                           // empty: none, as the unix socket of one's own daemon needs
-	TLS     credentials.TransportCredentials // nil: none, and a token goes to this machine alone
-	Pool    string                           // what the tools belong to; required
+	Token   string                           // empty means none; a Unix socket of the same user's daemon needs none
+	TLS     credentials.TransportCredentials // nil means no TLS; then a token is sent only to this machine
+	Pool    string                           // the pool to which the tools belong; required
 
-	Name     string            // of this worker, for people; empty: host and process id
+	Name     string            // name of this worker for people; empty means host and process id
 	Version  string            // for people
-	Labels   map[string]string // what calls choose workers by
-	MaxCalls int               // calls at once; 0: 16
-	// DrainTime is what calls get to end when Run's context ends; 0 means 30 s.
+	Labels   map[string]string // calls select workers by labels
+	MaxCalls int               // concurrent calls; 0 means 16
+	// DrainTime is how long running calls may continue after Run's context ends. 0 means 30 s.
 	DrainTime time.Duration
-	// Log is called with a sentence about each change of the connection; may be nil.
+	// Log is called with one sentence for each change of the connection. It may be nil.
 	Log func(string)
 }
 
-// ErrLost ends the context of a call that the daemon gave up: it does not count any more.
+// ErrLost is the cause of the context's end when the daemon has given up the call. The result of the function is then ignored.
 var ErrLost = errors.New("the daemon gave the call up")
 
-// ErrStopped ends the context of calls that are still running when a worker has drained for long enough.
+// ErrStopped is the cause of the context's end for calls that still run when DrainTime is over.
 var ErrStopped = errors.New("the worker stops")
 
-// maxStart is the largest message that a worker takes: arguments, a checkpoint and documents have bounds of their own.
+// maxStart is the largest message that a worker accepts, in bytes. Arguments, checkpoint and documents have their own limits.
 const maxStart = 64 << 20
 
-// A Worker serves tools. Add tools before Run; Run once.
+// A Worker serves tools. Call Add for all tools before Run. Call Run once.
 type Worker struct {
 	cfg   Config
 	tools map[string]*entry
 
-	out  chan *tooldv1.ConnectRequest // waits to be sent; what waits here survives a connection
-	over chan struct{}                // closed when nothing is sent any more
-	stir chan struct{}                // full when a job has gone
+	out  chan *tooldv1.ConnectRequest // messages to send; they survive a broken connection
+	over chan struct{}                // closed when no more messages are sent
+	stir chan struct{}                // receives a value when a job is removed
 
 	mu   sync.Mutex
 	jobs map[string]*job
 
-	completing map[[2]string]*completion // by call and operation
+	completing map[[2]string]*completion // key: call id and operation id
 
-	lease   time.Duration // as the daemon said last
-	last    string        // what it called the connection
+	lease   time.Duration // as reported by the daemon
+	last    string        // the worker id from the last connection
 	fence   fence
-	input   bool // it gives input to calls
+	input   bool // the daemon supports input
 	running sync.WaitGroup
 }
 
@@ -80,7 +80,7 @@ type entry struct {
 	ask   func(ctx context.Context, kind tooldv1.WorkKind, c *Call) (result *tooldv1.WorkerResult, notRun bool)
 }
 
-// New returns a worker without tools.
+// New returns a worker without tools. Add adds them.
 func New(cfg Config) *Worker {
 	if cfg.Name == "" {
 		host, _ := os.Hostname()
@@ -93,8 +93,8 @@ func New(cfg Config) *Worker {
 	return &Worker{cfg: cfg, tools: map[string]*entry{}, out: make(chan *tooldv1.ConnectRequest, 1024), over: make(chan struct{}), stir: make(chan struct{}, 1), jobs: map[string]*job{}, completing: map[[2]string]*completion{}}
 }
 
-// Run serves until ctx ends, and then lets what runs come to its end. It returns an error only when the daemon will never take the
-// worker as it is.
+// Run serves until ctx ends and then waits for running calls, at most DrainTime. It returns an error only when the daemon will never accept
+// the worker with this configuration.
 func (w *Worker) Run(ctx context.Context) error {
 	secure := w.cfg.TLS
 	if secure == nil {
@@ -140,7 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// final reports whether dialling again changes nothing.
+// final reports whether the error would recur on every new connection.
 func final(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
@@ -176,7 +176,7 @@ func (w *Worker) register() *tooldv1.ConnectRequest {
 	return &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: r}}
 }
 
-// connect serves over one connection. nil says that the worker has drained.
+// connect serves over one connection. It returns nil when the worker has drained.
 func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient) error {
 	alive, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
@@ -207,7 +207,7 @@ func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient
 	return w.away(err)
 }
 
-// away gives what runs the rest of the lease to be taken up by another connection.
+// away starts the lease's timer for all running jobs. Another connection must resume them before it expires.
 func (w *Worker) away(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,7 +219,7 @@ func (w *Worker) away(err error) error {
 	return err
 }
 
-// registered takes up what the daemon still counts on, and stops the rest.
+// registered resumes the jobs that the daemon still expects, and drops the others.
 func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
 	for _, no := range r.GetRefused() {
 		w.cfg.Log(fmt.Sprintf("tool %s is not served: %s: %s", no.GetTool(), no.GetReason(), no.GetMessage()))
@@ -252,15 +252,15 @@ type connection struct {
 	stream grpc.BidiStreamingClient[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	alive  context.Context
 	hangUp func()
-	began  time.Time    // on the monotonic clock
-	heard  atomic.Int64 // nanoseconds after began
+	began  time.Time    // with the monotonic clock
+	heard  atomic.Int64 // time of the last message, in nanoseconds after began
 
-	answers chan *tooldv1.ConnectRequest // to what was asked over it
+	answers chan *tooldv1.ConnectRequest // answers to questions from this connection
 
-	left atomic.Bool // nothing is sent any more
+	left atomic.Bool // nothing more is sent
 }
 
-// send sends what is to be said, and heartbeats, until the connection ends or the worker has drained.
+// send sends messages and heartbeats until the connection ends or the worker has drained.
 func (c *connection) send(ctx context.Context) {
 	c.mu.Lock()
 	lease := c.lease

@@ -1,4 +1,4 @@
-// Package address decides where a token may go without TLS.
+// Package address decides to which addresses a client may send a token without TLS.
 package address
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// CheckToken refuses to send a token to a target of gRPC without TLS, unless what is sent stays on this machine.
+// CheckToken returns an error unless a connection to the gRPC target stays on this machine, so that a token is safe without TLS.
 func CheckToken(target string) error {
 	if local(target) {
 		return nil
@@ -16,7 +16,7 @@ func CheckToken(target string) error {
 	return fmt.Errorf("the token would travel to %s for everybody to read: use TLS", target)
 }
 
-// local reports whether what is sent to a target stays on this machine: sockets, localhost, and loopback addresses.
+// local reports whether a connection to target stays on this machine. Unix sockets, localhost and loopback addresses do.
 func local(target string) bool {
 	if strings.HasPrefix(target, "unix:") || strings.HasPrefix(target, "unix-abstract:") {
 		return true
