@@ -10,24 +10,25 @@ import (
 	"github.com/toold-dev/toold/lifecycle/batch"
 )
 
-// script is what one call of the model does when a pipeline takes it on.
+// script defines the behavior of one call in the model.
 type script struct {
-	gate string // allow, ask, block
-	tool string // succeed, fail, ask, elsewhere
+	gate string // allow, ask or block
+	tool string // succeed, fail, ask or elsewhere
 	safe bool
 }
 
-// model carries out plans as the engine does, on states alone.
+// model executes plans like the engine, but only on call states.
 type model struct {
 	*rapid.T
 	batch.Batch
 	scripts []script
 }
 
-// Every batch comes to its end, whatever its calls and the people do, and on the way no plan breaks a rule of the batch.
+// TestPlansLeadToTheEnd checks that every batch ends, with random calls, decisions and cancellations, and that no plan breaks a rule of the
+// batch.
 func TestPlansLeadToTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		for range 20 { // one is too few for what happens seldom
+		for range 20 { // Several batches for each check, to reach rare states.
 			play(t)
 		}
 	})
@@ -111,7 +112,7 @@ func (m *model) check(plan batch.Plan) {
 	}
 }
 
-// checkRunning holds what executes to the strategy.
+// checkRunning checks that the executing calls comply with the strategy.
 func (m *model) checkRunning() {
 	running := m.which(executes)
 	if m.MaxParallel > 0 && len(running) > m.MaxParallel || m.Strategy == call.Sequential && len(running) > 1 {
@@ -179,7 +180,7 @@ func (m *model) carryOut(plan batch.Plan) {
 	m.checkRunning()
 }
 
-// begin is what the engine does with new calls.
+// begin starts new calls as the engine does.
 func (m *model) begin() {
 	var group []int
 	for i := range m.Calls {

@@ -14,17 +14,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Member is a call of a batch in memory.
+// A Member is an active call of a batch.
 type Member interface {
 	State() State
 	Record() *call.Call
-	// SetConcurrent says whether the other calls of the batch run at the same time, whatever they do.
+	// SetConcurrent sets whether the other calls of the batch may run at the same time, regardless of their effects.
 	SetConcurrent(bool)
-	// Enter begins a pipeline run from the start of the path.
+	// Enter begins a pipeline run from the first step.
 	Enter() Run
-	// Resume carries out the stored decision, without waiting.
+	// Resume resumes the call with the stored decision. It does not wait.
 	Resume()
-	// Interrupt ends the call without running it; why is for the model.
+	// Interrupt ends the call without running it. why is the message for the model.
 	Interrupt(why string)
 	Release()
 }
@@ -32,49 +32,49 @@ type Member interface {
 // A Run is a pipeline run of a call. It ends with Launch, Settle or Release.
 type Run interface {
 	Member() Member
-	// Gates takes the run to the gates, and Queue to the queue; they report whether the run ended on the way. With tentative
-	// a gate that intercepts the call ends the run, too, and asks nobody.
+	// Gates runs the pipeline up to and including the gates, Queue up to the queue for capacity. They report whether the pipeline run
+	// ended. With tentative, a gate that intercepts the call also ends the pipeline run, and no question is asked.
 	Gates(tentative bool) (ended bool)
 	Queue() (ended bool)
-	// Blocks reports whether the run ended with the verdict of a gate that blocks the agent's run.
+	// Blocks reports whether the pipeline run ended because a gate blocks the agent's run.
 	Blocks() bool
 	// Safe reports whether the call is read-only and may run concurrently.
 	Safe() bool
-	// Group makes the run one of several: all of their Before hooks run before the first of their tools.
+	// Group adds the pipeline run to a group. All Before hooks of a group run before its first tool.
 	Group(id string)
-	// Interrupt makes the run end without its tool.
+	// Interrupt makes the pipeline run end without its tool.
 	Interrupt(why string)
-	// Cancel stops the run when a request to cancel its call is stored.
+	// Cancel stops the pipeline run if a cancel request for its call is stored.
 	Cancel()
-	// Stopped reports whether the run was stopped, and Drained whether the daemon's end stopped it: the next daemon begins
-	// the call.
+	// Stopped reports whether the pipeline run was stopped. Drained reports whether it was stopped because the daemon stops; the next
+	// daemon then begins the call.
 	Stopped() bool
 	Drained() bool
-	// Launch carries the run to its end without waiting, Settle waits.
+	// Launch completes the pipeline run without waiting. Settle completes it and waits.
 	Launch()
 	Settle()
-	// Release ends the run and leaves the call as it was.
+	// Release ends the pipeline run and leaves the call unchanged.
 	Release()
 }
 
-// A loop is a batch of which something moves, or may: it begins the pipeline runs of its calls, and ends when nothing can move
-// any more. What it does next follows from the records of its calls alone, so that a restart, or a decision weeks later, continues
-// where it was. One goroutine does all of that.
+// A loop processes one batch while a call of it can change. One goroutine begins the pipeline runs of the calls, and ends when no call can
+// change any more. Each decision depends only on the records of the calls. The batch therefore continues correctly after a restart, or
+// after a decision weeks later.
 type loop struct {
 	s   *Service
 	key call.Key
 
-	ready   chan struct{} // closed when the record is there, or err says why not
+	ready   chan struct{} // closed when record or err is set
 	err     error
 	record  *call.Batch
-	members []Member // in the order of the model; nil: the record cannot be read
+	members []Member // in the order of the model; nil when the record cannot be read
 
-	signal  chan struct{} // has room for one: something of the batch changed
-	pending []Run         // allowed, and waiting for capacity to execute
-	ended   bool          // and that is stored
+	signal  chan struct{} // capacity 1; a call of the batch changed
+	pending []Run         // calls that are allowed and wait for capacity
+	ended   bool          // the end of the batch is stored
 }
 
-// takeUp loads a batch and does what can be done.
+// takeUp loads a batch and processes it.
 func (b *loop) takeUp() {
 	if b.load(); b.err == nil {
 		b.carry()
@@ -105,7 +105,7 @@ func (b *loop) load() {
 	}
 }
 
-// carry does what can be done until nothing moves.
+// carry processes the batch until no call can change.
 func (b *loop) carry() {
 	defer b.s.cfg.Drain.Leave()
 	for {
@@ -123,7 +123,7 @@ func (b *loop) carry() {
 	b.s.cfg.Rests(b.key)
 }
 
-// end stores the end of the batch, once. What the journal may take later is tried again.
+// end stores the end of the batch once. It tries again when the journal may accept it later.
 func (b *loop) end() {
 	if b.ended || !b.record.Ended.IsZero() {
 		return
@@ -133,7 +133,7 @@ func (b *loop) end() {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := b.s.cfg.End(ctx, b.key.Namespace, b.key.ID)
 		if err == nil {
-			err = b.s.cfg.Store.EndBatch(ctx, b.key, b.s.cfg.Store.Now()) // last: a crash before it repeats all
+			err = b.s.cfg.Store.EndBatch(ctx, b.key, b.s.cfg.Store.Now()) // Last, so that after a crash everything before it is repeated.
 		}
 		if b.ended = err == nil; b.ended {
 			return
@@ -156,8 +156,8 @@ func (b *loop) state(i int) State {
 	return b.members[i].State()
 }
 
-// look returns where all calls of the batch are. It reads the states before the rest: a call that is seen to have ended is seen to have
-// failed, too.
+// look returns the plan with the current states of all calls. It reads the states before the other fields, so that a call in the state
+// Ended also has its outcome.
 func (b *loop) look() *Batch {
 	r := b.record
 	at := &Batch{Strategy: r.Strategy, Replay: r.Replay, FailFast: r.FailFast, MaxParallel: r.MaxParallel, Calls: make([]Call, len(b.members))}
@@ -176,7 +176,7 @@ func (b *loop) look() *Batch {
 			s.Failed, s.Blocks = c.Status != call.Succeeded, c.Result.Error != nil && c.Result.Error.TerminateRun
 		case c.Status == call.Resuming:
 			round := c.LastRound()
-			s.Declined = round.Decision != nil && round.Decision.Action == tool.Cancel // nil: it was cancelled
+			s.Declined = round.Decision != nil && round.Decision.Action == tool.Cancel // The decision is nil when the call was cancelled.
 			s.Halted = s.State == Decided && round.Suspension.AfterGates()
 		}
 	}
@@ -187,13 +187,12 @@ func (b *loop) look() *Batch {
 	return at
 }
 
-// Safe reports whether calls with these effects run together in a batch of the strategy AUTO.
+// Safe reports whether calls with these effects may run together in a batch with the strategy AUTO.
 func Safe(e tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
 
 func (b *loop) parallel() bool { return b.record.Strategy == call.Parallel }
 
-// isHeld reports whether nothing may begin: the daemon stops, a request cancels all calls, or the store is a copy whose calls
-// an operator did not release.
+// isHeld reports whether no call may begin: the daemon stops, a request cancels all calls, or the calls of a copied store are not released.
 func (b *loop) isHeld() bool {
 	if b.s.cfg.Drain.Refusing() || b.s.cfg.Drain.Err() != nil {
 		return true
@@ -203,10 +202,10 @@ func (b *loop) isHeld() bool {
 			return true
 		}
 	}
-	return b.s.isHeld(b.key) // last: an operator who releases calls holds their batch before
+	return b.s.isHeld(b.key) // Checked last, because an operator that releases calls first holds their batch.
 }
 
-// advance carries out plans until nothing moves.
+// advance executes plans until no call can change.
 func (b *loop) advance() {
 	for {
 		at := b.look()
@@ -244,20 +243,20 @@ func (b *loop) interrupt(at *Batch, plan Plan) {
 	}
 }
 
-// launch runs the pipelines of calls to their end. A cancelled call ends there, because the request was first.
+// launch runs the pipelines of calls to their end. A cancelled call ends there without running.
 func (b *loop) launch(calls []int) {
 	for _, i := range calls {
 		r := b.takePending(i)
 		if r == nil {
 			r = b.members[i].Enter()
 		} else {
-			r.Cancel() // the goroutine that stored the request may not have done so yet
+			r.Cancel() // The goroutine that stored the request may not have called Cancel yet.
 		}
 		r.Launch()
 	}
 }
 
-// takePending removes a call from those that wait to execute; nil: it does not.
+// takePending removes and returns the pending run of a call, or returns nil when there is none.
 func (b *loop) takePending(i int) Run {
 	at := slices.IndexFunc(b.pending, func(r Run) bool { return position(r) == i })
 	if at < 0 {
@@ -268,10 +267,9 @@ func (b *loop) takePending(i int) Run {
 	return r
 }
 
-// position is the index of the call of a run in its batch.
+// position returns the index of the run's call in its batch.
 func position(r Run) int { return r.Member().Record().BatchPosition - 1 }
 
-// resume resumes decided calls.
 func (b *loop) resume(calls []int) {
 	for _, i := range calls {
 		if b.state(i) == Decided {
@@ -280,7 +278,7 @@ func (b *loop) resume(calls []int) {
 	}
 }
 
-// withdraw takes the calls back that wait for capacity to execute.
+// withdraw releases the calls that wait for capacity.
 func (b *loop) withdraw() {
 	for _, r := range b.pending {
 		r.Release()
@@ -288,9 +286,9 @@ func (b *loop) withdraw() {
 	b.pending = nil
 }
 
-// begin asks the gates of calls that have not begun, in the order of the model, and executes those that may run now: of a PARALLEL
-// batch all when all gates were asked, of the others one, or neighbours that are safe together. A call that does not simply run
-// is left as it was behind others that may: they run first, and then it is looked at anew.
+// begin passes new calls through the gates, in the order of the model, and executes those that may run now. In a PARALLEL batch it executes
+// all of them, after the gates have checked each. In other batches it executes one call, or several adjacent safe calls. A call behind
+// these that a gate intercepts, or that must run alone, stays unchanged. It is checked again after the others have run.
 func (b *loop) begin(at *Batch) {
 	var group []Run
 	for i, m := range b.members {
@@ -311,7 +309,7 @@ func (b *loop) begin(at *Batch) {
 		if ended {
 			r.Settle()
 			if r.Blocks() || !b.parallel() {
-				break // what follows from it is seen to first
+				break // The next plan handles the consequences first.
 			}
 			continue
 		}
@@ -322,7 +320,7 @@ func (b *loop) begin(at *Batch) {
 	b.execute(group)
 }
 
-// execute runs calls that were allowed: together, all of their Before hooks run before the first of their tools.
+// execute executes allowed calls together: all of their Before hooks run before the first of their tools.
 func (b *loop) execute(group []Run) {
 	if len(group) == 1 && !b.parallel() {
 		group[0].Launch()

@@ -1,75 +1,70 @@
-// Package batch carries the calls of one model turn out together.
+// Package batch executes the calls of one model turn together.
 //
-//   - [Batch] is the plan: the rules of a batch and the state of each call, as one look found them. [Batch.Next] decides from
-//     these alone. It reads no record, starts nothing and waits for nothing.
-//   - [Service] has the batches in memory, each with a goroutine that looks, carries out what the plan says, and looks again, until
-//     the plan is to rest. A restart, or a decision weeks later, therefore continues where the batch was.
-//   - [Member] and [Run] are what it needs of a call and of a pipeline run.
+//   - [Batch] holds the rules of a batch and the current state of each call. [Batch.Next] decides the next step from these alone. It reads no record, starts nothing and does not wait.
+//   - [Service] holds the batches in memory. Each has a goroutine that reads the states, executes the next step, and repeats until there is nothing to do. A batch therefore continues correctly after a restart, or after a decision weeks later.
+//   - [Member] and [Run] are the interfaces to a call and a pipeline run.
 package batch
 
 import "github.com/toold-dev/toold/call"
 
-// A State is where a call of a batch is.
+// A State is the state of a call in a batch.
 type State int
 
-// The states of a call in a batch.
 const (
 	Ended     State = iota // terminal, or its record cannot be read
-	NotBegun               // it has not begun
+	NotBegun               // no pipeline run has begun
 	Asking                 // a gate's question is open
-	Halting                // a question of its tool is open, or one about an attempt in doubt
-	Decided                // a decision is stored, and no pipeline runs
+	Halting                // a question of the tool, or about an attempt in doubt, is open
+	Decided                // a decision is stored, but no pipeline runs yet
 	Running                // a pipeline runs
-	Elsewhere              // its work continues outside of the daemon
-	Stuck                  // the journal did not take its end: recovery decides
+	Elsewhere              // the work continues outside the daemon
+	Stuck                  // the journal did not store the outcome; recovery decides
 )
 
-// A Call is a call of a batch.
 type Call struct {
 	State     State
-	Cancelled bool // a request to cancel it is stored
-	Declined  bool // Decided, Running: its decision ends it
-	Halted    bool // Decided: the question was one of those of Halting
+	Cancelled bool // a cancel request is stored
+	Declined  bool // in Decided and Running: the decision ends the call
+	Halted    bool // in Decided: the state before was Halting
 	Safe      bool // read-only, and safe to run concurrently
-	Failed    bool // Ended: without success
-	Blocks    bool // Ended: a gate blocks the run
-	Pending   bool // Running: allowed, and waits until it may execute
-	Stopped   bool // Pending: it was stopped meanwhile
+	Failed    bool // in Ended: the call did not succeed
+	Blocks    bool // in Ended: a gate blocks the agent's run
+	Pending   bool // in Running: allowed, and waits for capacity
+	Stopped   bool // while Pending: the pipeline run was stopped
 }
 
-// A Batch is the rules of a batch and its calls, in the order of the model.
+// A Batch holds the rules of a batch and its calls, in the order of the model.
 type Batch struct {
 	Strategy    call.Strategy
 	Replay      call.Replay
 	FailFast    bool
-	MaxParallel int  // 0: no limit
-	Held        bool // nothing may begin
+	MaxParallel int  // 0 means no limit
+	Held        bool // no call may begin
 	Calls       []Call
 }
 
-// An Action is what a plan is.
+// An Action is the next step of a batch.
 type Action int
 
-// What a plan may ask for.
 const (
-	Rest      Action = iota // nothing moves until somebody decides
-	Wait                    // until a call changes
+	Rest      Action = iota // stop until a decision or an operation changes a call
+	Wait                    // wait until a call changes
 	End                     // all calls have ended
-	Begin                   // ask the gates of new calls, and run what may run
-	Launch                  // run the pipelines of these calls to their end: pending ones, and new and decided ones that were cancelled
+	Begin                   // pass new calls through the gates, and run those that may run
+	Launch                  // run the pipelines of these calls to their end: pending calls, and cancelled calls that are new or decided
 	Resume                  // resume these calls
 	Interrupt               // end these calls without running them
-	Withdraw                // leave these pending calls as they were
+	Withdraw                // return these pending calls to NotBegun
 )
 
-// A Plan is what to do next.
+// A Plan is the next step of a batch and the indexes of its calls.
 type Plan struct {
 	Do    Action
 	Calls []int
-	Why   string // of Interrupt, for the model
+	Why   string // with Interrupt: the message for the model
 }
 
-// Next returns what to do.
+// Next returns the next step.
 func (b *Batch) Next() Plan {
 	if b.Held {
 		if calls := b.which(func(c *Call) bool { return c.Pending }); len(calls) > 0 {
@@ -98,16 +93,16 @@ func (b *Batch) Next() Plan {
 	return Plan{Do: Rest}
 }
 
-// Parallel reports whether calls run together whatever they do.
+// Parallel reports whether calls run together regardless of their effects.
 func (b *Batch) Parallel() bool { return b.Strategy == call.Parallel }
 
-// Alone reports whether a call runs alone. Its neighbours may run with it in a batch of the strategy AUTO when they are safe.
+// Alone reports whether a call must run alone. With the strategy AUTO, adjacent safe calls may run together.
 func (b *Batch) Alone(safe bool) bool {
 	return b.Strategy == call.Sequential || b.Strategy == call.Auto && !safe
 }
 
-// interrupted returns the calls that do not run because of another call: those behind a Block, and with fail_fast all. Calls that run or
-// that were declined are not among them.
+// interrupted returns the calls that may not run because of another call. After a Block these are the calls behind it; after a failure with
+// fail_fast, all calls. Calls that already run or that were declined are not included.
 func (b *Batch) interrupted() (calls []int, why string) {
 	blocked, failed := -1, false
 	for i := range b.Calls {
@@ -130,7 +125,7 @@ func (b *Batch) interrupted() (calls []int, why string) {
 	return calls, why
 }
 
-// launched returns the calls whose pipelines run to their end now: those that were cancelled, and pending ones that may execute.
+// launched returns the calls whose pipelines now run to their end: cancelled calls, and pending calls for which there is capacity.
 func (b *Batch) launched() (calls []int) {
 	capacity := b.capacity()
 	for i := range b.Calls {
@@ -154,14 +149,14 @@ func (b *Batch) capacity() int {
 	return b.MaxParallel - b.count(Running) + len(b.which(func(c *Call) bool { return c.Pending }))
 }
 
-// resumed returns the decided calls that resume now. Unless the batch is PARALLEL they run as its strategy says: alone, or with safe
-// neighbours.
+// resumed returns the decided calls that resume now. In a batch that is not PARALLEL, a call resumes alone or together with adjacent safe
+// calls.
 func (b *Batch) resumed() (calls []int) {
 	waits := b.Replay == call.AllDecided && (b.count(Asking, Halting, Running) > 0 || b.mayBegin())
 	if waits || !b.Parallel() && b.count(Running, Stuck) > 0 {
 		return nil
 	}
-	// With fail_fast a declined call ends the others, so none of them resumes before.
+	// With fail_fast a declined call ends the others, so none of them may resume first.
 	declines := b.FailFast && len(b.which(func(c *Call) bool { return c.Declined })) > 0
 	capacity := b.capacity()
 	for i := range b.Calls {
@@ -190,7 +185,7 @@ func (b *Batch) mayBegin() bool {
 	case b.count(Running, Elsewhere, Stuck) > 0 || b.count(Decided) > 0 && b.Replay == call.Immediate:
 		return false
 	}
-	// The calls of a SEQUENTIAL batch may need each other: a question of a tool, open or decided, stops those behind it.
+	// The calls of a SEQUENTIAL batch may depend on each other. A question of a tool, open or decided, therefore stops the calls behind it.
 	return b.Strategy != call.Sequential || len(b.which(func(c *Call) bool { return c.State == Halting || c.Halted })) == 0
 }
 

@@ -16,16 +16,16 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Config is what batches need of an engine.
+// Config holds the dependencies of batches on the engine.
 type Config struct {
 	Store Journal
 	Log   *zap.Logger
 	Drain *drain.Drain
-	// Acquire returns a call of a batch; the loop releases it.
+	// Acquire returns a call of a batch. The loop releases it later.
 	Acquire func(ctx context.Context, key call.Key) (Member, error)
-	// End does what happens at the end of a batch, before the end is stored. A crash in between repeats it.
+	// End runs the steps at the end of a batch, before the end is stored. After a crash in between they are repeated.
 	End func(ctx context.Context, namespace, id string) error
-	// Rests is called when nothing of a batch can change any more.
+	// Rests is called when no call of a batch can change any more.
 	Rests func(call.Key)
 	// Held reports whether a call waits for an operator's release.
 	Held      func(*call.Call) bool
@@ -33,7 +33,7 @@ type Config struct {
 	FailPoint func(name string)
 }
 
-// A Journal is what the loops read and write.
+// A Journal is the part of the journal that batches use.
 type Journal interface {
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	OpenBatches(ctx context.Context, visit func(key call.Key, b *call.Batch, err error) error) error
@@ -41,14 +41,14 @@ type Journal interface {
 	Now() time.Time
 }
 
-// A Service has the batches in memory: those of which something moves, or may. It may be used concurrently.
+// A Service holds the active batches in memory. It may be used concurrently.
 type Service struct {
 	cfg Config
 
 	mu   sync.Mutex
 	of   map[call.Key]*loop
-	held map[call.Key]int // holds that were not released
-	due  map[call.Key]int // wakes that will come, because of what is stored now or was just stored
+	held map[call.Key]int // number of holds that were not released
+	due  map[call.Key]int // number of pending wakes, after a change that is being stored or was just stored
 
 	recovering atomic.Bool
 }
@@ -58,9 +58,9 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, of: map[call.Key]*loop{}, held: map[call.Key]int{}, due: map[call.Key]int{}}
 }
 
-// Enter returns the record of a batch. When the batch is not in memory, create is called with its record if the journal has
-// none: it stores the batch, and returns its record and calls. What it counted in [drain.Drain] the batch leaves. known says that the batch
-// was there before.
+// Enter returns the record of a batch, and creates the batch if it is neither in memory nor in the journal. create stores the batch, and
+// returns its record and calls. The batch calls Leave for the work that create counted in [drain.Drain]. known reports that the batch
+// existed before.
 func (s *Service) Enter(ctx context.Context, key call.Key, create func() (*call.Batch, []Member, error)) (record *call.Batch, known bool, err error) {
 	for {
 		b, fresh := s.reference(key)
@@ -71,11 +71,11 @@ func (s *Service) Enter(ctx context.Context, key call.Key, create func() (*call.
 		if b.err == nil {
 			return b.record, true, nil
 		}
-		s.drop(b, true) // the goroutine that had the place only looked for the batch, and found none
+		s.drop(b, true) // The goroutine that added this entry found no batch to load.
 	}
 }
 
-// accept fills the place of a batch that is not in memory.
+// accept loads or creates the batch of a new entry.
 func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batch, []Member, error)) (record *call.Batch, known bool, err error) {
 	b.record, err = s.cfg.Store.Batch(ctx, b.key)
 	known = err == nil
@@ -90,11 +90,11 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 		return b.record, false, nil
 	}
 	record = b.record
-	b.err = cmp.Or(err, store.ErrNotFound) // the batch is not in memory: goroutines that looked for it look again
+	b.err = cmp.Or(err, store.ErrNotFound) // The entry holds no batch, so goroutines that wait for it try again.
 	s.expect(b.key)
 	s.drop(b, true)
 	close(b.ready)
-	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // a wake that came meanwhile did nothing
+	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // A wake of this entry had no effect.
 		s.wakeExpected(b.key)
 	} else {
 		s.unexpect(b.key)
@@ -102,8 +102,8 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	return record, known, err
 }
 
-// Moving is called before a change of a call is stored: from there on its batch does not rest. The caller calls the function
-// that it returns with whether the change was stored.
+// Moving must be called before a change of a call is stored, so that its batch does not rest meanwhile. The caller then calls the returned
+// function and passes whether the change was stored.
 func (s *Service) Moving(c *call.Call, before call.Status) func(stored bool) {
 	if c.BatchID == "" || c.Status == before && c.Cancel == nil {
 		return func(bool) {}
@@ -119,13 +119,13 @@ func (s *Service) Moving(c *call.Call, before call.Status) func(stored bool) {
 	}
 }
 
-// Wake looks what a batch can do now.
+// Wake makes a batch check its next step.
 func (s *Service) Wake(key call.Key) {
 	s.expect(key)
 	s.wakeExpected(key)
 }
 
-// Hold keeps a batch, in memory or not, from beginning anything until release is called.
+// Hold prevents a batch from beginning calls until release is called. The batch need not be in memory.
 func (s *Service) Hold(key call.Key) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,21 +141,21 @@ func (s *Service) Hold(key call.Key) (release func()) {
 	}
 }
 
-// Moves reports whether something of a batch moves, or will after a wake or a release that is to come.
+// Moves reports whether a batch is active, or will be after a pending wake or release.
 func (s *Service) Moves(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[key] != nil || s.held[key] > 0 || s.due[key] > 0
 }
 
-// BeginRecovery keeps every batch as it is until the calls that the last daemon left are taken up: one pipeline run of a call is
-// enough. end ends that, if Recover was not called.
+// BeginRecovery stops the batches until Recover has resumed the calls of the last daemon, because a call must not have two pipeline runs.
+// Call end if Recover is not called.
 func (s *Service) BeginRecovery() (end func()) {
 	s.recovering.Store(true)
 	return func() { s.recovering.Store(false) }
 }
 
-// Recover resumes what the last daemon had begun: decided and new calls, and ends that were not stored.
+// Recover resumes the batches of the last daemon: their new and decided calls, and ends that were not stored.
 func (s *Service) Recover(ctx context.Context) error {
 	s.recovering.Store(false)
 	var open []call.Key
@@ -173,7 +173,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	return err
 }
 
-// reference returns a batch in memory. A fresh one was not there: the caller carries it, or drops it.
+// reference returns the entry of a batch. fresh reports that it is new; the caller must then load or drop it.
 func (s *Service) reference(key call.Key) (b *loop, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,14 +185,14 @@ func (s *Service) reference(key call.Key) (b *loop, fresh bool) {
 	return b, true
 }
 
-// expect notes that a wake will come: from here on the batch does not rest.
+// expect counts a pending wake. Until the wake, the batch does not rest.
 func (s *Service) expect(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.due[key]++
 }
 
-// met takes back one expect.
+// met ends one expect.
 func (s *Service) met(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,14 +205,14 @@ func (s *Service) metLocked(key call.Key) {
 	}
 }
 
-// unexpect notes that a wake will not come after all.
+// unexpect ends one expect without a wake.
 func (s *Service) unexpect(key call.Key) {
 	s.met(key)
 	s.cfg.Rests(key)
 }
 
-// wakeExpected wakes a batch after expect. A drain begins nothing: the next daemon does. Neither does a recovery before it has
-// seen all calls: Recover wakes the batches then.
+// wakeExpected wakes a batch after expect. It does nothing during a drain, because the next daemon continues the batch. During a recovery
+// it does nothing either, because Recover wakes the batches later.
 func (s *Service) wakeExpected(key call.Key) {
 	for !s.recovering.Load() {
 		switch {
@@ -232,7 +232,7 @@ func (s *Service) wakeExpected(key call.Key) {
 	s.unexpect(key)
 }
 
-// poke signals a batch in memory, as was expected.
+// poke signals a batch in memory, and ends one expect.
 func (s *Service) poke(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,14 +248,14 @@ func (s *Service) poke(key call.Key) bool {
 	return true
 }
 
-// isHeld reports whether nothing of a batch may begin.
+// isHeld reports whether the batch is held.
 func (s *Service) isHeld(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[key] > 0
 }
 
-// drop takes a batch out of memory, unless something changed since it was looked at.
+// drop removes a batch from memory and reports whether it did. Unless anyway is set, it keeps a batch that has changed since its last look.
 func (s *Service) drop(b *loop, anyway bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

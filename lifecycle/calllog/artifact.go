@@ -11,17 +11,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Artifact is stored output of a call, as large as it was when it was opened: it may grow while its call runs.
+// An Artifact is stored output of a call. Its size is fixed when it is opened, although the output may grow while the call runs.
 type Artifact struct {
 	spool    store.Spool
 	key      call.Key
 	name     string
 	size     int64
 	mimeType string
-	ended    bool // nothing will follow
+	ended    bool // the output is complete
 }
 
-// Size returns how many bytes it has.
+// Size returns the size in bytes.
 func (a *Artifact) Size() int64 { return a.size }
 
 // ReadAt implements [io.ReaderAt].
@@ -40,7 +40,7 @@ func (a *Artifact) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// part is the range [offset, offset+limit), as far as there is one.
+// part returns the range [offset, offset+limit) as far as it exists.
 func (a *Artifact) part(offset, limit int64) (call.Part, error) {
 	b := make([]byte, min(limit, a.size-offset))
 	n, err := a.ReadAt(b, offset)
@@ -50,7 +50,7 @@ func (a *Artifact) part(offset, limit int64) (call.Part, error) {
 	return call.Part{Bytes: b[:n], Size: a.size, Offset: offset, MIMEType: a.mimeType, EOF: a.ended && offset+int64(n) == a.size}, nil
 }
 
-// OpenArtifact opens what a call printed or saved: name is an output stream or an artifact of its result.
+// OpenArtifact opens an output stream of a call, or an artifact of its result, by name.
 func OpenArtifact(spool store.Spool, c *call.Call, name string) (*Artifact, error) {
 	size, err := spool.Size(c.Key(), name)
 	if errors.Is(err, store.ErrNotFound) && has(c, name) {
@@ -65,7 +65,7 @@ func OpenArtifact(spool store.Spool, c *call.Call, name string) (*Artifact, erro
 	return &Artifact{spool: spool, key: c.Key(), name: name, size: size, mimeType: mimeType(c, name), ended: c.Status.Terminal()}, nil
 }
 
-// Read returns the bytes from an offset on, at most limit.
+// Read returns at most limit bytes from offset.
 func (a *Artifact) Read(offset int64, limit int) (call.Part, error) {
 	if offset < 0 || offset > a.size {
 		return call.Part{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", offset, a.size)
@@ -73,7 +73,7 @@ func (a *Artifact) Read(offset int64, limit int) (call.Part, error) {
 	return a.part(offset, int64(limit))
 }
 
-// has reports whether the record of a call names an artifact.
+// has reports whether the record of a call lists an artifact with this name.
 func has(c *call.Call, name string) bool {
 	return c.Result != nil && slices.ContainsFunc(c.Result.Artifacts, func(a tool.Artifact) bool { return a.Name == name })
 }

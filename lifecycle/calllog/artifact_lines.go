@@ -9,11 +9,11 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// scanPiece is what is read of an artifact at once while lines are counted or searched.
+// scanPiece is the number of bytes that are read at once while lines are counted or searched.
 const scanPiece = 256 << 10
 
-// Lines returns count lines from the first, which counts from 1, at most limit bytes of them: the rest of a line that is cut begins at the end of
-// the part. A first line after the last one returns nothing.
+// Lines returns count lines, beginning with line first. Line numbers start at 1. It returns at most limit bytes; the rest of a cut line
+// begins at the end of the returned part. When first is after the last line, the part is empty.
 func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (call.Part, error) {
 	if err := invalidRange(first, count); err != nil {
 		return call.Part{}, err
@@ -28,7 +28,7 @@ func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (ca
 	}
 	part.FirstLine = first
 	end, lines := skipLines(part.Bytes, count)
-	if lines < count && end < len(part.Bytes) { // the last one has no line end, or is cut
+	if lines < count && end < len(part.Bytes) { // The last line has no line end, or is cut.
 		end, lines = len(part.Bytes), lines+1
 	}
 	part.EOF = part.EOF && end == len(part.Bytes)
@@ -36,8 +36,8 @@ func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (ca
 	return part, nil
 }
 
-// line returns where the bytes behind so many line ends begin, counted from an offset; the end and how many there are
-// when there are fewer.
+// line skips ends line ends, starting at from, and returns the offset behind them. When there are fewer, it returns the end of the artifact
+// and the number that it found.
 func (a *Artifact) line(ctx context.Context, from, ends int64) (offset, found int64, err error) {
 	buf := make([]byte, min(scanPiece, max(a.size-from, 0)))
 	for offset = from; found < ends && offset < a.size; {
@@ -57,7 +57,7 @@ func (a *Artifact) line(ctx context.Context, from, ends int64) (offset, found in
 	return offset, found, nil
 }
 
-// skipLines returns the length of the first count lines of b, as far as they end in it, and how many these are.
+// skipLines returns the length and the number of the complete lines at the beginning of b, at most count lines.
 func skipLines(b []byte, count int64) (length int, lines int64) {
 	if n := int64(bytes.Count(b, newline)); n <= count {
 		return bytes.LastIndexByte(b, '\n') + 1, n
@@ -71,7 +71,7 @@ func skipLines(b []byte, count int64) (length int, lines int64) {
 
 var newline = []byte{'\n'}
 
-// invalidRange is the refusal of a line that there cannot be.
+// invalidRange returns the refusal of a line range that cannot exist.
 func invalidRange(first, count int64) error {
 	if first < 1 {
 		return call.InvalidField("lines.first", "is %d; lines count from 1", first)

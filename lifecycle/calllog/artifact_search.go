@@ -14,19 +14,19 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The bounds of one search. The next one continues where it ended.
+// The bounds of one search. The caller continues with another search at the end of the previous one.
 const (
 	searchPattern = 1 << 10 // bytes
-	searchSteps   = 1000    // instructions of a pattern: a match takes up to so many steps for each byte of a line
+	searchSteps   = 1000    // instructions of a pattern; a match executes at most this many for each byte of a line
 	searchMost    = 1000    // matches
 	searchUsual   = 100
 	searchTime    = 5 * time.Second
-	searchLine    = 64 << 10 // of one line is looked at as a whole; a longer one is looked at in pieces
-	searchText    = 1000     // bytes that are shown of a line
+	searchLine    = 64 << 10 // bytes; a longer line is searched in pieces
+	searchText    = 1000     // bytes that are returned of a line
 	searchBytes   = 256 << 10
 )
 
-// Search looks for a pattern in the lines. It takes at most about 5 s and returns at most about 256 KiB of text.
+// Search returns the lines that match a pattern. It takes at most about 5 s and returns at most about 256 KiB of text.
 func (a *Artifact) Search(ctx context.Context, q call.Search) (call.Found, error) {
 	re, err := compileSearch(&q)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *Artifact) Search(ctx context.Context, q call.Search) (call.Found, error
 	if q.After < 0 || q.After > a.size {
 		return call.Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", q.After, a.size)
 	}
-	// Its own lines count, so that a match has the same number wherever the search began.
+	// Count the lines from the beginning, so that a match has the same line number in every search.
 	before, err := a.linesBefore(ctx, q.After)
 	if err != nil {
 		return call.Found{}, err
@@ -75,7 +75,7 @@ func compileSearch(q *call.Search) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// steps returns how many instructions a regular expression has.
+// steps returns the number of instructions of a regular expression.
 func steps(text string) (int, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -88,7 +88,7 @@ func steps(text string) (int, error) {
 	return len(program.Inst), nil
 }
 
-// linesBefore counts the line ends before an offset.
+// linesBefore returns the number of line ends before an offset.
 func (a *Artifact) linesBefore(ctx context.Context, offset int64) (int64, error) {
 	part := *a
 	part.size = offset
@@ -96,16 +96,16 @@ func (a *Artifact) linesBefore(ctx context.Context, offset int64) (int64, error)
 	return n, err
 }
 
-// A searcher looks through an artifact from at on.
+// A searcher searches an artifact, starting at the offset at.
 type searcher struct {
 	a     *Artifact
 	re    *regexp.Regexp
 	limit int
 	until time.Time
-	line  int64 // of what is at at
+	line  int64 // number of the line at offset at
 	at    int64
 	shown int
-	hit   bool // the line of which at begins another piece has matched
+	hit   bool // an earlier piece of this line has matched
 	found call.Found
 }
 
@@ -123,7 +123,7 @@ func (s *searcher) run(ctx context.Context) error {
 		for rest := buf[:n]; len(rest) > 0 && !s.full() && time.Now().Before(s.until); {
 			length := bytes.IndexByte(rest, '\n') + 1
 			if length == 0 && len(rest) < searchLine && !last {
-				break // the next piece has its end
+				break // The next read contains the end of this line.
 			}
 			rest = rest[s.step(rest, length, last):]
 		}
@@ -133,9 +133,9 @@ func (s *searcher) run(ctx context.Context) error {
 
 func (s *searcher) full() bool { return len(s.found.Matches) >= s.limit || s.shown > searchBytes }
 
-// step looks at the line that rest begins with, or at a piece of it, and returns how long that was. length is that of the
-// line, 0 when its end is not in rest; last says that nothing follows rest. Pieces overlap, so that what lies across is
-// found as well when it is not longer than a pattern's text can be.
+// step searches the first line of rest, or the first piece of a long line, and returns how many bytes to skip. length is the length of the
+// line, or 0 when rest does not contain its end. last reports that rest is the end of the artifact. Pieces overlap by searchPattern bytes,
+// so that a match across two pieces is found if it is not longer than that.
 func (s *searcher) step(rest []byte, length int, last bool) int {
 	whole := length > 0 && length <= searchLine
 	look := rest[:min(len(rest), searchLine)]

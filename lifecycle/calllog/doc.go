@@ -1,6 +1,5 @@
-// Package calllog keeps the log of each call: it filters and numbers events, publishes them to watchers and writes them to
-// the journal.
+// Package calllog keeps the log of each call. It filters and numbers events, publishes them to watchers and writes them to the journal.
 //
-// [Filters] are the Filter hooks of one call. An event passes them before it gets its number, so neither the journal nor a
-// watcher has what a filter removed.
+// [Filters] applies the Filter hooks of one call. Events are filtered before they are numbered, so neither the journal nor a watcher
+// receives data that a filter removed.
 package calllog

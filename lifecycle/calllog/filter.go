@@ -9,22 +9,22 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Filters are the Filter hooks of one call. Events pass the hooks that may change them, and then those that only observe.
-// One goroutine at a time uses them.
+// Filters applies the Filter hooks of one call. Events first pass the hooks that may change them, and then the hooks that only observe. It
+// is used by one goroutine at a time.
 type Filters struct {
 	callID    string
 	rewriters []rewriter
 	observers []observer
-	few       [2]observer // room for observers
+	few       [2]observer // memory for the first observers
 	failures  Failures
 }
 
-// Failures is called when a hook fails.
+// Failures is notified when a hook fails.
 type Failures interface {
 	FilterFailed(hook, callID string, err error)
 }
 
-// NewFilters asks each hook that matches for its function. The input describes the call before its arguments were read.
+// NewFilters calls each matching hook once to get its filter function. in describes the call before its arguments are parsed.
 func NewFilters(hooks []hook.Entry[hook.Filter], in *hook.Input, failures Failures) *Filters {
 	f := &Filters{callID: in.CallID, failures: failures}
 	f.observers = f.few[:0]
@@ -41,10 +41,11 @@ func NewFilters(hooks []hook.Entry[hook.Filter], in *hook.Input, failures Failur
 	return f
 }
 
-// Changes reports whether a hook may have changed events or left some out.
+// Changes reports whether a hook may change or remove events.
 func (f *Filters) Changes() bool { return len(f.rewriters) > 0 }
 
-// Change passes events through the hooks that may change them, and returns the records that the hooks keep with them.
+// Change passes events through the hooks that may change them. It returns the changed events, and the records that the hooks store with
+// them.
 func (f *Filters) Change(events []call.Event) ([]call.Event, []store.Record) {
 	var records []store.Record
 	for i := range f.rewriters {
@@ -61,7 +62,7 @@ func (f *Filters) Change(events []call.Event) ([]call.Event, []store.Record) {
 	return events, records
 }
 
-// Observe shows events to the hooks that only observe, and returns the records that the hooks keep with them.
+// Observe passes events to the hooks that only observe, and returns the records that the hooks store with them.
 func (f *Filters) Observe(events []call.Event) (records []store.Record) {
 	for i := range f.observers {
 		for j := range events {
@@ -73,7 +74,7 @@ func (f *Filters) Observe(events []call.Event) (records []store.Record) {
 	return records
 }
 
-// An observer is an [hook.Observer] or [hook.Recorder]. It has neither function after a panic.
+// An observer calls an [hook.Observer] or [hook.Recorder]. After a panic both functions are nil.
 type observer struct {
 	name   string
 	look   func(*call.Event)
@@ -113,11 +114,11 @@ func (f *Filters) look(o *observer, ev *call.Event) (records []hook.Record) {
 	return records
 }
 
-// A rewriter is a [hook.Filter] that may change events.
+// A rewriter calls a [hook.Filter] that may change events.
 type rewriter struct {
 	name string
 	next func(call.Event) ([]call.Event, []hook.Record, error)
-	err  error // the failure that ended the hook for this call
+	err  error // the failure that disabled the hook for this call
 }
 
 func (f *Filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter {
@@ -140,8 +141,7 @@ func (f *Filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter 
 	return r
 }
 
-// rewrite passes one event through a hook. After the hook failed, reports of the tool are dropped, and an outcome keeps its
-// status without its content.
+// rewrite passes one event through a hook. After a failure of the hook, it drops reports of the tool, and an outcome keeps only its status.
 func (f *Filters) rewrite(r *rewriter, ev call.Event) (events []call.Event, records []hook.Record) {
 	if r.err == nil {
 		r.err = hook.Safely(func() (err error) { events, records, err = r.next(ev); return err })
@@ -161,7 +161,7 @@ func (f *Filters) rewrite(r *rewriter, ev call.Event) (events []call.Event, reco
 	return []call.Event{ev}, nil
 }
 
-// Reports reports whether a tool publishes events of this type; the other types are steps of the call.
+// Reports reports whether events of this type come from a tool. Other events are steps of the call.
 func Reports(t call.EventType) bool {
 	switch t {
 	case call.EventProgress, call.EventOutput, call.EventActivitySnapshot, call.EventActivityDelta:
@@ -170,7 +170,7 @@ func Reports(t call.EventType) bool {
 	return false
 }
 
-// Withhold returns a result without the content that a failed hook did not check.
+// Withhold returns a result without content, because the hook that had to check it failed.
 func Withhold(r *tool.Result, name string) *tool.Result {
 	c := *r
 	c.Data, c.Content, c.Artifacts = "", nil, nil

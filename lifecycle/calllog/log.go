@@ -8,31 +8,32 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// FrameEvents is how many events a frame has at most.
+// FrameEvents is the maximum number of events in a frame.
 const FrameEvents = 256
 
-// Few is how many events most calls have.
+// Few is the number of events of most calls.
 const Few = 3
 
-// A log keeps about this much in memory. Older events are read back from the journal.
+// The approximate size of a log in memory. Older events are read from the journal.
 const (
 	tailEvents = 512
 	tailBytes  = 512 << 10
 )
 
-// maxUnwritten is how many bytes a call may have outside the journal before its tool has to wait.
+// maxUnwritten is the number of bytes that may be outside the journal before the tool of the call must wait.
 const maxUnwritten = 1 << 20
 
-// A Log is the end of the log of one call: the newest events that were published, and all events that the journal does not have yet.
+// A Log holds the last part of the log of one call: the newest published events, and all events that are not in the journal yet.
 //
-// An event is added, numbered, written and published. Events of a SYNC call are numbered and written before they are published, events of a
-// BEHIND call are published first. A number that was published is never given again. A number whose write failed before that is.
+// An event is added, numbered, written and published. Events of a SYNC call are published after they are written; events of a BEHIND call
+// are published before. The number of a published event is never used again. The number of an event whose write failed before it was
+// published is used again.
 //
-// A Log has no lock and does no I/O. Its owner calls it with a lock held, and has one write at a time under way.
+// A Log has no lock and does no I/O. Its owner holds a lock for each call, and has only one write in progress.
 type Log struct {
-	last      int64 // the newest number that was given
+	last      int64 // the newest number in use
 	written   int64 // the newest number in the journal
-	published int64 // the newest number that was published; tail ends with it
+	published int64 // the newest published number; tail ends with it
 
 	unwritten []call.Event // may share memory with tail
 	records   []store.Record
@@ -41,14 +42,14 @@ type Log struct {
 
 	tail     []call.Event
 	tailSize int
-	changed  chan struct{} // closed by the next change; nil: nobody waits
+	changed  chan struct{} // closed by the next change; nil when no watcher waits
 }
 
-// Reset makes the log continue after a number that the journal has.
+// Reset makes the log continue after a number that is in the journal.
 func (l *Log) Reset(sequence int64) { l.last, l.written, l.published = sequence, sequence, sequence }
 
-// Begin adds the first events of a log. With share, what is published next and what is unwritten grow in the same memory until some of it is taken:
-// for events that are published at once.
+// Begin adds the first events of a log. With share, published and unwritten events use the same memory until the next Take. Use share for
+// events that are published immediately.
 func (l *Log) Begin(events []call.Event, records []store.Record, share bool) {
 	l.unwritten, l.records = events, records
 	if share {
@@ -56,7 +57,7 @@ func (l *Log) Begin(events []call.Event, records []store.Record, share bool) {
 	}
 }
 
-// Add adds events, and records that are written with them.
+// Add adds events, and the records that are written with them.
 func (l *Log) Add(events []call.Event, records []store.Record) {
 	for i := range events {
 		l.size += events[i].Weight()
@@ -64,7 +65,8 @@ func (l *Log) Add(events []call.Event, records []store.Record) {
 	l.unwritten, l.records = append(l.unwritten, events...), append(l.records, records...)
 }
 
-// Number numbers the events that have no number and returns the epochs of the call, with the one that the events begin, if any.
+// Number numbers the events that have no number. It returns the epochs of the call, including a new one when the events are the first of
+// epoch.
 func (l *Log) Number(events []call.Event, epochs []call.EpochStart, epoch int64) []call.EpochStart {
 	for i := range events {
 		if events[i].Sequence != 0 {
@@ -82,7 +84,7 @@ func (l *Log) Number(events []call.Event, epochs []call.EpochStart, epoch int64)
 	return epochs
 }
 
-// Publish adds numbered events to what watchers see, without those that were published before, and wakes the watchers. It returns how many are new.
+// Publish publishes numbered events and wakes the watchers. It skips events that were published before, and returns how many are new.
 func (l *Log) Publish(events []call.Event) int {
 	for len(events) > 0 && events[0].Sequence <= l.published {
 		events = events[1:]
@@ -100,7 +102,7 @@ func (l *Log) Publish(events []call.Event) int {
 	return len(events)
 }
 
-// trim keeps the newest events, and all that are in no journal yet.
+// trim removes the oldest published events from memory. It keeps the newest events and all that are not in the journal.
 func (l *Log) trim() {
 	if len(l.tail) <= 2*tailEvents && l.tailSize <= 2*tailBytes {
 		return
@@ -115,7 +117,7 @@ func (l *Log) trim() {
 	}
 }
 
-// Take takes everything that is unwritten, to write it. [Log.Wrote] or [Log.Failed] ends the write.
+// Take removes and returns all unwritten events and records, for a write. [Log.Wrote] or [Log.Failed] ends the write.
 func (l *Log) Take() (events []call.Event, records []store.Record) {
 	events, records = slices.Clip(l.unwritten), l.records
 	l.inFlight.events, l.inFlight.size = len(events), l.size
@@ -123,16 +125,16 @@ func (l *Log) Take() (events []call.Event, records []store.Record) {
 	return events, records
 }
 
-// Wrote ends a write: the journal has all events up to sequence.
+// Wrote ends a successful write: the journal has all events up to sequence.
 func (l *Log) Wrote(sequence int64) {
 	l.inFlight.events, l.inFlight.size = 0, 0
 	l.written = sequence
 }
 
-// GiveBack makes the numbers after last free, which were given to events that were not written. Published numbers stay.
+// GiveBack frees the numbers after last, whose events were not written. It does not free published numbers.
 func (l *Log) GiveBack(last int64) { l.last = max(last, l.published) }
 
-// Failed ends a write: what was taken is unwritten again. The numbers after last are given back.
+// Failed ends a failed write. The events and records of Take are unwritten again, and the numbers after last are freed.
 func (l *Log) Failed(events []call.Event, records []store.Record, last int64) {
 	l.GiveBack(last)
 	for i := range events {
@@ -145,33 +147,34 @@ func (l *Log) Failed(events []call.Event, records []store.Record, last int64) {
 	l.inFlight.events, l.inFlight.size = 0, 0
 }
 
-// Last returns the newest number that was given.
+// Last returns the newest number in use.
 func (l *Log) Last() int64 { return l.last }
 
 // Written returns the newest number in the journal.
 func (l *Log) Written() int64 { return l.written }
 
-// Published returns the newest number that was published.
+// Published returns the newest published number.
 func (l *Log) Published() int64 { return l.published }
 
 // Unwritten reports whether there are events to take.
 func (l *Log) Unwritten() bool { return len(l.unwritten) > 0 }
 
-// Full reports whether the tool has to wait for the journal. What is under way counts: the journal may refuse it.
+// Full reports whether the tool must wait for the journal. A write in progress counts, because the journal may refuse it.
 func (l *Log) Full() bool {
 	return l.size+l.inFlight.size > maxUnwritten || len(l.unwritten)+l.inFlight.events > 4*tailEvents
 }
 
-// After returns the published events after a number, as many as a frame has or more; nil when memory does not reach back so far.
+// After returns the published events after a number. It returns at most as many as a frame holds, and nil when the next event is not in
+// memory any more.
 func (l *Log) After(sequence int64) []call.Event {
 	if len(l.tail) == 0 || l.tail[0].Sequence > sequence+1 {
 		return nil
 	}
 	rest := l.tail[sequence+1-l.tail[0].Sequence:]
 	if len(l.tail) <= Few {
-		return slices.Clip(rest) // the tail only ever grows
+		return slices.Clip(rest) // Sharing is safe, because the tail is only appended to.
 	}
-	return slices.Clone(rest[:min(len(rest), FrameEvents)]) // a slow watcher must not keep the whole tail in memory
+	return slices.Clone(rest[:min(len(rest), FrameEvents)]) // A copy, so that a slow watcher does not keep the whole tail in memory.
 }
 
 // Forget drops the published events from memory.

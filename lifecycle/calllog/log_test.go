@@ -12,20 +12,20 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A model is the log as a watcher and the journal have it: by the texts of its events, each of which is added once.
+// A model is the expected state of a log, as watchers and the journal see it. Events are identified by their texts; each is added once.
 type model struct {
 	log     calllog.Log
 	behind  bool
 	epochs  []call.EpochStart
 	n       int64
-	added   []int64 // the events in order, by their number in the test
+	added   []int64 // all events in order, by their number in the test
 	journal []int64
 	watched []int64
 
-	records []string       // the keys of the records that the journal has
-	taken   []call.Event   // of the write under way; nil: there is none
+	records []string       // keys of the records in the journal
+	taken   []call.Event   // events of the write in progress, or nil
 	beside  []store.Record // written with taken
-	last    int64          // the newest number before it
+	last    int64          // the newest number before the write
 }
 
 func (m *model) event() call.Event {
@@ -34,7 +34,7 @@ func (m *model) event() call.Event {
 	return call.Event{Type: call.EventAttemptStarted, Attempt: int(m.n)}
 }
 
-// recordsOf returns a record for each event, named like it.
+// recordsOf returns a record for each event, with the text of the event as its key.
 func recordsOf(events []call.Event) (records []store.Record) {
 	for _, ev := range events {
 		records = append(records, store.Record{Key: strconv.Itoa(ev.Attempt)})
@@ -60,7 +60,7 @@ func (m *model) wrote(t *rapid.T) {
 	m.taken = nil
 }
 
-// finish writes what is left and checks that nothing was lost.
+// finish writes the remaining events and checks that none was lost.
 func (m *model) finish(t *rapid.T) {
 	if m.taken != nil {
 		m.wrote(t)
@@ -95,7 +95,7 @@ func (m *model) publish(t *rapid.T, events []call.Event) {
 	}
 }
 
-// begin begins the log as accepted calls do: with room for more events in the same memory.
+// begin begins the log as for an accepted call, with memory for more events.
 func (m *model) begin(t *rapid.T) {
 	events := append(make([]call.Event, 0, calllog.Few), m.event())
 	m.log.Begin(events, recordsOf(events), m.behind)
@@ -114,8 +114,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// TestLog: whatever is added, written and refused, watchers and the journal get all events in their order, none twice, under the
-// numbers 1, 2, 3 and so on; and a number that was published belongs to the same event for ever.
+// TestLog checks that watchers and the journal get all events in order, none twice, with the numbers 1, 2, 3 and so on. A published number
+// always belongs to the same event. The test adds, writes and refuses events in random order.
 func TestLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{behind: rapid.Bool().Draw(t, "behind")}
@@ -181,7 +181,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestLogStaysSmall: memory keeps the newest events, and all that the journal does not have.
+// TestLogStaysSmall checks that memory holds only the newest events and those that are not in the journal.
 func TestLogStaysSmall(t *testing.T) {
 	var l calllog.Log
 	var epochs []call.EpochStart

@@ -12,45 +12,46 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An OutputConfig says where calls print and save, and how much. It is the same for all calls of an engine.
+// An OutputConfig defines where the output of calls is stored, and its limits. All calls of an engine share it.
 type OutputConfig struct {
 	Spool  store.Spool
-	Events func(ctx context.Context, key call.Key, after int64, limit int) ([]call.Event, int64, error) // of the journal
-	Quota  int64                                                                                        // bytes that a call may print, report and save
+	Events func(ctx context.Context, key call.Key, after int64, limit int) ([]call.Event, int64, error) // reads events from the journal
+	Quota  int64                                                                                        // bytes that a call may print, report and save in total
 	Full   func() bool                                                                                  // reports that the disk is full
-	// Namespaces bounds what the calls of each namespace have stored.
+	// Namespaces limits the stored bytes of each namespace.
 	Namespaces Namespaces
 }
 
-// Namespaces counts the bytes that namespaces have stored.
+// Namespaces counts the stored bytes of namespaces.
 type Namespaces interface {
 	Full(namespace string) bool
 	Add(namespace string, n int64)
 	Max() int64
 }
 
-// Output is what one call prints, saves and reports, counted against its quotas. Earlier attempts count: their output is still stored.
+// Output counts and stores the output, artifacts and reports of one call within its quotas. Earlier attempts count too, because their
+// output is still stored.
 //
-// It has no lock. Its owner calls it with the lock held that orders the events of the call, but for Store, Cut and NoteCut, which need none.
+// Output has no lock. Its owner calls it while holding the lock of the call's events. Store, Cut and NoteCut need no lock.
 type Output struct {
 	Config *OutputConfig
 	Key    call.Key
 
-	streams    map[string]struct{} // whose size is in total
-	reports    bool                // the reports of earlier attempts are in total
-	checkpoint int                 // size of the largest checkpoint, which is in total
+	streams    map[string]struct{} // streams whose size is included in total
+	reports    bool                // reports of earlier attempts are included in total
+	checkpoint int                 // size of the largest checkpoint, which is included in total
 	total      int64
-	// cut is why nothing more of the call's output is stored: its thread or namespace has as much as it may. It is set until the end of the
-	// attempt, or there would be a hole in the output.
+	// cut is the exhausted quota of the thread or namespace, if any. It stays set until the end of the attempt. Later output is not stored
+	// either, because it would follow a hole.
 	cut atomic.Pointer[store.QuotaError]
 }
 
-// An ExhaustedError says which limit a call has reached. The call has to be stopped.
+// An ExhaustedError names the limit that a call has reached. The call must be stopped.
 type ExhaustedError struct{ Err tool.Error }
 
 func (e *ExhaustedError) Error() string { return e.Err.Message }
 
-// Unwrap returns the error that the call ends with.
+// Unwrap returns the error of the call's outcome.
 func (e *ExhaustedError) Unwrap() error { return &e.Err }
 
 func isExhausted(err error) bool {
@@ -62,12 +63,12 @@ func exhausted(reason, format string, args ...any) error {
 	return &ExhaustedError{tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: fmt.Sprintf(format, args...), Aborted: true}}
 }
 
-// Keep stores the bytes of output events and writes into the events where they are. Progress and activities are only counted. It returns the events
-// without those that were not stored; the error says why the first of these was not.
+// Keep stores the bytes of output events, and sets their offsets. It only counts progress and activities. It returns the events without
+// those that could not be stored. The error explains the first failure; an ExhaustedError takes precedence.
 func (o *Output) Keep(events []call.Event, c *call.Call) (kept []call.Event, err error) {
 	kept = events[:0:len(events)]
 	failed := func(what string, cause error) {
-		if err == nil || !isExhausted(err) && isExhausted(cause) { // which has precedence: the call has to be stopped
+		if err == nil || !isExhausted(err) && isExhausted(cause) { // An exhausted limit takes precedence, because the call must be stopped.
 			err = fmt.Errorf("%s: %w", what, cause)
 		}
 	}
@@ -97,7 +98,7 @@ func (o *Output) Keep(events []call.Event, c *call.Call) (kept []call.Event, err
 	return kept, err
 }
 
-// Counts reports whether some of the events count in the quota.
+// Counts reports whether one of the events counts towards the quota.
 func Counts(events []call.Event) bool {
 	for i := range events {
 		if events[i].Output != nil || events[i].Progress != nil || events[i].Activity != nil {
@@ -131,10 +132,10 @@ func (o *Output) take(n int) error {
 	return nil
 }
 
-// eventWeight is about what an event takes in the journal besides its content.
+// eventWeight is the approximate size of an event in the journal without its content, in bytes.
 const eventWeight = 64
 
-// reportWeight returns how much a report of the tool counts in the quota; 0 for events of the engine.
+// reportWeight returns the bytes that a report of the tool uses of the quota. It is 0 for events of the engine.
 func reportWeight(ev *call.Event) int {
 	if ev.Progress == nil && ev.Activity == nil {
 		return 0
@@ -153,7 +154,7 @@ func (o *Output) takeReport(ev *call.Event, c *call.Call) error {
 	return o.take(n)
 }
 
-// countReports counts, once, the reports of earlier attempts, which the journal has.
+// countReports counts the reports of earlier attempts, which are in the journal. It does so once.
 func (o *Output) countReports(c *call.Call) error {
 	if o.reports {
 		return nil
@@ -178,8 +179,8 @@ func (o *Output) countReports(c *call.Call) error {
 	}
 }
 
-// TakeCheckpoint counts a checkpoint of n bytes, as far as it is larger than the largest one before, which it replaces; stored is the size of the
-// one in the record.
+// TakeCheckpoint counts a checkpoint of n bytes. A checkpoint replaces the previous one, so only the bytes beyond the largest one count.
+// stored is the size of the checkpoint in the record.
 func (o *Output) TakeCheckpoint(n, stored int) error {
 	if o.checkpoint == 0 {
 		o.checkpoint = stored
@@ -195,7 +196,8 @@ func (o *Output) TakeCheckpoint(n, stored int) error {
 	return nil
 }
 
-// TakeCommand counts a document command of a tool and reports whether the quota has room for it. The tool has ended: its result is kept.
+// TakeCommand counts a document command of a tool and reports whether it fits into the quota. The tool has ended, so the result is kept in
+// any case.
 func (o *Output) TakeCommand(c *tool.Command) bool {
 	n := int64(len(c.Key) + len(c.Value) + eventWeight)
 	if o.total+n > o.Config.Quota {
@@ -205,7 +207,7 @@ func (o *Output) TakeCommand(c *tool.Command) bool {
 	return true
 }
 
-// print appends to a stream.
+// print appends b to a stream.
 func (o *Output) print(stream string, b []byte, thread string) (offset int64, err error) {
 	if err := o.spend(stream, len(b)); err != nil {
 		return 0, err
@@ -220,8 +222,8 @@ func (o *Output) print(stream string, b []byte, thread string) (offset int64, er
 	return offset, unlessFull(err)
 }
 
-// room counts n bytes in what the namespace has stored. It refuses them on a full disk, where the rest is for the outcomes of calls, and above the
-// limit of the namespace.
+// room counts n bytes for the namespace. It refuses them above the limit of the namespace, and on a full disk, where the remaining space is
+// reserved for the outcomes of calls.
 func (o *Output) room(n int) error {
 	if o.Config.Full() {
 		return unlessFull(store.ErrFull)
@@ -234,7 +236,7 @@ func (o *Output) room(n int) error {
 	return nil
 }
 
-// unlessFull returns an ExhaustedError when err means a full disk, else err.
+// unlessFull returns an ExhaustedError when err means a full disk. Otherwise it returns err.
 func unlessFull(err error) error {
 	if errors.Is(err, store.ErrFull) {
 		return exhausted("STORAGE_FULL", "Stopped: there is no space for what it prints and saves")
@@ -242,8 +244,8 @@ func unlessFull(err error) error {
 	return err
 }
 
-// Save stores an artifact of the tool within the quotas. Nothing is stored of one that does not fit. It returns the name, which differs from the
-// requested one when that is in use.
+// Save stores an artifact of the tool within the quotas. It stores nothing of an artifact that does not fit. It returns the name of the
+// artifact, which differs from the requested name when that is in use.
 func (o *Output) Save(name string, b []byte, thread string) (string, error) {
 	if err := o.spend(name, len(b)); err != nil {
 		return "", err
@@ -258,8 +260,8 @@ func (o *Output) Save(name string, b []byte, thread string) (string, error) {
 	return name, unlessFull(err)
 }
 
-// Store stores an artifact of the engine, which counts in no quota of the call. The output and the artifacts of earlier attempts stay: a name that
-// is in use gets a number.
+// Store stores an artifact of the engine, which no quota of the call includes. It does not replace output or artifacts of earlier attempts:
+// a name that is in use gets a number as suffix.
 func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 	unique := name
 	for n := 2; ; n++ {
@@ -276,11 +278,12 @@ func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 	return unique, err
 }
 
-// Cut says that nothing more is stored of the output of this attempt; nil takes that back. It may be called without the lock.
+// Cut records that no further output of this attempt is stored. Cut(nil) reverts that. It needs no lock.
 func (o *Output) Cut(full *store.QuotaError) { o.cut.Store(full) }
 
-// noteFirstCut reports whether output was refused for the quota of its thread or namespace. The call continues without it: earlier calls have used
-// the quota. In the place of the first such output a progress event says so.
+// noteFirstCut reports in is whether err refuses output because of the quota of the thread or namespace. The call continues without its
+// output, because earlier calls have used the quota. noteFirstCut replaces the first such output event by a progress event with a message,
+// and returns published as true for it.
 func (o *Output) noteFirstCut(err error, first *call.Event) (published, is bool) {
 	full, is := errors.AsType[*store.QuotaError](err)
 	if !is || !o.cut.CompareAndSwap(nil, full) {
@@ -305,7 +308,7 @@ func cutReason(full *store.QuotaError) string {
 	return "OUTPUT_QUOTA_NAMESPACE"
 }
 
-// NoteCut writes into a result that not all output was stored, and the actual sizes of its artifacts.
+// NoteCut records in a result that output is missing, and sets the actual sizes of its artifacts.
 func (o *Output) NoteCut(r *tool.Result) error {
 	full := o.cut.Load()
 	if full == nil {

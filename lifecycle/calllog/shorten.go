@@ -15,8 +15,8 @@ import (
 
 const maxName = 256
 
-// CheckName refuses the name of an artifact or an output stream that a person could take for another one, or that a program
-// could take for a path out of its folder.
+// CheckName returns an error for the name of an artifact or an output stream that looks like another name, or that could be used as a path
+// outside its folder.
 func CheckName(name string) error {
 	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	if strange || len(name) > maxName || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') || slices.Contains(strings.Split(name, "/"), "..") {
@@ -26,23 +26,23 @@ func CheckName(name string) error {
 	return nil
 }
 
-// The names under which the engine keeps what did not fit into a result.
+// The names under which the engine stores content that did not fit into a result.
 const (
 	dataArtifact    = "result.data"
 	messageArtifact = "result.message"
 )
 
-// A Shortener keeps the result of a call within its budget. It keeps what it cuts in the spool of the call.
+// A Shortener limits the result of a call to its budget. It stores removed content in the spool of the call.
 type Shortener struct {
 	Output  *Output
 	CallID  string
 	Thread  string
-	Budget  int                                                          // bytes of data and message
-	Compact func(tool, message string) (short, did string, changed bool) // makes a message shorter; nil does not
+	Budget  int                                                          // bytes of data and message together
+	Compact func(tool, message string) (short, did string, changed bool) // shortens a message; nil disables this
 }
 
-// Shorten makes a message compact, when that is wished. A result that is over the budget goes to the spool whole, and keeps head,
-// tail, size and the handle to read the rest by.
+// Shorten compacts the message if Compact is set. If the result exceeds the budget, Shorten stores data and message in the spool. The
+// result then keeps the beginning, the end, the size and a handle for the rest.
 func (p *Shortener) Shorten(r *tool.Result) error {
 	whole, note, err := p.compact(r)
 	if err != nil {
@@ -60,8 +60,8 @@ func (p *Shortener) Shorten(r *tool.Result) error {
 	return nil
 }
 
-// compact makes the message of an answer compact. It returns the handle of the message as it was and the note that goes behind
-// what is left. Without room to keep the message nothing is taken out of it.
+// compact compacts the message of a successful result. It returns the handle of the original message, and a note to append to the short
+// one. It changes nothing when there is no space to store the original.
 func (p *Shortener) compact(r *tool.Result) (whole, note string, err error) {
 	if p.Compact == nil || r.Error != nil || r.Status == tool.StatusError {
 		return "", "", nil //nolint:nilerr // errors stay as they are
@@ -100,7 +100,7 @@ func (p *Shortener) cutData(r *tool.Result, most int) error {
 	return nil
 }
 
-// cutMessage leaves head and tail of a message; whole is the handle when it is kept already.
+// cutMessage keeps the beginning and the end of a message. whole is the handle of the message if it is stored already.
 func (p *Shortener) cutMessage(r *tool.Result, most int, whole string) error {
 	if len(r.Message) <= most {
 		return nil
@@ -119,7 +119,7 @@ func (p *Shortener) cutMessage(r *tool.Result, most int, whole string) error {
 	return nil
 }
 
-// keep saves what a result cuts and returns the handle to read it by; "" when there is no room for it.
+// keep stores the removed text of a result and returns its handle, or "" when there is no space for it.
 func (p *Shortener) keep(r *tool.Result, name, mimeType, text string) (string, error) {
 	r.Truncated = true
 	name, err := p.Output.Store(name, []byte(text), p.Thread)
@@ -134,7 +134,7 @@ func (p *Shortener) keep(r *tool.Result, name, mimeType, text string) (string, e
 	return tool.ArtifactHandle(p.CallID, name), nil
 }
 
-// ends returns the first and the last part of a text, together at most size bytes, cut between characters.
+// ends returns the beginning and the end of a text, together at most size bytes, cut between characters.
 func ends(text string, size int) (head, tail string) {
 	h, t := size/2, len(text)-size/2
 	for h > 0 && !utf8.RuneStart(text[h]) {

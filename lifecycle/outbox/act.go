@@ -18,46 +18,46 @@ import (
 )
 
 const (
-	// actMost is the longest time between two looks for due actions.
+	// actMost is the longest time between two checks for due actions.
 	actMost = 15 * time.Second
-	// actPage is the number of actions in one query; actAtOnce the number of calls whose actions run at the same time.
+	// actPage is the number of actions in one query. actAtOnce is the number of calls whose actions run concurrently.
 	actPage   = 64
 	actAtOnce = 8
 	// maxError bounds the stored text of an error, in bytes.
 	maxError = 1 << 10
 )
 
-// actDelays separate the attempts at an action. An action fails for good after the attempt that follows the last delay.
+// actDelays are the delays between the attempts at an action. An action fails for good when the attempt after the last delay fails.
 var actDelays = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute}
 
-// An Outbox holds the actions of calls that have committed, and carries them out. Its methods may be called from many goroutines.
+// An Outbox executes the stored actions of calls. Its methods may be called concurrently.
 type Outbox struct {
 	cfg   Config
-	woken chan struct{} // has capacity for one
+	woken chan struct{} // capacity 1
 
 	mu   sync.Mutex
-	next time.Time // when an action that failed is due again
+	next time.Time // when the next failed action is due again
 	busy map[call.Key]bool
 }
 
-// A Config is what an outbox needs of the engine; all fields are required.
+// A Config holds the dependencies of an Outbox. All fields are required.
 type Config struct {
 	Store     store.Store
 	Log       *zap.Logger
 	Limits    store.DocumentLimits
-	Hooks     func() *hook.Set            // those in force
-	Held      func() bool                 // whether the actions belong to the store that this one was copied from
-	Own       func(context.Context) error // why nothing may start, because another daemon may own the journal
+	Hooks     func() *hook.Set            // returns the hooks in force
+	Held      func() bool                 // reports whether the actions belong to the store from which this one was copied
+	Own       func(context.Context) error // returns an error when another daemon may own the journal, so nothing may start
 	Documents func(namespace, run, thread string) tool.Documents
 	Fatal     func(error) // reports that the journal failed
-	Failed    func()      // counts a hook that failed
+	Failed    func()      // counts a failed hook
 	FailPoint func(name string)
 }
 
-// New returns an outbox on the journal.
+// New returns an Outbox.
 func New(cfg Config) *Outbox { return &Outbox{cfg: cfg, woken: make(chan struct{}, 1)} }
 
-// Wake makes Run look for due actions now.
+// Wake makes Run check for due actions now.
 func (o *Outbox) Wake() {
 	select {
 	case o.woken <- struct{}{}:
@@ -65,7 +65,7 @@ func (o *Outbox) Wake() {
 	}
 }
 
-// take reports whether no other goroutine carries out this action now. The caller gives it back.
+// take reserves an action for the calling goroutine. It returns false when another goroutine has it. The caller releases it afterwards.
 func (o *Outbox) take(key call.Key) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,7 +85,7 @@ func (o *Outbox) give(key call.Key) {
 	delete(o.busy, key)
 }
 
-// until returns how long Run waits before it looks again.
+// until returns how long Run waits before the next check.
 func (o *Outbox) until(now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,8 +105,7 @@ func (o *Outbox) again(at time.Time) {
 	}
 }
 
-// Run carries out the actions of calls that have committed. It blocks until ctx is done. The next daemon repeats the attempts that
-// ctx interrupts.
+// Run executes due actions until ctx is done. The next daemon repeats the attempts that ctx interrupts.
 func (o *Outbox) Run(ctx context.Context) error {
 	if due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && o.cfg.Held() {
 		o.cfg.Log.Error("actions of calls that have ended are held, because the store was copied or restored: toold release --all carries them out")
@@ -127,7 +126,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	}
 }
 
-// actDue carries out due actions until none is left.
+// actDue executes due actions until none is left.
 func (o *Outbox) actDue(ctx context.Context) error {
 	for limit := actPage; ctx.Err() == nil && !o.cfg.Held(); {
 		due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: limit})
@@ -138,14 +137,14 @@ func (o *Outbox) actDue(ctx context.Context) error {
 		case moved > 0:
 		case len(due) < limit:
 			return nil
-		default: // actions that cannot be settled now must not hide the others
+		default: // Read more, so that actions that cannot be settled now do not hide the others.
 			limit *= 4
 		}
 	}
 	return nil
 }
 
-// actAll carries out actions; those of one call in their order. It returns how many it settled.
+// actAll executes actions, the actions of each call in their order. It returns how many it settled.
 func (o *Outbox) actAll(ctx context.Context, actions []store.Action) int {
 	of := map[call.Key][]store.Action{}
 	var order []call.Key
@@ -184,11 +183,11 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	}
 	defer o.give(key)
 	if o.cfg.Own(ctx) != nil {
-		return false // the daemon that owns the journal carries it out
+		return false // The daemon that owns the journal executes it.
 	}
 	got, err := o.handle(ctx, &a)
 	if ctx.Err() != nil {
-		return false // an interruption is no failure
+		return false // An interrupted attempt does not count as a failure.
 	}
 	done := &store.Amendment{Namespace: a.Namespace, Done: a.ID, Limits: o.cfg.Limits}
 	if err != nil {
@@ -205,7 +204,7 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 		o.cfg.Fatal(err)
 	}
 	if err != nil {
-		if !errors.Is(err, store.ErrNotFound) { // it was purged
+		if !errors.Is(err, store.ErrNotFound) { // The action was purged meanwhile.
 			o.cfg.Log.Warn("action not settled; it will be repeated", zap.String("action_id", a.ID), zap.Error(err))
 			o.again(o.cfg.Store.Now().Add(actDelays[0]))
 		}
@@ -219,7 +218,7 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	return true
 }
 
-// handle calls the handler.
+// handle calls the handler of an action.
 func (o *Outbox) handle(ctx context.Context, a *store.Action) (hook.ActionResult, error) {
 	entry, ok := o.handler(a.Handler)
 	if !ok {
@@ -235,7 +234,7 @@ func (o *Outbox) handle(ctx context.Context, a *store.Action) (hook.ActionResult
 
 var errNoHandler = errors.New("there is no such handler")
 
-// afterFailure returns an action after an attempt that failed: due again later, or dead.
+// afterFailure returns the action to store after a failed attempt: due again later, or dead.
 func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	o.cfg.Failed()
 	a.Attempts++
@@ -263,7 +262,7 @@ func (o *Outbox) errorText(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "\uFFFD")
 }
 
-// handlerDocuments turns the document commands of a handler into changes. It drops and logs malformed commands.
+// handlerDocuments converts the document commands of a handler to changes. It drops and logs malformed commands.
 func (o *Outbox) handlerDocuments(a *store.Action, commands []tool.Command) []store.DocumentChange {
 	var changes []store.DocumentChange
 	for i := range commands {
@@ -284,7 +283,7 @@ func (o *Outbox) handlerDocuments(a *store.Action, commands []tool.Command) []st
 	return changes
 }
 
-// EndRun carries out the actions that wait for the end of a run, for at most ten seconds. The others are due from then on.
+// EndRun executes the actions that wait for the end of a run, for at most ten seconds. It makes the remaining ones due.
 func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
 	if o.cfg.Held() {
 		return nil
@@ -297,7 +296,7 @@ func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
 	quickly, cancel := context.WithTimeout(ctx, runEndTime)
 	defer cancel()
 	for err == nil && len(actions) > 0 && o.actAll(quickly, actions) > 0 {
-		waiting.After = actions[len(actions)-1].Position // what failed is due again later
+		waiting.After = actions[len(actions)-1].Position // A failed action is due again later.
 		actions, err = o.cfg.Store.Actions(ctx, waiting)
 	}
 	if err == nil {
@@ -306,7 +305,7 @@ func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
 	return err
 }
 
-// EndBatch makes the actions due that wait for the end of a batch. It may be repeated.
+// EndBatch makes the actions due that wait for the end of a batch. Repeated calls are harmless.
 func (o *Outbox) EndBatch(ctx context.Context, namespace, batch string) error {
 	waiting := store.ActionQuery{Namespace: namespace, Phase: tool.BatchEnd, End: batch, Limit: 1}
 	actions, err := o.cfg.Store.Actions(ctx, waiting)
@@ -323,5 +322,5 @@ func (o *Outbox) release(ctx context.Context, namespace, ended string, phase too
 	return err
 }
 
-// runEndTime is the time that the actions at the end of a run may take before its documents are removed.
+// runEndTime bounds the time for actions at the end of a run, before its documents are removed.
 const runEndTime = 10 * time.Second

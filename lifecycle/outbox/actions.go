@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxActions bounds the number of actions that one step of a call, or one action, asks for.
+	// maxActions bounds the actions that one step of a call, or one action, may request.
 	maxActions = 32
 	// maxPayload bounds the payload of an action, in bytes.
 	maxPayload = 64 << 10
-	// maxRounds bounds the length of a chain of actions that lead to actions.
+	// maxRounds bounds a chain of actions in which each action requests the next one.
 	maxRounds = 16
-	// runEndLatest is the time after which an action for the end of a run is carried out although the run has not ended.
+	// runEndLatest is the time after which an action for the end of a run is executed although the run has not ended.
 	runEndLatest = 24 * time.Hour
 )
 
-// checkAction returns the reason why an action is malformed; nil when it is not.
+// checkAction returns an error for a malformed action.
 func checkAction(a *tool.Action) error {
 	switch a.Phase {
 	case tool.AfterCommit, tool.BatchEnd, tool.RunEnd:
@@ -45,8 +45,8 @@ func checkAction(a *tool.Action) error {
 	return err
 }
 
-// Actions returns the actions to store for a step of a call or for another action, which origin describes. ended reports that the run
-// of origin has ended. A malformed action is a bug of its author: it is dropped and logged.
+// Actions returns the actions to store for a step of a call or for another action, which origin describes. ended reports that the run of
+// origin has ended. Actions drops and logs malformed actions, because they are bugs of their authors.
 func (o *Outbox) Actions(origin store.Action, asked []tool.Action, ended bool) []store.Action {
 	var actions []store.Action
 	for i := range asked {
@@ -75,7 +75,6 @@ func (o *Outbox) Actions(origin store.Action, asked []tool.Action, ended bool) [
 	return actions
 }
 
-// handler finds the handler with this name.
 func (o *Outbox) handler(name string) (hook.Entry[hook.Handler], bool) {
 	handlers := o.cfg.Hooks().Handler
 	i := slices.IndexFunc(handlers, func(h hook.Entry[hook.Handler]) bool { return h.Name == name })
@@ -85,5 +84,4 @@ func (o *Outbox) handler(name string) (hook.Entry[hook.Handler], bool) {
 	return handlers[i], true
 }
 
-// newActionID returns the id of a new action.
 func newActionID() string { return "a-" + uuid.Must(uuid.NewV7()).String() }

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// DeadLetters returns at most limit actions of the principal's namespace that failed for good, behind a position.
+// DeadLetters returns at most limit dead actions of the principal's namespace, starting behind the position after.
 func (o *Outbox) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) (dead []call.DeadLetter, err error) {
 	actions, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, State: store.ActionDead, After: after, Limit: limit})
 	for i := range actions {
@@ -31,7 +31,7 @@ func deadLetter(a *store.Action) call.DeadLetter {
 	return d
 }
 
-// RetryDeadLetter makes a dead action due again, as if it were new.
+// RetryDeadLetter makes a dead action due again and resets its attempts.
 func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error) {
 	missing := call.Refuse(call.NotFound, "DEAD_LETTER_NOT_FOUND", "no action %q failed for good here", id)
 	found, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, ID: id})

@@ -11,25 +11,25 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// pollsAtOnce bounds the number of tools that are asked for the state of their operations at the same time.
+// pollsAtOnce bounds the number of tools that are polled concurrently.
 const pollsAtOnce = 64
 
-// pollMost is the longest interval between two polls of an operation that failures can lead to.
+// pollMost is the longest interval between two polls of an operation after repeated failures.
 const pollMost = 5 * time.Minute
 
-// Operations is the schedule of the calls whose work continues outside of toold: when to poll the tool of each, or to end it. It
-// takes 100 bytes for each call. Its methods may be called from many goroutines.
+// Operations is the schedule of the calls whose work continues outside toold: when to poll the tool of each call, or to end its operation.
+// It needs 100 bytes for each call. Its methods may be called concurrently.
 type Operations struct {
 	log *zap.Logger
 	now func() time.Time
-	// look does what is due for a call. An error means that it has to be repeated. failures counts the polls that failed before.
+	// look polls or ends the operation of a call. It must be repeated after an error. failures is the number of failed polls before.
 	look  func(key call.Key, failures int) error
-	woken chan struct{} // has capacity for one
+	woken chan struct{} // capacity 1
 
 	mu    sync.Mutex
 	due   dueHeap
 	of    map[call.Key]*dueOperation
-	taken call.Key                   // the last one that left of for its turn
+	taken call.Key                   // the last call that next removed for its turn
 	turns map[call.Key]chan struct{} // closed when the turn of a call is over
 }
 
@@ -45,8 +45,7 @@ type dueOperation struct {
 	index    int
 }
 
-// Arm schedules the next turn of a call: the next poll of its tool, or the end of its operation. Each failed poll before doubles the
-// interval.
+// Arm schedules the next turn of a call: the next poll of its tool, or the end of its operation. Each failed poll doubles the interval.
 func (o *Operations) Arm(key call.Key, op *call.Operation, failures int) {
 	at := op.Expires
 	if op.Every > 0 {
@@ -61,7 +60,8 @@ func (o *Operations) Arm(key call.Key, op *call.Operation, failures int) {
 	o.put(key, at, failures)
 }
 
-// ArmNow is [Operations.Arm] after a start of the daemon: a tool that is polled, or whose call was cancelled, gets its turn at once.
+// ArmNow is like [Operations.Arm], for the start of the daemon. A tool that is polled, or whose call was cancelled, gets its turn
+// immediately.
 func (o *Operations) ArmNow(key call.Key, op *call.Operation, cancelled bool) {
 	if op.Every > 0 || cancelled {
 		o.put(key, o.now(), 0)
@@ -97,7 +97,7 @@ func (o *Operations) wake() {
 	}
 }
 
-// next removes and returns the call whose turn has come. Without one it returns the time until the next turn.
+// next removes and returns a call that is due. If no call is due, it returns the time until the next turn.
 func (o *Operations) next(now time.Time) (*dueOperation, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,7 +121,7 @@ func (o *Operations) Has(key call.Key) bool {
 	return o.of[key] != nil || o.turns[key] != nil || o.taken == key
 }
 
-// Take begins a turn of a call when the turn before it is over. The caller ends the turn with the function that it returns.
+// Take waits until the previous turn of a call is over and begins a new turn. The caller calls end when the turn is over.
 func (o *Operations) Take(key call.Key) (end func()) {
 	for {
 		o.mu.Lock()
@@ -148,8 +148,7 @@ func (o *Operations) Take(key call.Key) (end func()) {
 	}
 }
 
-// Run polls tools for the state of their operations and ends operations that have expired. It blocks until ctx is done and the turns
-// that it began are over.
+// Run polls tools for the state of their operations, and ends expired operations. It blocks until ctx is done and all its turns are over.
 func (o *Operations) Run(ctx context.Context) error {
 	var turns sync.WaitGroup
 	defer turns.Wait()
@@ -183,16 +182,16 @@ func (o *Operations) Run(ctx context.Context) error {
 	}
 }
 
-// Hurry gives a call that was cancelled its turn now. It does not wait for the turn.
+// Hurry begins a turn of a cancelled call now. It does not wait for the turn.
 func (o *Operations) Hurry(key call.Key) {
-	go func() { // counts as a pipeline run: a drain waits for it
+	go func() { // The turn counts as a pipeline run, so a drain waits for it.
 		if err := o.look(key, 0); err != nil {
 			o.put(key, o.now(), 0)
 		}
 	}()
 }
 
-// dueHeap is a heap of package heap.
+// dueHeap implements [heap.Interface].
 type dueHeap []*dueOperation
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -17,7 +17,7 @@ import (
 // postPage is the number of actions in one query for posts.
 const postPage = 256
 
-// NewPosts returns the posts that notifiers want stored with a step of a call and its events.
+// NewPosts returns the posts that notifiers request for a step of a call and its events.
 func (o *Outbox) NewPosts(c *call.Call, events []call.Event) (posts []store.Action) {
 	notifiers := o.cfg.Hooks().Notifier
 	if len(notifiers) == 0 {
@@ -62,7 +62,7 @@ func (o *Outbox) postsOf(entry *hook.Entry[hook.Notifier], c *call.Call, ev *cal
 
 func queueOf(notifier, queue string) string { return notifier + "/" + queue }
 
-// Committed wakes the notifiers whose posts are among actions that have committed.
+// Committed wakes the notifiers whose posts are among the committed actions.
 func (o *Outbox) Committed(actions []store.Action) {
 	for i := range actions {
 		notifier, queue, _ := strings.Cut(actions[i].Queue, "/")
@@ -77,8 +77,8 @@ func (o *Outbox) Committed(actions []store.Action) {
 	}
 }
 
-// Posts returns at most limit posts that wait in a queue of a notifier behind a position, in the order of their commits. It returns
-// none while the calls of a copied store are held: the posts belong to the original.
+// Posts returns at most limit posts of a notifier's queue behind a position, in the order of their commits. It returns none while the calls
+// of a copied store are held, because the posts belong to the original store.
 func (o *Outbox) Posts(ctx context.Context, notifier, queue string, after int64, limit int) ([]store.Action, error) {
 	if o.cfg.Held() {
 		return nil, nil
@@ -88,8 +88,8 @@ func (o *Outbox) Posts(ctx context.Context, notifier, queue string, after int64,
 	})
 }
 
-// SettlePost removes a post that was delivered. When failed has the reason why it never will be, the post becomes a dead letter. A
-// post that is gone already, as after a purge, is no error.
+// SettlePost removes a delivered post. If failed is not empty, it is the reason why the post cannot be delivered, and the post becomes a
+// dead letter. A missing post, for example after a purge, is no error.
 func (o *Outbox) SettlePost(ctx context.Context, namespace, id string, attempts int, failed string) error {
 	done := &store.Amendment{Namespace: namespace, Done: id}
 	if failed != "" {
@@ -116,7 +116,7 @@ func (o *Outbox) deadPost(a store.Action, attempts int, why string) store.Action
 	return a
 }
 
-// KeepQueues makes dead letters of the posts of a notifier that wait in other queues than these: no consumer is left for them.
+// KeepQueues turns the posts of a notifier that wait in any other queue into dead letters, because these queues have no consumer any more.
 func (o *Outbox) KeepQueues(ctx context.Context, notifier string, queues []string) error {
 	for after := int64(0); !o.cfg.Held(); {
 		page, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, After: after, Limit: postPage})

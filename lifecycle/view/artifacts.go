@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Artifacts reads what calls printed or saved. It may be used concurrently.
+// Artifacts reads the output streams and artifacts of calls. It may be used concurrently.
 type Artifacts struct {
 	Records *Records
 	Spool   store.Spool
@@ -25,7 +25,7 @@ func (a *Artifacts) find(ctx context.Context, p tool.Principal, id, name string)
 	return calllog.OpenArtifact(a.Spool, c, name)
 }
 
-// ReadArtifact returns a range of what a call printed or saved: name is a stream or an artifact of its result.
+// ReadArtifact returns a range of bytes of a call's output. name is an output stream or an artifact of the result.
 func (a *Artifacts) ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error) {
 	found, err := a.find(ctx, p, id, name)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *Artifacts) ReadArtifact(ctx context.Context, p tool.Principal, id, name
 	return found.Read(offset, limit)
 }
 
-// ReadLines returns lines in place of a range: see [calllog.Artifact.Lines].
+// ReadLines returns a range of lines. See [calllog.Artifact.Lines].
 func (a *Artifacts) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error) {
 	found, err := a.find(ctx, p, id, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *Artifacts) ReadLines(ctx context.Context, p tool.Principal, id, name st
 	return found.Lines(ctx, first, count, limit)
 }
 
-// SearchArtifact returns the lines that match a pattern: see [calllog.Artifact.Search].
+// SearchArtifact returns the lines that match a pattern. See [calllog.Artifact.Search].
 func (a *Artifacts) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error) {
 	found, err := a.find(ctx, p, id, name)
 	if err != nil {
@@ -55,12 +55,12 @@ func (a *Artifacts) SearchArtifact(ctx context.Context, p tool.Principal, id, na
 // An OpenArtifact is an artifact that a tool reads for its caller.
 type OpenArtifact struct {
 	io.ReaderAt
-	Size int64 // when it was opened
+	Size int64 // at the time of opening
 }
 
-// OpenArtifact opens what an earlier call printed or saved for a tool that runs for reader: a call of the same caller, on
-// behalf of the same person, in the same thread or in one that is the parent of the other. Any other call has no artifact,
-// as one that does not exist.
+// OpenArtifact opens an output stream or artifact of an earlier call for a tool that runs for the call reader. Both calls must have the
+// same caller, act on behalf of the same person, and belong to the same thread or to a thread and its parent. For any other call the error
+// is the same as for an unknown call.
 func (a *Artifacts) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (*OpenArtifact, error) {
 	unknown := call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "no artifact %q of a call %q in this thread", name, id)
 	c, err := a.Records.Get(ctx, reader.Caller, id)
@@ -81,7 +81,7 @@ func (a *Artifacts) OpenArtifact(ctx context.Context, reader *tool.Call, id, nam
 	return &OpenArtifact{found, found.Size()}, nil
 }
 
-// related reports whether two runs are of one conversation: of one thread, or of a thread and one that it began.
+// related reports whether two runs have the same thread, or one thread is the parent of the other.
 func related(a, b tool.Run) bool {
 	return a.Thread == b.Thread || a.Thread != "" && a.Thread == b.ParentThread || b.Thread != "" && b.Thread == a.ParentThread
 }

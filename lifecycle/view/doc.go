@@ -1,9 +1,8 @@
-// Package view decides what a principal sees, and reads it: [Records].
+// Package view decides which records a principal may see, and reads them. See [Records].
 //
-// A principal sees its own calls. An approver also sees calls with a question that it may answer, viewers and operators
-// see all calls of their namespace.
+// A principal sees its own calls. An approver also sees calls with a question that it may answer. Viewers and operators see all calls of
+// their namespace.
 //
-// A tool may look up more to describe a call than the caller is allowed to read, such as the lines that an edit would
-// change. The principals that a question asks see that, because they must see what they approve. The caller sees it once the
-// gates have allowed the call.
+// To describe a call, a tool may read data that the caller may not read, such as the lines that an edit would change. The approvers of a
+// question see this data, because they must know what they approve. The caller sees it after the gates have allowed the call.
 package view

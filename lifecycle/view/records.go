@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Store has what records are read from.
+// A Store is the part of the journal that Records reads.
 type Store interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	Run(ctx context.Context, namespace, id string) (*store.Run, error)
@@ -19,36 +19,36 @@ type Store interface {
 	Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) ([]tool.Document, error)
 }
 
-// Owners know the owners of runs and threads.
+// Owners finds the owners of runs and threads.
 type Owners interface {
-	// See returns the owner of a run or thread. It refuses one that the principal may not see.
+	// See returns the owner of a run or thread. It returns an error when the principal may not see the run or thread.
 	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
 }
 
-// Modes are the permission modes in force.
+// Modes reads the permission modes in force.
 type Modes interface {
-	// Modes returns the modes of a run and a thread; "" is the default.
+	// Modes returns the modes of a run and a thread. An empty string means the default.
 	Modes(namespace, run, thread string) (ofRun, ofThread string)
 }
 
-// A Config says where records come from; all fields are required.
+// A Config holds the sources of records. All fields are required.
 type Config struct {
 	Store  Store
 	Owners Owners
 	Modes  Modes
-	// Call returns a call as it is now; the store may be behind.
+	// Call returns the current record of a call, which may be newer than the stored one.
 	Call func(ctx context.Context, key call.Key) (*call.Call, error)
-	// Settle waits until the store has everything that was published before.
+	// Settle waits until the store has everything that was published earlier.
 	Settle func()
 }
 
-// Records reads calls, runs and documents for principals. It returns what the principal may see and nothing else.
+// Records reads calls, runs and documents for principals. It returns only data that the principal may see.
 type Records struct{ cfg Config }
 
-// NewRecords returns records.
+// NewRecords returns a Records.
 func NewRecords(c Config) *Records { return &Records{c} }
 
-// Get returns a call as it is now. A call that the principal may not see is not found.
+// Get returns the current record of a call. It returns "not found" for a call that the principal may not see.
 func (r *Records) Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error) {
 	c, err := r.cfg.Call(ctx, call.Key{Namespace: p.Namespace, ID: id})
 	if err == nil && !Sees(p, c) {
@@ -60,9 +60,9 @@ func (r *Records) Get(ctx context.Context, p tool.Principal, id string) (*call.C
 	return Call(p, c), nil
 }
 
-// List returns a page of calls. A principal that does not see all calls of its namespace gets its own; an approver that asks for
-// suspended calls gets those that it may answer. A page may have fewer calls than the query's limit, because List leaves out the calls
-// of others.
+// List returns a page of calls. A principal with a role for the whole namespace gets all calls; other principals get their own. An approver
+// that asks for suspended calls gets the calls that it may answer. A page may have fewer calls than the query's limit, because List removes
+// calls that the principal may not see.
 func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error) {
 	r.cfg.Settle()
 	q.Namespace = p.Namespace
@@ -72,7 +72,7 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	page, err := r.cfg.Store.Calls(ctx, q)
 	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !Sees(p, c) })
 	if q.Caller != p.Subject && !SeesAll(p) {
-		page.Corrupt = nil // a damaged record does not say who may see it
+		page.Corrupt = nil // The readers of a damaged record are unknown.
 	}
 	for i, c := range page.Calls {
 		page.Calls[i] = Call(p, c)
@@ -80,7 +80,7 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	return page, err
 }
 
-// Run returns the state of a run. A run without calls is not found.
+// Run returns the state of a run. It returns "not found" for a run without calls.
 func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
 	r.cfg.Settle()
 	if _, err := r.cfg.Owners.See(ctx, p, tool.RunScope, id); err != nil {
@@ -106,7 +106,7 @@ func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.R
 	return run, nil
 }
 
-// Document returns a document that the principal may see.
+// Document returns one document if the principal may see it.
 func (r *Records) Document(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID, key string) (tool.Document, error) {
 	docs, err := r.Documents(ctx, p, scope, scopeID)
 	if err != nil {
@@ -120,8 +120,7 @@ func (r *Records) Document(ctx context.Context, p tool.Principal, scope tool.Sco
 }
 
 // Documents returns the documents of a scope that the principal may see, sorted by key. The caller that began a run or thread sees its
-// documents; viewers and operators see all. The documents of the namespace are for viewers and operators alone: callers reach them
-// through tools.
+// documents; viewers and operators see all. Only viewers and operators see the documents of the namespace; callers use tools to read them.
 func (r *Records) Documents(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID string) ([]tool.Document, error) {
 	if scope == tool.NamespaceScope {
 		if !SeesAll(p) {
@@ -137,13 +136,13 @@ func (r *Records) Documents(ctx context.Context, p tool.Principal, scope tool.Sc
 	return docs, err
 }
 
-// NamespaceDocuments refuses the documents of a namespace.
+// NamespaceDocuments returns the refusal to show the documents of a namespace.
 func NamespaceDocuments() error {
 	return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "documents of the namespace are seen by viewers and operators and changed by operators")
 }
 
-// Feed returns the feed of a run, a thread, or of the whole namespace when both are empty, as far as a principal may see it: one that
-// does not see all calls of its namespace gets its own calls.
+// Feed returns the feed of a run, of a thread, or of the whole namespace when both are empty. A principal that does not see all calls of
+// its namespace gets a feed of only its own calls.
 func Feed(p tool.Principal, run, thread string) (store.Feed, error) {
 	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread}
 	if !SeesAll(p) {
@@ -155,8 +154,8 @@ func Feed(p tool.Principal, run, thread string) (store.Feed, error) {
 	return f, nil
 }
 
-// FeedEvents returns events of a feed as a principal may see them. It takes the calls for those of the principal, because others are in
-// the feed only of a principal that sees all calls.
+// FeedEvents returns the events of a feed as a principal may see them. It treats all calls as the principal's own: only a principal that
+// sees everything gets a feed with calls of others.
 func FeedEvents(p tool.Principal, events []call.Event) []call.Event {
 	if !Asks(events) {
 		return events

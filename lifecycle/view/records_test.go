@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// journal is a store of a few calls. The journal itself hides nothing, but selects what a query asks for.
+// journal is a store of a few calls. Like the real journal it checks no access, and returns the calls that match a query.
 type journal map[string]*call.Call
 
 func (j journal) Calls(_ context.Context, q call.Query) (page call.Page, err error) {
@@ -39,7 +39,7 @@ func (journal) Documents(context.Context, string, ...store.DocumentScope) ([]too
 	return []tool.Document{{Key: "a"}, {Key: "b"}}, nil
 }
 
-// ofAlice are runs and threads that alice began, without modes.
+// ofAlice says that alice began every run and thread, and that no modes are set.
 type ofAlice struct{}
 
 var errUnknown = errors.New("unknown")
@@ -64,7 +64,8 @@ func question(origin string, a *tool.Approvers) call.Round {
 	return call.Round{Suspension: call.Suspension{Origin: origin, Approvers: a, Description: tool.Description{Kind: tool.KindEdit, Title: "Edit", Notes: []string{"looked up"}}}}
 }
 
-// Whatever a list, a run, a document or a feed shows to a role, the role gets by its name with the same content, and nothing else.
+// TestEachRoleGetsWhatItLists checks that each role can get exactly the calls that lists, runs, documents and feeds show to it, with the
+// same content.
 func TestEachRoleGetsWhatItLists(t *testing.T) {
 	operators := &tool.Approvers{Roles: []string{"operator"}}
 	fourEyes := &tool.Approvers{Roles: []string{"approver"}, DistinctFromCaller: true}
@@ -102,9 +103,9 @@ func TestEachRoleGetsWhatItLists(t *testing.T) {
 	answered := []string{"alice-asks", "alice-asks-others", "bob-asked", "bob-asks"}
 	tests := []struct {
 		subject, roles string
-		gets, lists    []string // lists without a status
-		waits          []string // lists of suspended calls
-		whole          []string // with what the tool looked up
+		gets, lists    []string // lists is the result of a query without a status
+		waits          []string // result of a query for suspended calls
+		whole          []string // calls whose description includes the data that the tool read
 		run, namespace bool
 	}{
 		{"alice", "caller", ofAlice, ofAlice, ofAlice[:3], []string{"alice-asks"}, true, false},
@@ -180,7 +181,7 @@ func TestEachRoleGetsWhatItLists(t *testing.T) {
 	}
 }
 
-// A feed shares its events with other watchers, so what a principal may not see is hidden in a copy.
+// TestFeedEventsAreCopied checks that hidden data is removed from a copy, because a feed shares its events with other watchers.
 func TestFeedEventsAreCopied(t *testing.T) {
 	r := question("gate", &tool.Approvers{Roles: []string{"operator"}})
 	events := []call.Event{{Type: call.EventSuspended, Suspension: &r.Suspension}}

@@ -10,13 +10,13 @@ import (
 // SeesAll reports whether a principal sees everything in its namespace.
 func SeesAll(p tool.Principal) bool { return p.HasRole("viewer") || p.HasRole("operator") }
 
-// Sees reports whether a principal sees a call: its own calls, those whose questions it may answer, and with a role for the
-// whole namespace all of them.
+// Sees reports whether a principal sees a call. A principal sees its own calls and those whose questions it may answer. With a role for the
+// whole namespace it sees all calls.
 func Sees(p tool.Principal, c *call.Call) bool {
 	return p.Namespace == c.Namespace && (Owns(p, c) || SeesAll(p) || asked(p, c))
 }
 
-// asked reports whether a question of the call is, or was, one that an approver may answer.
+// asked reports whether a current or earlier question of the call could be answered by p as an approver.
 func asked(p tool.Principal, c *call.Call) bool {
 	return p.HasRole("approver") && slices.ContainsFunc(c.Rounds, func(r call.Round) bool {
 		a := r.Suspension.Approvers
@@ -29,19 +29,19 @@ func Owns(p tool.Principal, c *call.Call) bool {
 	return p.Namespace == c.Namespace && p.Subject == c.Caller.Subject && p.Subject != ""
 }
 
-// SeesRule reports whether a principal sees a rule: its own, those that it decided, and those whose question it could have
-// answered as an approver.
+// SeesRule reports whether a principal sees a rule. A principal sees its own rules, the rules that it decided, and those whose question it
+// could have answered as an approver.
 func SeesRule(p tool.Principal, r *call.Rule) bool {
 	return p.Namespace == r.Namespace && (p.Subject == r.Principal || p.Subject == r.By.Subject || SeesAll(p) ||
 		p.HasRole("approver") && (len(r.Approvers) == 0 || slices.ContainsFunc(r.Approvers, p.HasRole)))
 }
 
-// SeesTicket reports whether a principal sees what a question to these approvers is about.
+// SeesTicket reports whether a principal sees the full description in a question to the approvers a.
 func SeesTicket(p tool.Principal, c *call.Call, a *tool.Approvers) bool {
 	return SeesAll(p) || answers(p, c, a)
 }
 
-// answers reports whether a question asks a principal.
+// answers reports whether a principal may answer a question to the approvers a.
 func answers(p tool.Principal, c *call.Call, a *tool.Approvers) bool {
 	if a == nil {
 		return Owns(p, c) || p.HasRole("approver")
@@ -52,12 +52,12 @@ func answers(p tool.Principal, c *call.Call, a *tool.Approvers) bool {
 	return slices.ContainsFunc(a.Roles, p.HasRole)
 }
 
-// Bare returns a description without what the tool looked up.
+// Bare returns a description without the data that the tool read for it.
 func Bare(d tool.Description) tool.Description {
 	return tool.Description{Kind: d.Kind, Title: d.Title, Degraded: d.Degraded}
 }
 
-// Call returns a record as a principal may see it.
+// Call returns the record of a call as a principal may see it.
 func Call(p tool.Principal, c *call.Call) *call.Call {
 	if seesDescription(p, c) {
 		return c
@@ -72,8 +72,8 @@ func Call(p tool.Principal, c *call.Call) *call.Call {
 	return &out
 }
 
-// seesDescription reports whether a principal sees the whole description of a call. The newest question of a gate decides, open or
-// answered. Without such a question the caller sees it once the gates have allowed the call.
+// seesDescription reports whether a principal sees the full description of a call. The newest question of a gate decides this, whether open
+// or answered. Without such a question, the caller sees the description after the gates have allowed the call.
 func seesDescription(p tool.Principal, c *call.Call) bool {
 	if SeesAll(p) {
 		return true
@@ -87,8 +87,7 @@ func seesDescription(p tool.Principal, c *call.Call) bool {
 	return len(c.Attempts) > 0 || c.Description.Kind == ""
 }
 
-// Events returns events of a call as a principal may see them. The events are shared with other watchers: Events copies what
-// it changes.
+// Events returns events of a call as a principal may see them. Other watchers share the events, so Events copies those that it changes.
 func Events(p tool.Principal, c *call.Call, events []call.Event) []call.Event {
 	cloned := false
 	for i := range events {
@@ -106,7 +105,7 @@ func Events(p tool.Principal, c *call.Call, events []call.Event) []call.Event {
 	return events
 }
 
-// Asks reports whether a question is among events. Only such events differ between principals.
+// Asks reports whether events contain a question. Only questions look different to different principals.
 func Asks(events []call.Event) bool {
 	return slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended })
 }

@@ -20,7 +20,7 @@ type batchWatcher struct {
 	over    bool // Next returned BatchFinished
 }
 
-// See returns the record of a batch that the principal may see.
+// See returns the record of a batch if the principal may see it.
 func (s *Service) See(ctx context.Context, p tool.Principal, id string) (*call.Batch, error) {
 	record, err := s.cfg.Store.Batch(ctx, call.Key{Namespace: p.Namespace, ID: id})
 	if err == nil && record.Caller != p.Subject && !view.SeesAll(p) {
@@ -32,8 +32,8 @@ func (s *Service) See(ctx context.Context, p tool.Principal, id string) (*call.B
 	return record, nil
 }
 
-// WatchBatch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has
-// caught up.
+// WatchBatch streams the events of a batch's calls until the last call ends. The stream continues across suspensions. Without follow it
+// ends after the events that exist now.
 func (s *Service) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {
 	record, err := s.See(ctx, p, id)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Service) WatchBatch(ctx context.Context, p tool.Principal, id, cursor s
 	return s.begin(ctx, w, cursor)
 }
 
-// Attach follows the calls of a batch for the client that sends it. Without [call.ExecuteOptions.WaitForDecision] the stream
+// Attach streams the events of a batch's calls to the client that sent the batch. Without [call.ExecuteOptions.WaitForDecision] the stream
 // ends when each call has ended or waits for a person.
 func (s *Service) Attach(ctx context.Context, p tool.Principal, record *call.Batch, o call.ExecuteOptions) (call.Stream, error) {
 	w := s.newBatchWatcher(p, record)
@@ -64,10 +64,9 @@ func (s *Service) begin(ctx context.Context, w *batchWatcher, cursor string) (ca
 	return w, nil
 }
 
-// Next implements [call.Stream].
 func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing, rests := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.rests() // before look: what changes later wakes the watcher
+		changed, closing, rests := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.rests() // Read before look, so that a later change wakes the watcher.
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -85,12 +84,11 @@ func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// rests reports whether no call of the watched batch can change. While a daemon stops, a call that has not begun may yet: the
-// next daemon runs it.
+// rests reports whether no call of the watched batch can change. A stopping daemon also rests, although the next daemon may start calls.
 func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
 
-// finished returns the calls of a batch that rests. found is false when the watcher continues, also when the batch does not rest
-// any more: the records may be newer than the events that the watcher returned.
+// finished returns the frame that ends the stream of a batch at rest. found is false when the watcher must continue. That includes a batch
+// that moves again, because the records may then be newer than the events that the watcher returned.
 func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f call.Frame, found bool, err error) {
 	done, err := w.s.finished(ctx, w.batch)
 	if err != nil {
@@ -104,7 +102,7 @@ func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f
 	if !w.rests() {
 		return f, false, nil
 	}
-	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.s.cfg.Held(c) }) // by itself, later
+	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.s.cfg.Held(c) }) // An operation continues without a client.
 	if len(done.Open) > 0 && (w.through || moves || w.s.cfg.Drain.Refusing()) {
 		return f, false, nil
 	}

@@ -20,41 +20,42 @@ import (
 type Watched interface {
 	Key() call.Key
 	Record() *call.Call
-	// Snapshot returns the record as people may see it, and the number of the newest published event.
+	// Snapshot returns the filtered record, and the sequence of the newest published event.
 	Snapshot() (c *call.Call, published int64)
-	// Published returns the number of the newest published event.
+	// Published returns the sequence of the newest published event.
 	Published() int64
 	// EpochOf returns the epoch of an event.
 	EpochOf(sequence int64) int64
-	// Look returns what there is behind an event, or why the call was never accepted.
+	// Look returns the state of the log after an event, or an error when the call was not accepted.
 	Look(after int64) (Look, error)
-	// Shared returns the newest frame of several watchers; nil when there is none.
+	// Shared returns the newest frame that several watchers share, or nil.
 	Shared() *SharedFrame
-	// Rested returns the record when the call has ended or waits for a decision; else a channel that is closed when it changes.
+	// Rested returns the record when the call has ended or waits for a decision. Otherwise it returns a channel that is closed at the next
+	// change.
 	Rested() (c *call.Call, changed <-chan struct{}, err error)
-	// Left is called when a watcher is gone.
+	// Left is called when a watcher is closed.
 	Left()
 }
 
-// A Look is what a watcher finds in an active call.
+// A Look is the state of an active call's log after the position of a watcher.
 type Look struct {
-	More   bool            // events were published
-	Shared *SharedFrame    // has all of them
-	Events []call.Event    // nil when memory does not have them any more
-	Status call.Status     // when there are no more events
-	Change <-chan struct{} // is closed when there are; nil when the call has ended
+	More   bool            // there are newer events
+	Shared *SharedFrame    // contains all newer events
+	Events []call.Event    // newer events; nil when they are no longer in memory
+	Status call.Status     // status of the call when there are no newer events
+	Change <-chan struct{} // closed when newer events arrive; nil when the call has ended
 }
 
-// A Position is where a watcher of a call is in its log.
+// A Position is the position of a watcher in the log of a call.
 type Position struct {
-	After, Epoch int64     // the newest event that it knows, and the epoch of that event
-	Gap          *call.Gap // what a crash took from it
+	After, Epoch int64     // sequence and epoch of the newest event that the watcher has
+	Gap          *call.Gap // events of the watcher that a crash lost
 }
 
-// Place finds the position of a cursor in the log of a call: events up to the last one of its epoch are what it knew. published is the
-// newest event, epoch that of this daemon.
+// Place returns the position of a cursor in the log of a call. A cursor is valid up to the last event of its epoch. published is the
+// sequence of the newest event; epoch is the epoch of this daemon.
 func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err error) {
-	last := published // that its epoch, or one before it, wrote
+	last := published // last event up to the cursor's epoch
 	for _, s := range c.Epochs {
 		if s.Epoch > cur.Epoch {
 			last = s.First - 1
@@ -68,8 +69,8 @@ func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err er
 		p.After = cur.Sequence
 	case cur.Epoch == epoch:
 		return p, call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.Sequence, published)
-	default: // a crash took what the cursor knew
-		next := c.EpochOf(last + 1) // in which the log continues
+	default: // A crash lost events that the watcher had received.
+		next := c.EpochOf(last + 1) // the epoch that continues the log
 		if next <= cur.Epoch {
 			next = epoch
 		}
@@ -80,35 +81,35 @@ func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err er
 	return p, nil
 }
 
-// Options say how to watch a call.
+// Options configure a CallWatcher.
 type Options struct {
 	Position
-	Snapshot bool            // a snapshot comes first
-	Through  bool            // continues across suspensions
-	Follow   bool            // else it ends when it has caught up
-	Fresh    bool            // the watcher begins the call
-	As       *tool.Principal // the client that watches; nil is the caller of the call
+	Snapshot bool            // the first frame is a snapshot
+	Through  bool            // continue across suspensions
+	Follow   bool            // wait for new events; otherwise the watch ends after the existing ones
+	Fresh    bool            // the watcher's request started the call
+	As       *tool.Principal // the client that watches; nil means the caller of the call
 }
 
 // A CallWatcher implements [call.Watcher].
 type CallWatcher struct {
 	s  *Service
 	of Watched
-	o  Options // its position moves
+	o  Options // After, Epoch and Gap advance with each frame
 
-	ahead    []call.Event // read from the journal and not returned yet
+	ahead    []call.Event // read from the journal but not returned yet
 	caughtUp bool
 	closed   bool
 	beat     heartbeat
 }
 
-// Call returns the watcher of a call. Its Close calls [Watched.Left].
+// Call returns a watcher of a call. Its Close calls [Watched.Left].
 func (s *Service) Call(of Watched, o Options) *CallWatcher {
 	s.count.Add(1)
 	return &CallWatcher{s: s, of: of, o: o, caughtUp: o.Fresh}
 }
 
-// Call returns the watched call as it is now.
+// Call returns the current record of the watched call.
 func (w *CallWatcher) Call() *call.Call {
 	c, _ := w.of.Snapshot()
 	return w.shown(c)
@@ -117,7 +118,7 @@ func (w *CallWatcher) Call() *call.Call {
 // Cursor returns the position of the watcher.
 func (w *CallWatcher) Cursor() string { return Cursor{Epoch: w.o.Epoch, Sequence: w.o.After}.String() }
 
-// Close ends the watch. A call that nobody watches by name any more may end after its linger time.
+// Close ends the watch. A call without watchers may be cancelled after its linger time.
 func (w *CallWatcher) Close() {
 	if w.closed {
 		return
@@ -128,7 +129,7 @@ func (w *CallWatcher) Close() {
 	w.of.Left()
 }
 
-// Next returns the next frame, and io.EOF when the watch has come to its end. It waits no longer than ctx.
+// Next waits for the next frame and returns it. It returns io.EOF at the end of the watch, and the cause of ctx when ctx is done.
 func (w *CallWatcher) Next(ctx context.Context) (call.Frame, error) {
 	if f, ok := w.opening(); ok {
 		return f, nil
@@ -145,7 +146,7 @@ func (w *CallWatcher) Next(ctx context.Context) (call.Frame, error) {
 			return call.Frame{}, context.Cause(ctx)
 		case <-w.s.cfg.Drain.Closed():
 			if w.caughtUp && w.of.Published() > w.o.After {
-				continue // there is something to return before the end
+				continue // Return the published events before the end.
 			}
 			w.o.Follow = false
 			return call.Frame{Key: w.of.Key(), Cursor: w.Cursor(), Closing: true}, nil
@@ -155,7 +156,7 @@ func (w *CallWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// Wait returns the call when it is terminal or suspended, or as it is when d is over. It takes the watcher over.
+// Wait waits at most d until the call is terminal or suspended, and returns its current record. It closes the watcher.
 func (w *CallWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	w.yield()
@@ -180,15 +181,15 @@ func (w *CallWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 			return w.Call(), nil
 		case <-w.s.cfg.Drain.Closed():
 			if err := w.s.cfg.Drain.Err(); err != nil {
-				return nil, refusal.OfCall(err, w.of.Key().ID) // nobody knows whether there is such a call
+				return nil, refusal.OfCall(err, w.of.Key().ID) // The journal failed, so it is unknown whether the call exists.
 			}
 			return w.Call(), nil
 		}
 	}
 }
 
-// yield lets the call go first when it has just begun: what a tool answers at once is in the first frame, which saves a
-// message and a wake-up.
+// yield lets a call that has just begun run first. The result of a quick tool is then in the first frame, which saves a message and a
+// wake-up.
 func (w *CallWatcher) yield() {
 	if w.o.Fresh {
 		w.o.Fresh = false
@@ -196,7 +197,7 @@ func (w *CallWatcher) yield() {
 	}
 }
 
-// opening returns what a watcher that joins late gets first.
+// opening returns the gap or the snapshot that begins the stream of a late watcher.
 func (w *CallWatcher) opening() (call.Frame, bool) {
 	switch {
 	case w.o.Gap != nil:
@@ -212,10 +213,10 @@ func (w *CallWatcher) opening() (call.Frame, bool) {
 	return call.Frame{}, false
 }
 
-// look returns the next events, the end, or what to wait for.
+// look returns the next frame, io.EOF at the end, or a channel to wait for.
 func (w *CallWatcher) look(ctx context.Context) (call.Frame, <-chan struct{}, error) {
 	if s := w.of.Shared(); s != nil && s.after == w.o.After {
-		return w.take(s), nil, nil // a thousand watchers that wake at once do not wait for each other here
+		return w.take(s), nil, nil // This path takes no lock, so that a thousand watchers that wake together do not wait for each other.
 	}
 	l, err := w.of.Look(w.o.After)
 	switch {
@@ -235,7 +236,7 @@ func (w *CallWatcher) look(ctx context.Context) (call.Frame, <-chan struct{}, er
 	return call.Frame{}, l.Change, nil
 }
 
-// frame makes a frame of events from memory, or of what the journal has when they are gone from it.
+// frame returns a frame with events from memory. When events is nil, it reads them from the journal.
 func (w *CallWatcher) frame(ctx context.Context, events []call.Event) (call.Frame, error) {
 	if events == nil {
 		var gap *call.Gap
@@ -253,11 +254,11 @@ func (w *CallWatcher) frame(ctx context.Context, events []call.Event) (call.Fram
 	return call.Frame{Key: w.of.Key(), Events: w.shownEvents(events), Cursor: w.Cursor()}, nil
 }
 
-// ReadAhead is how many events a watcher that is behind reads at once: a row of the journal may hold many, and is decoded
-// whole.
+// ReadAhead is the number of events that a late watcher reads at once. A row of the journal may hold many events and is always decoded
+// completely.
 const ReadAhead = 4 * calllog.FrameEvents
 
-// stored returns the next events from the journal, or the gap that retention left.
+// stored returns the next events from the journal, or a gap when retention has removed them.
 func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, error) {
 	key := w.of.Key()
 	if len(w.ahead) == 0 || w.ahead[0].Sequence != w.o.After+1 {
@@ -271,7 +272,7 @@ func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 		}
 		w.ahead = kept
 	}
-	published := w.of.Published() // what is written but not published yet has to wait
+	published := w.of.Published() // Events that are written but not published must wait.
 	next := w.ahead[:min(len(w.ahead), calllog.FrameEvents, int(published-w.o.After))]
 	if len(next) == 0 {
 		return nil, nil, refusal.OfCall(store.ErrCorrupt, key.ID)
@@ -280,11 +281,11 @@ func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 	if w.ahead = w.ahead[len(next):]; len(w.ahead) == 0 {
 		w.ahead = nil
 	}
-	next, err := w.s.hydrate(key, slices.Clone(next)) // what is read ahead must not keep the bytes of what was sent
+	next, err := w.s.hydrate(key, slices.Clone(next)) // A copy, so that ahead does not keep the output bytes of returned events in memory.
 	return next, nil, err
 }
 
-// viewer returns the client that watches; c is the watched call.
+// viewer returns the principal that watches. c is the watched call.
 func (w *CallWatcher) viewer(c *call.Call) tool.Principal {
 	if w.o.As == nil {
 		return c.Caller
@@ -292,10 +293,10 @@ func (w *CallWatcher) viewer(c *call.Call) tool.Principal {
 	return *w.o.As
 }
 
-// shown returns a record of the watched call as the client may see it.
+// shown returns the record of the watched call as the viewer may see it.
 func (w *CallWatcher) shown(c *call.Call) *call.Call { return view.Call(w.viewer(c), c) }
 
-// shownEvents returns events of the watched call as the client may see them.
+// shownEvents returns events of the watched call as the viewer may see them.
 func (w *CallWatcher) shownEvents(events []call.Event) []call.Event {
 	if !view.Asks(events) {
 		return events
@@ -312,9 +313,8 @@ type SharedFrame struct {
 	form               call.Shared
 }
 
-// Share returns the newest events of a call for watchers of which there are several, and keeps them in at; nil when they cannot be
-// shared: the journal has them, one frame does not hold them, or not every watcher may see all of them. The caller holds the lock
-// of the log.
+// Share returns a frame with the newest events of a call for several watchers, and stores it in at. It returns nil when the events are not
+// all in memory, do not fit one frame, or differ between viewers. The caller holds the lock of the log.
 func Share(at *atomic.Pointer[SharedFrame], log *calllog.Log, c *call.Call, after int64) *SharedFrame {
 	last := log.Published()
 	if s := at.Load(); s != nil && s.after == after && s.last == last {
@@ -330,7 +330,7 @@ func Share(at *atomic.Pointer[SharedFrame], log *calllog.Log, c *call.Call, afte
 	return s
 }
 
-// take moves the watcher behind what is shared.
+// take returns a shared frame and moves the watcher behind it.
 func (w *CallWatcher) take(s *SharedFrame) call.Frame {
 	w.o.After, w.o.Epoch = s.last, s.epoch
 	return call.Frame{Key: w.of.Key(), Events: s.events, Cursor: s.cursor, Shared: &s.form}

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Cursor is the position of a watcher in the log of a call: the epoch in which the event was published, and its number.
+// A Cursor is the position of a watcher in the log of a call: the epoch in which an event was published, and its sequence.
 type Cursor struct {
 	Epoch, Sequence int64
 }
@@ -17,12 +17,13 @@ func (c Cursor) String() string {
 	return "c1." + strconv.FormatInt(c.Epoch, 10) + "." + strconv.FormatInt(c.Sequence, 10)
 }
 
-// feedCursor names the position of the newest entry that was returned whole, and how many events of the next one were returned.
+// feedCursor returns the cursor for a position in a feed: the newest entry that was returned completely, and the number of returned events
+// of the next entry.
 func feedCursor(position int64, part int) string {
 	return "f1." + strconv.FormatInt(position, 10) + "." + strconv.Itoa(part)
 }
 
-// ParseCursor reads the text of a [Cursor].
+// ParseCursor parses the text of a [Cursor].
 func ParseCursor(s string) (Cursor, error) {
 	epoch, sequence, ok := strings.Cut(strings.TrimPrefix(s, "c1."), ".")
 	e, err1 := strconv.ParseInt(epoch, 10, 64)
@@ -33,7 +34,7 @@ func ParseCursor(s string) (Cursor, error) {
 	return Cursor{e, n}, nil
 }
 
-// ParseFeedCursor reads the cursor of a feed or a batch.
+// ParseFeedCursor parses the cursor of a feed or a batch.
 func ParseFeedCursor(s string) (position int64, part int, err error) {
 	first, second, ok := strings.Cut(strings.TrimPrefix(s, "f1."), ".")
 	position, err1 := strconv.ParseInt(first, 10, 64)
@@ -51,7 +52,7 @@ func badCursor(s, of string) error {
 	return call.InvalidField("cursor", "%s is not a cursor of %s; send one back as you got it", fmt.Sprintf("%q", s), of)
 }
 
-// CursorAfter returns the cursor behind an event that this daemon published.
+// CursorAfter returns the cursor directly after an event that this daemon published.
 func (s *Service) CursorAfter(sequence int64) string {
 	return Cursor{Epoch: s.cfg.Epoch, Sequence: sequence}.String()
 }

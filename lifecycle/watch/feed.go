@@ -15,19 +15,19 @@ import (
 type feedWatcher struct {
 	s    *Service
 	feed store.Feed
-	as   tool.Principal // the client that watches
+	as   tool.Principal // the principal that watches
 
-	after    int64 // position of the newest entry that Next returned whole
-	part     int   // events of the next entry that Next returned
+	after    int64 // position of the newest entry that Next returned completely
+	part     int   // number of events of the next entry that Next returned
 	follow   bool
 	caughtUp bool
 	closed   bool
 	beat     heartbeat
 }
 
-// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
-// calls of others sees its own. The empty cursor starts with the oldest event that is kept; when the whole namespace is followed,
-// with the next event.
+// WatchFeed streams the events of a run's calls, a thread's calls, or of the whole namespace when both are empty. A client that may not see
+// the calls of others gets only its own. An empty cursor starts at the oldest stored event; for the whole namespace it starts at the next
+// event.
 func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, 
 	return w, nil
 }
 
-// start sets the position of a watcher to a cursor; the empty one is the beginning.
+// start sets the position of a watcher to a cursor. An empty cursor means the beginning.
 func (w *feedWatcher) start(ctx context.Context, cursor string) error {
 	if cursor == "" {
 		return nil
@@ -68,10 +68,8 @@ func (w *feedWatcher) start(ctx context.Context, cursor string) error {
 	return nil
 }
 
-// Cursor implements [call.Stream].
 func (w *feedWatcher) Cursor() string { return feedCursor(w.after, w.part) }
 
-// Close implements [call.Stream].
 func (w *feedWatcher) Close() {
 	if w.closed {
 		return
@@ -82,10 +80,10 @@ func (w *feedWatcher) Close() {
 	w.s.leave(&w.feed)
 }
 
-// Next implements [call.Stream]: a frame holds events of one call that one commit published.
+// Next implements [call.Stream]. A frame holds events of one call from one commit.
 func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing := w.s.wait(&w.feed), w.s.cfg.Drain.Closing() // before look: what changes later wakes the watcher
+		changed, closing := w.s.wait(&w.feed), w.s.cfg.Drain.Closing() // Read before look, so that a later change wakes the watcher.
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -95,7 +93,7 @@ func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// look returns the next entry or control, and io.EOF after the last one. found is false when the watcher has to wait.
+// look returns the next entry or control frame, and io.EOF after the last one. found is false when the watcher must wait.
 func (w *feedWatcher) look(ctx context.Context) (f call.Frame, found bool, err error) {
 	if !w.follow {
 		w.s.cfg.Settle()
@@ -116,8 +114,7 @@ func (w *feedWatcher) look(ctx context.Context) (f call.Frame, found bool, err e
 	return call.Frame{}, false, nil
 }
 
-// wait returns when the watcher has to look again, or with a control. closing says that the daemon was stopping before the
-// last look.
+// wait returns when the watcher must look again, or with a control frame. closing reports that the streams had to end before the last look.
 func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing bool) (f call.Frame, found bool, err error) {
 	if closing {
 		w.follow = false
@@ -144,7 +141,7 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 		}
 		return call.Frame{Key: entry.Key, Gap: gap, Cursor: w.Cursor()}, nil
 	}
-	if entry.Position != w.after+1 { // the entry that was begun was trimmed or purged
+	if entry.Position != w.after+1 { // The partly returned entry was trimmed or purged.
 		w.part = 0
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]

@@ -1,8 +1,8 @@
-// Package watch follows calls: one, or those of a run, a thread, a namespace or a batch. It holds what every watcher needs: cursors, the
-// size of frames, heartbeats.
+// Package watch streams the events of calls: of one call, or of all calls of a run, a thread, a namespace or a batch. It also handles
+// cursors, the size of frames, and heartbeats.
 //
-// A watcher of one call reads the active call, and the journal for what memory does not have. The others read the journal and wait
-// for [Service.Wake]. Each sees an event once, in the order of the log, from its cursor on.
+// A watcher of one call reads the active call in memory, and the journal for older events. The other watchers read the journal and wait for
+// [Service.Wake]. Each watcher receives every event after its cursor once, in the order of the log.
 package watch
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Config is what watchers need of an engine.
+// Config holds the dependencies of watchers on the engine.
 type Config struct {
 	Store     Journal
 	Spool     Spool
 	Drain     *drain.Drain
-	Heartbeat time.Duration         // between the heartbeats of a watcher that waits; 0 sends none
-	Settle    func()                // waits until everything that was published is in the journal
-	Moves     func(call.Key) bool   // reports whether a call of a batch can change
-	Epoch     int64                 // of this daemon
+	Heartbeat time.Duration         // interval between heartbeats while a watcher waits; 0 disables them
+	Settle    func()                // waits until the journal has everything that was published
+	Moves     func(call.Key) bool   // reports whether a call of the batch can change
+	Epoch     int64                 // epoch of this daemon
 	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
 }
 
-// A Journal is what watchers read.
+// A Journal is the part of the journal that watchers read.
 type Journal interface {
 	Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
@@ -38,16 +38,16 @@ type Journal interface {
 	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
 }
 
-// A Spool has the bytes of output.
+// A Spool reads the bytes of output.
 type Spool interface {
 	ReadAt(key call.Key, name string, p []byte, off int64) (int, error)
 }
 
-// A Service makes watchers. It may be used concurrently.
+// A Service creates watchers. It may be used concurrently.
 type Service struct {
 	cfg    Config
-	timers sync.Pool    // of *time.Timer, stopped, of watchers that are gone
-	count  atomic.Int64 // of watchers
+	timers sync.Pool    // stopped *time.Timer of closed watchers
+	count  atomic.Int64 // number of watchers
 
 	mu      sync.Mutex
 	waiting map[*store.Feed]chan struct{}
@@ -59,7 +59,7 @@ func New(cfg Config) *Service { return &Service{cfg: cfg, waiting: map[*store.Fe
 // Count returns the number of watchers.
 func (s *Service) Count() int64 { return s.count.Load() }
 
-// Wake wakes the watchers of a call that was committed. Commits of other calls cost them nothing.
+// Wake wakes the watchers of a committed call. It does not wake watchers of other calls.
 func (s *Service) Wake(c *call.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func shows(f *store.Feed, c *call.Call) bool {
 		(f.Caller == "" || f.Caller == c.Caller.Subject)
 }
 
-// wait returns what is closed when there may be something new.
+// wait returns a channel that is closed when the feed may have new entries.
 func (s *Service) wait(watched *store.Feed) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Service) leave(watched *store.Feed) {
 	delete(s.waiting, watched)
 }
 
-// WakeBatch wakes the watchers of a batch that rests.
+// WakeBatch wakes the watchers of a batch that has come to rest.
 func (s *Service) WakeBatch(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,10 +106,10 @@ func (s *Service) WakeBatch(key call.Key) {
 	}
 }
 
-// frameBytes is the most output that a frame has, in bytes.
+// frameBytes is the maximum output of a frame, in bytes.
 const frameBytes = 256 << 10
 
-// fitting returns the first events, as many as a frame takes.
+// fitting returns the leading events that fit into one frame.
 func fitting(events []call.Event) []call.Event {
 	size := 0
 	for i := range events {
@@ -120,7 +120,7 @@ func fitting(events []call.Event) []call.Event {
 	return events
 }
 
-// hydrate reads the bytes of output back from the spool, up to what fits a frame.
+// hydrate fills in the bytes of output events from the spool, up to the size of a frame.
 func (s *Service) hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
 	size := 0
 	for i := range events {
@@ -143,10 +143,10 @@ func (s *Service) hydrate(key call.Key, events []call.Event) ([]call.Event, erro
 	return events, nil
 }
 
-// A heartbeat is the timer of a watcher that waits.
+// A heartbeat is the timer of a waiting watcher.
 type heartbeat struct{ timer *time.Timer }
 
-// due returns a channel that fires when nothing has happened for the heartbeat time; nil when none are sent.
+// due returns a channel that fires when the watcher has waited for the heartbeat interval. It returns nil when heartbeats are disabled.
 func (h *heartbeat) due(s *Service) <-chan time.Time {
 	if s.cfg.Heartbeat <= 0 {
 		return nil
@@ -162,7 +162,7 @@ func (h *heartbeat) due(s *Service) <-chan time.Time {
 	return h.timer.C
 }
 
-// stop is called when the watcher is gone.
+// stop returns the timer to the pool when the watcher is closed.
 func (h *heartbeat) stop(s *Service) {
 	if h.timer != nil {
 		h.timer.Stop()
