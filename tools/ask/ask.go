@@ -1,8 +1,8 @@
-// Package ask has the tool ask_user, by which a model puts a question to a person.
+// Package ask provides the tool ask_user, with which a model asks a person a question.
 //
-// The call suspends at once, with the action input, and the answer becomes its data: the tool does not run again. The
-// shape of an answer is the model's to choose: text, one or some of a list of options, or what a small JSON Schema says.
-// That schema is foreign input, so that only a closed subset of JSON Schema is let through ([answerProblem]).
+// The call suspends at once with the action input. The answer becomes its data; the tool does not run again. The model chooses the shape of
+// an answer: text, one or several of a list of options, or the shape that a small JSON Schema describes. That schema is untrusted input, so
+// only a closed subset of JSON Schema is accepted ([answerProblem]).
 package ask
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// The bounds of a question.
+// Limits of a question.
 const (
 	MaxQuestionLength = 4000 // characters
 	MaxOptions        = 50
@@ -55,7 +55,7 @@ const parameters = `{
 
 const guidance = "Ask only what you cannot find out yourself and what decides how to go on. Offer options where you can."
 
-// New returns the tool ask_user. It changes nothing, so that no gate need ask before it asks.
+// New returns the tool ask_user. The tool changes nothing, so no gate needs to ask before it runs.
 func New() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:           "ask_user",
@@ -89,7 +89,7 @@ func ask(_ context.Context, _ *tool.Call, args arguments) (*tool.Result, error) 
 	return tool.SuspendedWith(ticket), err
 }
 
-// answerSchema returns what an answer must meet.
+// answerSchema returns the JSON Schema for an answer.
 func answerSchema(args arguments) any {
 	switch {
 	case args.Schema != nil:

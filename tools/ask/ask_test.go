@@ -139,7 +139,7 @@ func TestRefuses(t *testing.T) {
 
 		{"no type", schema(object{}), "schema.type"},
 		{"two types", schema(object{"type": []string{"string", "null"}}), "schema.type"},
-		// What could be read from elsewhere, recurse or take long (T71) is not let through at all.
+		// Keywords that refer to other documents, recurse or are expensive to check (T71) are rejected.
 		{"reference", schema(object{"type": "object", "$ref": "file:///etc/passwd"}), "schema.$ref"},
 		{"definitions", schema(object{"type": "object", "$defs": object{}}), "schema.$defs"},
 		{"alternatives", schema(object{"type": "object", "anyOf": []object{str}}), "schema.anyOf"},
@@ -149,7 +149,7 @@ func TestRefuses(t *testing.T) {
 		{"too deep", schema(deep), "schema.items.items.items.items"},
 		{"too wide", schema(object{"type": "object", "properties": wide}), "schema.properties.p278"},
 
-		// What does not compile would fail the call after it was accepted.
+		// A schema that does not compile would fail the call after it was accepted.
 		{"length as text", schema(object{"type": "string", "minLength": "1"}), "schema.minLength"},
 		{"negative length", schema(object{"type": "string", "minLength": -1}), "schema.minLength"},
 		{"broken length", schema(object{"type": "string", "maxLength": 1.5}), "schema.maxLength"},
@@ -164,7 +164,7 @@ func TestRefuses(t *testing.T) {
 		{"required", schema(object{"type": "object", "required": "a"}), "schema.required"},
 		{"required number", schema(object{"type": "object", "required": []any{1}}), "schema.required[0]"},
 
-		// What nobody can answer would stay open until it expires.
+		// A question that no answer can satisfy would stay open until it expires.
 		{"required and not there", schema(object{"type": "object", "required": []string{"a"}}), "schema.required[0]"},
 		{"minimum above maximum", schema(object{"type": "integer", "minimum": 2, "maximum": 1}), "schema.minimum"},
 		{"lengths", schema(object{"type": "string", "minLength": 2, "maxLength": 1}), "schema.minLength"},
@@ -191,14 +191,14 @@ func TestDescribe(t *testing.T) {
 
 func TestDescriptor(t *testing.T) {
 	d := ask.New().Descriptor()
-	// No gate may need to ask before the question is asked.
+	// No gate needs to ask before the tool asks.
 	if e := d.Effects.Normal(); e.Mutability != tool.ReadOnly || e.Tier != tool.Observe {
 		t.Errorf("effects = %+v", e)
 	}
 	jsonschema.MustCompileString("parameters.json", string(d.Parameters))
 }
 
-// FuzzSchema: what is let through compiles, whatever it is.
+// FuzzSchema checks that every accepted schema compiles.
 func FuzzSchema(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":"integer","minimum":1e3}},"required":["a"]}`)
 	f.Add(`{"type":"array","items":{"type":"string","enum":["a",null]},"minItems":1,"uniqueItems":true}`)

@@ -9,25 +9,23 @@ import (
 	"strconv"
 )
 
-// The bounds of an answer's schema.
+// Limits of an answer's schema.
 const (
 	maxSchemaDepth = 4
 	maxSchemaNodes = 200
 )
 
-// answerProblem returns the first thing in the schema of an answer that is not let through, with its path; "" when it is
-// fine.
+// answerProblem returns the first problem in the schema of an answer, with its path. It returns "" for an accepted schema.
 //
-// Let through is what a person can fill in and no answer can make expensive: no references, no patterns, no alternatives.
-// What is let through compiles, so that the call does not fail after it was accepted, and has no bounds that no answer
-// can meet, so that the question can be answered.
+// The accepted subset has only what a person can fill in and what is cheap to validate: no references, no patterns, no alternatives. An
+// accepted schema compiles, so the call does not fail later. It has no contradicting bounds, so an answer is possible.
 func answerProblem(schema map[string]any) (field, problem string) {
 	c := checker{}
 	c.schema("schema", schema, 1)
 	return c.field, c.problem
 }
 
-// A checker keeps the first problem only: what follows it is often its consequence.
+// A checker keeps only the first problem, because later ones are often its consequence.
 type checker struct {
 	nodes          int
 	field, problem string
@@ -130,7 +128,7 @@ func (c *checker) names(path string, value any) {
 	}
 }
 
-// bounds refuses a smallest value above the largest.
+// bounds rejects a minimum that is larger than the maximum.
 func (c *checker) bounds(path string, schema map[string]any, low, high string) {
 	least, ok := schema[low].(json.Number)
 	most, ok2 := schema[high].(json.Number)
@@ -144,7 +142,7 @@ func (c *checker) bounds(path string, schema map[string]any, low, high string) {
 	}
 }
 
-// isCount reports whether v is a length: a JSON number without sign, point or exponent that fits every reader.
+// isCount reports whether v is a valid length: a JSON number without sign, fraction or exponent, small enough for every parser.
 func isCount(v any) bool {
 	n, ok := v.(json.Number)
 	if !ok {

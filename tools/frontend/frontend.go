@@ -1,7 +1,7 @@
-// Package frontend makes tools of what callers declare for their runs.
+// Package frontend makes tools from the declarations that callers add to their runs.
 //
-// Such a tool does nothing itself: its call suspends with the action frontend, and what the caller's frontend sends as the
-// decision becomes the result.
+// Such a tool does nothing itself. Its call suspends with the action frontend. The caller's frontend sends a decision, which becomes the
+// result.
 package frontend
 
 import (
@@ -13,8 +13,8 @@ import (
 // Source is the source of frontend tools.
 const Source = "frontend"
 
-// New returns the tool that a declaration describes. It confirms like any tool that changes something; no declaration makes
-// it milder. Asking the frontend again after a crash does no harm, so that it is idempotent.
+// New returns the tool for a declaration. It has the tier CONFIRM, like any tool that changes something; no declaration can lower that. It
+// is idempotent, because asking the frontend again after a crash does no harm.
 func New(f *tool.FrontendTool) tool.Tool {
 	d := tool.Descriptor{
 		ID: f.Name, Description: f.Description, Parameters: f.Parameters, ResultSchema: f.ResponseSchema, Idempotent: true,

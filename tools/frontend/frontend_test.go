@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// The tool asks the frontend and promises what the frontend has to answer; nothing makes it milder than a confirmation.
+// The tool asks the frontend for a decision and describes the expected answer. Its tier is always CONFIRM.
 func TestAsks(t *testing.T) {
 	schema := json.RawMessage(`{"type":"string"}`)
 	made := frontend.New(&tool.FrontendTool{Name: "fe_pick", Description: "Picks.", ResponseSchema: schema})

@@ -8,7 +8,7 @@ import (
 // anthropic is the Messages API.
 type anthropic struct{}
 
-// anthropicTokens is asked for when the operator says nothing: the API wants a number.
+// anthropicTokens is the default limit of an answer, because the API requires a number.
 const anthropicTokens = 8192
 
 type anthropicBlock struct {

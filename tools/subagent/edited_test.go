@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
-// Whoever answers the ticket of a subagent that waits may give it another task. It works on that one: the calls of the one before are
-// cancelled, and what they took counts.
+// An approver who answers the ticket of a waiting subagent may give it another task. The subagent then works on the new task. It cancels
+// the calls of the old one, whose cost still counts.
 func TestGivenAnotherTask(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -51,11 +51,11 @@ func TestGivenAnotherTask(t *testing.T) {
 	})
 }
 
-// One whose own time is over when it is given another task still has its calls end: the attempt has time for that.
+// A subagent whose time is over, and that gets another task, still ends its old calls: the attempt has overtime for that.
 func TestGivenAnotherTaskTooLate(t *testing.T) {
 	t.Parallel()
 	reply := func(*subagenttest.Question) subagenttest.Reply {
-		time.Sleep(2 * time.Millisecond) // more than the time that is left below
+		time.Sleep(2 * time.Millisecond) // longer than the Time of the second bench
 		return calls(subagenttest.Call{ID: "1", Name: "ask", Arguments: "{}"})
 	}
 	first := newBench(t, "openai", reply, nil)

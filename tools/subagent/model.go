@@ -15,16 +15,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Protocol is how an endpoint is spoken to.
+// Protocol is the protocol of an endpoint.
 type Protocol string
 
-// The protocols.
+// The supported protocols.
 const (
 	OpenAI    Protocol = "openai"    // Chat Completions
 	Anthropic Protocol = "anthropic" // Messages
 )
 
-// words is a protocol: what is sent and what is read.
+// words encodes requests and decodes answers of a protocol.
 type words interface {
 	path() string
 	sign(h http.Header, key string)
@@ -42,21 +42,21 @@ func (p Protocol) words() (words, bool) {
 	return nil, false
 }
 
-// question is what the model is asked.
+// question is a request to the model.
 type question struct {
 	model, system string
 	messages      []message
 	tools         json.RawMessage
 	answerTokens  int
-	key           string // by which a gateway may recognise a repeat
+	key           string // idempotency key, by which a gateway may recognise a repeated request
 	namespace     string
 }
 
-// answer is what it said.
+// answer is the model's answer.
 type answer struct {
 	text    string
 	calls   []wanted
-	cut     bool // it met its limit of tokens
+	cut     bool // The answer reached its limit of tokens.
 	in, out int64
 }
 
@@ -65,22 +65,22 @@ type wanted struct{ id, name, arguments string }
 
 const (
 	maxAnswer  = 8 << 20 // bytes of an answer
-	maxTries   = 5       // of one question
+	maxTries   = 5       // tries for one question
 	maxDelay   = 30 * time.Second
-	maxPatient = 2 * time.Minute // the longest Retry-After that is waited for
+	maxPatient = 2 * time.Minute // the longest Retry-After that is obeyed
 )
 
-// model asks an endpoint.
+// model sends questions to an endpoint.
 type model struct {
 	words    words
 	endpoint string
 	key      func(ctx context.Context, namespace string) (string, error)
 	client   *http.Client
-	timeout  time.Duration // of one request
-	first    time.Duration // before the second try
+	timeout  time.Duration // limit of one request
+	first    time.Duration // delay before the second try
 }
 
-// newClient speaks to the operator's endpoint and nobody else: no proxy of the environment, no redirect, no cookie.
+// newClient returns a client for the operator's endpoint. It uses no proxy from the environment, follows no redirect and stores no cookie.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -91,12 +91,12 @@ func newClient() *http.Client {
 	}
 }
 
-// A failure is why there is no answer.
+// A failure is the reason for a missing answer.
 type failure struct {
 	reason string // UPPER_SNAKE_CASE
-	text   string // for the model that asked for the subagent
+	text   string // for the model that called the subagent
 	detail string // for the operator
-	again  bool   // the same question may be asked again
+	again  bool   // The same question may be sent again.
 	after  time.Duration
 }
 
@@ -106,14 +106,14 @@ func malformed(format string, args ...any) *failure {
 	return &failure{reason: "MALFORMED", text: "The subagent's model gave an answer that cannot be read", detail: fmt.Sprintf(format, args...), again: true}
 }
 
-// result is the end of a call whose model does not answer.
+// result returns the result of a call whose model does not answer.
 func (f *failure) result() *tool.Result {
 	return &tool.Result{Status: tool.StatusError, Error: &tool.Error{
 		Code: tool.Upstream, Reason: f.reason, Message: f.text, DeveloperMessage: f.detail, Retryable: f.again, RetryAfter: f.after,
 	}}
 }
 
-// ask returns the model's answer. It tries again what may be tried again, as long as ctx and the number of tries allow.
+// ask returns the model's answer. It repeats the question after temporary failures, while ctx and the number of tries permit it.
 func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answer, error) {
 	body, err := m.words.request(q)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *model) once(ctx context.Context, body []byte, q *question) (*answer, er
 	return m.words.answer(text)
 }
 
-// refused is why an endpoint did not answer. What it says is for the operator, without the key.
+// refused returns the failure for an HTTP error status. The endpoint's text is for the operator, without the key.
 func refused(r *http.Response, body []byte, key string) *failure {
 	said := strings.ToValidUTF8(string(body), "�")
 	if key != "" {
@@ -193,7 +193,7 @@ func refused(r *http.Response, body []byte, key string) *failure {
 	return f
 }
 
-// retryAfter reads seconds or a date.
+// retryAfter parses a number of seconds or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return max(0, time.Duration(n)*time.Second)
@@ -204,7 +204,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// clip shortens a text to about n bytes, at a rune.
+// clip shortens a text to about n bytes, at a character boundary.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -212,7 +212,7 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// sum adds what an endpoint says of its use; one that says nonsense is not believed.
+// sum adds token counts from an endpoint. It returns -1 when a count is not plausible.
 func sum(parts ...int64) (total int64) {
 	for _, n := range parts {
 		if n < 0 || n > maxTokens {
@@ -223,5 +223,5 @@ func sum(parts ...int64) (total int64) {
 	return total
 }
 
-// maxTokens is more than any answer takes.
+// maxTokens is more than any real answer needs.
 const maxTokens = 1 << 40

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// openAI is Chat Completions, as many servers speak it.
+// openAI is Chat Completions, in the form that many servers support.
 type openAI struct{}
 
 type openAIMessage struct {
@@ -121,7 +121,7 @@ func (openAI) answer(body []byte) (*answer, error) {
 	return a, nil
 }
 
-// contentText reads content that is text, parts of text, or nothing.
+// contentText decodes content that is text, a list of text parts, or null.
 func contentText(content json.RawMessage) (string, error) {
 	var text string
 	if len(content) == 0 || json.Unmarshal(content, &text) == nil {
@@ -143,7 +143,7 @@ func contentText(content json.RawMessage) (string, error) {
 	return strings.Join(all, ""), nil
 }
 
-// argumentText is what the model wrote: a text that should be JSON, which some servers have parsed already.
+// argumentText returns the arguments of a tool call: a text that should be JSON. Some servers send the parsed value instead.
 func argumentText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

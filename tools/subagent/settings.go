@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Settings declare one subagent.
+// Settings configure one subagent.
 type Settings struct {
 	Name         string        `yaml:"name" required:"true" unique:"true" format:"id" help:"id of the tool"`
 	Description  string        `yaml:"description" help:"description that models read of it; empty is a sentence about any"`
@@ -46,5 +46,5 @@ func (s *Settings) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// OwnKey reports whether the key is not one of the daemon's secrets.
+// OwnKey reports whether the key does not come from the daemon's secrets.
 func (s *Settings) OwnKey() bool { return s.KeyFile != "" || s.KeyEnv != "" }

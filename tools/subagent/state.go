@@ -12,44 +12,45 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// state is a subagent's call between two steps: its checkpoint.
+// state is the state of a subagent's call between two steps. It is the content of the checkpoint.
 type state struct {
 	Version int `json:"v"`
-	// Seed makes the ids of the calls, so that nobody can take them before.
+	// Seed makes the ids of the calls unpredictable, so that no other call can take them first.
 	Seed string `json:"seed"`
-	// Key is that of the arguments: an approver may give the call others while it waits.
+	// Key is the idempotency key for the arguments. It shows when an approver has changed the arguments of a waiting call.
 	Key      string        `json:"key,omitempty"`
 	Messages []message     `json:"messages"`
-	Turns    int           `json:"turns"` // answers of the model
+	Turns    int           `json:"turns"` // answers of the model so far
 	Calls    int           `json:"calls"`
-	Pending  *pending      `json:"pending,omitempty"` // of the newest answer
-	Waits    []string      `json:"waits,omitempty"`   // the calls for which it waits
+	Pending  *pending      `json:"pending,omitempty"` // tool calls of the newest answer
+	Waits    []string      `json:"waits,omitempty"`   // ids of the calls that the subagent waits for
 	Usage    usage         `json:"usage"`
-	Used     time.Duration `json:"used"` // time that it worked, without that of waiting for people
-	// Unseen are calls of an earlier task that were cancelled and whose end nobody saw.
+	Used     time.Duration `json:"used"` // working time, without the time of waiting for people
+	// Unseen holds the cancelled calls of an earlier task without a confirmed end.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
 const stateVersion = 1
 
-// usage is what the model's answers took.
+// usage counts the tokens of the model's answers.
 type usage struct {
 	In        int64 `json:"in"`
 	Out       int64 `json:"out"`
-	Estimated bool  `json:"estimated,omitempty"` // the endpoint did not say
+	Estimated bool  `json:"estimated,omitempty"` // The endpoint gave no count.
 }
 
 func (u usage) total() int64 { return u.In + u.Out }
 
-// message is a piece of the conversation, in no protocol's words.
+// message is a message of the conversation, independent of the protocol.
 type message struct {
-	Role    string       `json:"role"` // user, assistant, tool
+	Role    string       `json:"role"` // user, assistant or tool
 	Text    string       `json:"text,omitempty"`
 	Calls   []toolCall   `json:"calls,omitempty"`   // of the assistant
 	Results []toolResult `json:"results,omitempty"` // of tools
 }
 
-// toolCall is one as the model is shown it later. Arguments are a JSON object, whatever the model wrote.
+// toolCall is a tool call in the form that the model sees later. Arguments are always a JSON object, even when the model wrote something
+// else.
 type toolCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -62,10 +63,10 @@ type toolResult struct {
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// pending are the tool calls of an answer that is not answered yet.
+// pending holds the tool calls of an answer whose results the model has not received.
 type pending struct {
-	Requests []Request `json:"requests"`          // of those that become calls
-	Results  []result  `json:"results,omitempty"` // of those that have ended or never were calls
+	Requests []Request `json:"requests"`          // the tool calls that become calls
+	Results  []result  `json:"results,omitempty"` // results of ended calls, and of tool calls that cannot become calls
 	Order    []string  `json:"order"`             // the model's ids
 }
 
@@ -88,7 +89,7 @@ func newState(c *tool.Call) *state {
 	return &state{Version: stateVersion, Seed: rand.Text(), Key: c.IdempotencyKey(), Messages: []message{{Role: roleUser, Text: c.Arguments.String("task")}}}
 }
 
-// again is the state of a call that was given another task on its way. What it took counts on, and no id comes twice.
+// again returns the state for another task in the same call. Its counters continue, and no id repeats.
 func (s *state) again(c *tool.Call) *state {
 	n := newState(c)
 	n.Seed, n.Turns, n.Calls, n.Usage, n.Used, n.Unseen = s.Seed, s.Turns, s.Calls, s.Usage, s.Used, s.Unseen
@@ -101,7 +102,7 @@ const (
 	roleTool      = "tool"
 )
 
-// decode reads a checkpoint; nil without one.
+// decode decodes a checkpoint. It returns nil for an empty one.
 func decode(checkpoint []byte) (*state, error) {
 	if len(checkpoint) == 0 {
 		return nil, nil
@@ -118,7 +119,7 @@ func decode(checkpoint []byte) (*state, error) {
 
 func (s *state) encode() ([]byte, error) { return json.Marshal(s) }
 
-// id is a name that follows from the call, the seed and what it is for.
+// id derives an id from the call, the seed and the purpose.
 func (s *state) id(call string, parts ...string) string {
 	b := append([]byte("toold.subagent.v1"), 0)
 	for _, p := range append([]string{call, s.Seed}, parts...) {
@@ -136,7 +137,7 @@ func (s *state) call(call string, index int) string {
 	return s.id(call, "turn", strconv.Itoa(s.Turns), strconv.Itoa(index))
 }
 
-// lastWords is the newest text of the model.
+// lastWords returns the newest text of the model.
 func (s *state) lastWords() string {
 	for i := len(s.Messages) - 1; i >= 0; i-- {
 		if m := &s.Messages[i]; m.Role == roleAssistant && m.Text != "" {
@@ -146,7 +147,7 @@ func (s *state) lastWords() string {
 	return ""
 }
 
-// has reports whether a model's id of a tool call was used before.
+// has reports whether the model's id of a tool call was used before.
 func (s *state) has(id string) bool {
 	for i := range s.Messages {
 		for _, c := range s.Messages[i].Calls {

@@ -14,17 +14,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Config is one subagent.
+// A Config configures one subagent.
 type Config struct {
 	Settings
-	// KeyOf returns the endpoint's key for calls of a namespace, asked for with each request; nil: there is none.
+	// KeyOf returns the endpoint's key for calls of a namespace. It is called for each request. Nil means that there is no key.
 	KeyOf func(ctx context.Context, namespace string) (string, error)
-	// Siblings are the ids of all subagents: those that would be too deep are not offered.
+	// Siblings are the ids of all subagents. At the deepest permitted level, they are not offered.
 	Siblings []string
 
-	MaxArguments int           // bytes of a tool call's arguments that the daemon takes; 0: 1 MiB
-	FirstDelay   time.Duration // before the second try at a question, twice as much before each further one; 0: 1 s
-	Caller       Caller        // required but for a look at the descriptor
+	MaxArguments int           // maximum size in bytes of a tool call's arguments; 0 means 1 MiB
+	FirstDelay   time.Duration // delay before the second try of a question, doubled for each further try; 0 means 1 s
+	Caller       Caller        // required, except when only the descriptor is used
 }
 
 // A Subagent is a tool that gives a task to a model.
@@ -41,7 +41,7 @@ const parameters = `{"type":"object","properties":{"task":{"type":"string","minL
 	`"description":"What to do, with all that has to be known for it: the helper sees nothing of this conversation. Say what the answer should contain."}},` +
 	`"required":["task"],"additionalProperties":false}`
 
-// New returns a subagent, or why its configuration cannot be meant.
+// New returns a subagent, or an error for an invalid configuration.
 func New(cfg Config) (*Subagent, error) {
 	setting.Fill(&cfg.Settings)
 	if err := setting.Check(&cfg.Settings).Err(); err != nil {
@@ -55,7 +55,7 @@ func New(cfg Config) (*Subagent, error) {
 	s.descriptor = tool.Descriptor{
 		ID: cfg.Name, Description: cfg.Description, Category: "agent", Parameters: json.RawMessage(parameters),
 		Effects: tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Tier(strings.ToUpper(cfg.Tier)), ConcurrencySafe: cfg.Parallel, OpenWorld: true},
-		// After a crash it continues from its checkpoint, and finds the calls that it made.
+		// After a crash, the subagent continues from its checkpoint and finds the calls that it made.
 		Idempotent: true,
 		Timeouts:   tool.Timeouts{Attempt: cfg.Time + overtime},
 		Metadata:   map[string]string{"model": cfg.Model},
@@ -63,7 +63,7 @@ func New(cfg Config) (*Subagent, error) {
 	return s, nil
 }
 
-// overtime is what is left to end the calls of a subagent whose time is over.
+// overtime is the time to end the calls of a subagent whose time is over.
 const overtime = 30 * time.Second
 
 func (c *Config) fill() {
@@ -86,7 +86,7 @@ func or[T comparable](v *T, fallback T) {
 // Descriptor implements [tool.Tool].
 func (s *Subagent) Descriptor() tool.Descriptor { return s.descriptor }
 
-// Close ends the connections to the endpoint that are not used.
+// Close closes the idle connections to the endpoint.
 func (s *Subagent) Close() error {
 	if t, ok := s.model.client.Transport.(*http.Transport); ok {
 		t.CloseIdleConnections()
@@ -105,10 +105,10 @@ func (s *Subagent) Describe(_ context.Context, c *tool.Call) (tool.Description, 
 	}, nil
 }
 
-// depthLabel is on the calls of subagents: how many levels there may be below them.
+// depthLabel is the label of a subagent's calls that tells how many levels may be below them.
 const depthLabel = "subagent.depth_left"
 
-// levels returns how many levels of subagents there may be from this call on, itself included.
+// levels returns how many levels of subagents are permitted from this call on, including itself.
 func (s *Subagent) levels(c *tool.Call) int {
 	text, ok := c.Run.Labels[depthLabel]
 	if !ok {
@@ -138,7 +138,7 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 	bounded, stop := context.WithTimeoutCause(ctx, max(0, s.cfg.Time-st.Used), errTime)
 	defer stop()
 	if st.Key != c.IdempotencyKey() {
-		err = w.anew(ctx) // also when its own time is over: the attempt has overtime
+		err = w.anew(ctx) // This also runs when the subagent's time is over: the attempt has overtime.
 	}
 	var result *tool.Result
 	if err == nil {
@@ -153,10 +153,10 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 	return result, err
 }
 
-// errTime is why a subagent stops whose time is over.
+// errTime is the cause when a subagent's time is over.
 var errTime = errors.New("the subagent's time is over")
 
-// drained reports whether the daemon is stopping: then the next one continues.
+// drained reports whether the daemon is stopping. The next daemon then continues the call.
 func drained(ctx context.Context) bool {
 	e, ok := errors.AsType[*tool.Error](context.Cause(ctx))
 	return ok && e.Code == tool.Interrupted

@@ -23,15 +23,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var protocols = []string{"openai", "anthropic"}
 
-// daemon carries turns out as the real one does: each call once, by its id.
+// daemon executes turns as the real one does: each call once, by its id.
 type daemon struct {
 	mu        sync.Mutex
 	ran       []subagent.Request
 	runs      []tool.Run
 	known     map[string]subagent.Outcome
-	waits     map[string]bool // tools that wait for somebody
-	refuse    int             // turns for which there is no room
-	hang      func()          // is told of a turn that hangs
+	waits     map[string]bool // tools whose calls wait for a person
+	refuse    int             // number of turns that are rejected for lack of capacity
+	hang      func()          // called for a turn that hangs
 	cancelled []string
 }
 
@@ -94,11 +94,11 @@ func (d *daemon) Cancel(ctx context.Context, t *subagent.Turn, reason string) []
 	return []string{t.Calls[0].ID}
 }
 
-// log is what the engine keeps of a call.
+// log is the part of a call's log that the engine stores.
 type log struct {
 	tool.Reporter
 	checkpoint []byte
-	small      int // what a checkpoint may have; 0: anything
+	small      int // maximum size of a checkpoint in bytes; 0 means no limit
 	activities []string
 }
 
@@ -116,14 +116,14 @@ func (l *log) SaveCheckpoint(b []byte) error {
 	return nil
 }
 
-// bench is a subagent of a model.
+// bench is a subagent with a model.
 type bench struct {
 	*subagent.Subagent
 	d    *daemon
 	log  *log
 	m    *subagenttest.Server
 	run  tool.Run
-	task string // "": work
+	task string // empty means "work"
 	more context.Context
 }
 
@@ -182,13 +182,13 @@ func each(t *testing.T, f func(t *testing.T, protocol string)) {
 	}
 }
 
-// What a model writes wrongly it reads, and what providers would refuse to read again is not sent back.
+// The model gets an error for each wrong tool call. Parts that providers would reject are not sent to them again.
 func TestWrongToolCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
 		cut := `{"text":"a`
 		if protocol == "anthropic" {
-			cut = `"{\"text\":\"a"` // what a gateway makes of it
+			cut = `"{\"text\":\"a"` // Gateways may send such text.
 		}
 		long := strings.Repeat("x", 2<<20)
 		b := newBench(t, protocol, func(q *subagenttest.Question) subagenttest.Reply {
@@ -223,7 +223,7 @@ func TestWrongToolCalls(t *testing.T) {
 	})
 }
 
-// A model that never ends, a task without time, and one too deep end by their limits.
+// The limits end a model that never finishes, a task without time, and a subagent that is too deep.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -291,13 +291,13 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A busy or broken endpoint is asked again, one that says no is not; nobody reads the key.
+// A question is sent again to a busy or failing endpoint, but not after a refusal. The key appears nowhere.
 func TestEndpointFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
 		for name, tt := range map[string]struct {
 			fails  subagenttest.Reply
-			times  int32 // that it fails
+			times  int32 // number of failures
 			asked  int32
 			reason string
 		}{
@@ -339,7 +339,7 @@ func TestEndpointFails(t *testing.T) {
 	})
 }
 
-// A subagent that waits goes on from its checkpoint, and neither asks nor runs again what was there.
+// A waiting subagent continues from its checkpoint. It repeats neither a question nor a call.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -362,7 +362,7 @@ func TestWaits(t *testing.T) {
 			t.Errorf("it waits for %v in the run %s", open, b.d.runs[0].ID)
 		}
 		b.d.waits = nil
-		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Gone: true} // trimmed meanwhile: its result was kept
+		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Gone: true} // The call was trimmed meanwhile, but its result was kept.
 		if r := b.result(t); r.Message != "echo {}ask {}" {
 			t.Errorf("it ended with %+v", r)
 		}
@@ -375,7 +375,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// Who ends a subagent ends its calls; a daemon that stops leaves them to the next one.
+// A cancel of a subagent cancels its calls. A stopping daemon leaves them to the next daemon.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -400,7 +400,7 @@ func TestStopped(t *testing.T) {
 				}
 			}
 			r, err := b.attempt()
-			if !r.IsPending() { // as the engine does
+			if !r.IsPending() { // The engine calls Stop then too.
 				if unseen := b.Stop(t.Context(), &tool.Call{ID: "call-0123456789abcdef", Checkpoint: b.log.checkpoint}); len(unseen) != tt.cancelled {
 					t.Errorf("it does not know the end of %v", unseen)
 				}
@@ -415,7 +415,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// The tools of a subagent are never more than those of its caller's agent, nor its runs less restricted.
+// A subagent never has more tools than its caller's agent, and its runs are never less restricted.
 func TestNeverWider(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "openai", func(q *subagenttest.Question) subagenttest.Reply {
@@ -464,7 +464,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever an endpoint says ends the call in words, and what is sent back to it is what providers take.
+// FuzzAnswer checks that any response of an endpoint ends the call with a text, and that providers accept what is sent to them.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"choices":[{"message":{"content":"x","tool_calls":[{"id":"a","function":{"name":"echo","arguments":"{"}}]}}]}`)
 	f.Add(`{"type":"message","content":[{"type":"tool_use","id":"a","name":"echo","input":[]},{"type":"text","text":"x"}],"usage":{"input_tokens":9e9}}`)

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// carry carries the tool calls of the newest answer out. It returns the end of the call when it must not continue: mostly a
-// suspension, until those that wait have ended.
+// carry executes the tool calls of the newest answer. It returns a result when the call must not continue: usually a suspension until the
+// waiting calls have ended.
 func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 	p := w.state.Pending
 	if open := w.missing(); len(open) > 0 {
@@ -44,7 +44,7 @@ func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 	return nil, nil
 }
 
-// missing are the calls of which there is no result yet.
+// missing returns the calls without a result.
 func (w *work) missing() (open []Request) {
 	for _, r := range w.state.Pending.Requests {
 		if w.state.Pending.result(r.ModelID) == nil {
@@ -54,12 +54,12 @@ func (w *work) missing() (open []Request) {
 	return open
 }
 
-// turn is all of the calls, also those that have ended: a turn that is joined is the same as it was.
+// turn returns all calls of the turn, including those that have ended, so that a joined turn equals the one that was started.
 func (w *work) turn(box *Toolbox) *Turn {
 	return &Turn{Parent: w.call, Batch: w.state.batch(w.call.ID), Run: w.runOf(box), Calls: w.state.Pending.Requests}
 }
 
-// begin starts the turn, or joins it, and follows it. One for which there is no room now is tried again until the time is over.
+// begin starts or joins the turn and waits for it. It retries when there is no capacity for the turn, until the time is over.
 func (w *work) begin(ctx context.Context, open []Request) ([]Outcome, error) {
 	box, err := w.tools()
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *work) begin(ctx context.Context, open []Request) ([]Outcome, error) {
 		}
 	}
 	t := w.turn(&box)
-	back := w.s.cfg.Caller.Lend(ctx) // also while there is no room for the turn: the place may be what the queue waits for
+	back := w.s.cfg.Caller.Lend(ctx) // The slot is also released while the turn waits for capacity, because the queue may need it.
 	outcomes, err := w.sent(ctx, t, names)
 	if err == nil {
 		err = back(ctx)
@@ -98,7 +98,7 @@ func (w *work) sent(ctx context.Context, t *Turn, names string) ([]Outcome, erro
 	}
 }
 
-// collect takes in what has ended and returns the others.
+// collect stores the results of ended calls and returns the other outcomes.
 func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 	p := w.state.Pending
 	model := map[string]string{}
@@ -120,7 +120,8 @@ func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 	return waits
 }
 
-// rest suspends the call until these calls have ended. What has ended is kept: it may be trimmed before they do.
+// rest suspends the call until these calls have ended. It saves the results so far, because their calls may be trimmed before the others
+// end.
 func (w *work) rest(waits []Outcome) (*tool.Result, error) {
 	w.state.Waits = ids(waits)
 	if err := w.save(); err != nil {
@@ -129,8 +130,8 @@ func (w *work) rest(waits []Outcome) (*tool.Result, error) {
 	return tool.SuspendedWith(waitTicket(waits)), nil
 }
 
-// cutShort is the end of a call that cannot wait for its turn: the engine has its calls end before ([Subagent.Stop]). When the
-// daemon stops they do so by themselves.
+// cutShort returns the outcome of a call that cannot wait for its turn. Except when the daemon stops, the engine then ends the turn's calls
+// with [Subagent.Stop].
 func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
 	switch {
 	case ctx.Err() == nil:
@@ -143,7 +144,7 @@ func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
 	return nil, context.Cause(ctx)
 }
 
-// Stop implements [tool.Stopper]: it ends the calls of the turn that was not over.
+// Stop implements [tool.Stopper]. It ends the calls of an unfinished turn.
 func (s *Subagent) Stop(ctx context.Context, c *tool.Call) (unseen []string) {
 	st, err := decode(c.Checkpoint)
 	if err != nil || st == nil {
@@ -157,10 +158,10 @@ func (s *Subagent) Stop(ctx context.Context, c *tool.Call) (unseen []string) {
 	return unseen
 }
 
-// stopTime is what the calls of a task that was edited may take to end. It is more than a tool gets that ignores its cancel.
+// stopTime is the time for the calls of an edited task to end. It is more than a tool that ignores a cancel gets.
 const stopTime = 10 * time.Second
 
-// anew begins with another task than the one before, whose calls end first: nobody agreed to them for this one.
+// anew starts with another task. The calls of the old task end first, because they were not approved for the new one.
 func (w *work) anew(ctx context.Context) error {
 	next := w.state.again(w.call)
 	if w.state.Pending != nil {
@@ -168,7 +169,7 @@ func (w *work) anew(ctx context.Context) error {
 		defer stop()
 		unseen := w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task")
 		if cause := context.Cause(ctx); cause != nil {
-			return cause // the next attempt waits for them again
+			return cause // The next attempt waits for the calls again.
 		}
 		next.Unseen = append(next.Unseen, unseen...)
 	}
@@ -176,7 +177,7 @@ func (w *work) anew(ctx context.Context) error {
 	return w.save()
 }
 
-// shown is what the parent's log shows of a call.
+// shown is what the log of the parent call shows about a call of the turn.
 type shown struct {
 	CallID   string  `json:"call_id"`
 	Tool     string  `json:"tool"`
@@ -187,10 +188,10 @@ type shown struct {
 	at time.Time
 }
 
-// showEvery is how often mere progress of a call is shown again.
+// showEvery is the minimum time between two progress reports of a call.
 const showEvery = 200 * time.Millisecond
 
-// show reports in the parent's log what happens to a call of its turn.
+// show reports an event of a call in the log of the parent call.
 func (w *work) show(e Event) {
 	s := w.shown[e.Call]
 	if s == nil {
@@ -205,5 +206,5 @@ func (w *work) show(e Event) {
 		return
 	}
 	s.Status, s.Message, s.Fraction, s.at = e.Status, clip(e.Message, 1<<10), e.Fraction, now
-	_ = w.call.Activity(e.Call, "call", s) // the engine ends a call that is over
+	_ = w.call.Activity(e.Call, "call", s) // An error means that the call is over, and the engine handles that.
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// work is one attempt at a subagent's call.
+// work is one attempt of a subagent's call.
 type work struct {
 	s      *Subagent
 	call   *tool.Call
 	state  *state
-	began  time.Time // since when it works and has not been counted
+	began  time.Time // start of the working time that Used does not include yet
 	levels int
-	shown  map[string]*shown // what the parent's log shows of a call
+	shown  map[string]*shown // what the log of the parent call shows, by call
 }
 
 const (
 	maxCalls        = 64        // tool calls of one answer
 	maxResult       = 256 << 10 // bytes of a result that the model reads
-	maxConversation = 4 << 20   // bytes of what is said in all
+	maxConversation = 4 << 20   // bytes of all texts of a conversation
 )
 
-// run continues from the state until the model asks for nothing more.
+// run continues from the state until the model asks for no more tools.
 func (w *work) run(ctx context.Context) (*tool.Result, error) {
 	for {
 		if w.state.Pending != nil {
@@ -63,7 +63,7 @@ func (w *work) tools() (Toolbox, error) {
 	return w.s.cfg.Caller.Tools(w.call, w.agent(nil), w.s.cfg.Protocol)
 }
 
-// unanswered is the end of a call whose model did not answer.
+// unanswered returns the outcome of a call whose model did not answer.
 func (w *work) unanswered(ctx context.Context, err error) (*tool.Result, error) {
 	f, ok := errors.AsType[*failure](err)
 	switch {
@@ -77,7 +77,7 @@ func (w *work) unanswered(ctx context.Context, err error) (*tool.Result, error) 
 	return nil, err
 }
 
-// limit returns the end of a call that may ask no more.
+// limit returns the result for a call that has reached a limit, or nil.
 func (w *work) limit(ctx context.Context) *tool.Result {
 	switch cfg, s := &w.s.cfg, w.state; {
 	case errors.Is(context.Cause(ctx), errTime):
@@ -112,7 +112,7 @@ func (s *state) size() (n int) {
 
 func (w *work) overTime() *tool.Result { return w.stopped("TIME", "its time (%v)", w.s.cfg.Time) }
 
-// stopped is the end of a call that met a limit.
+// stopped returns the result for a call that reached a limit.
 func (w *work) stopped(reason, format string, args ...any) *tool.Result {
 	text := "The subagent met " + fmt.Sprintf(format, args...) + " before it was done."
 	if last := w.state.lastWords(); last != "" {
@@ -121,7 +121,7 @@ func (w *work) stopped(reason, format string, args ...any) *tool.Result {
 	return w.told(exhausted(reason, "%s", text))
 }
 
-// told adds to a result the tokens and the time of the call.
+// told adds the tokens and other counts of the call to a result.
 func (w *work) told(r *tool.Result) *tool.Result {
 	s := w.state
 	r.Metadata = map[string]string{
@@ -155,10 +155,10 @@ func (w *work) ask(ctx context.Context, box *Toolbox) (*answer, error) {
 }
 
 func (w *work) progress(text string) {
-	_ = w.call.Progress(tool.ProgressRunning, float64(w.state.Turns)/float64(w.s.cfg.Turns), text) // the engine ends a call that is over
+	_ = w.call.Progress(tool.ProgressRunning, float64(w.state.Turns)/float64(w.s.cfg.Turns), text) // An error means that the call is over, and the engine handles that.
 }
 
-// take takes an answer in. It returns the end when the model has nothing to ask for.
+// take adds an answer to the state. It returns a result when the answer has no tool calls, or a limit is reached.
 func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 	s := w.state
 	s.count(a)
@@ -183,7 +183,7 @@ func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 	if len(a.calls) == 0 {
 		return w.done(a)
 	}
-	if s.Turns >= w.s.cfg.Turns { // nobody would read what came of them
+	if s.Turns >= w.s.cfg.Turns { // The model would never read the results of these calls.
 		return w.stopped("TURNS", "its limit of %d turns", w.s.cfg.Turns)
 	}
 	if s.Usage.total() >= w.s.cfg.Tokens {
@@ -197,7 +197,7 @@ func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 	return nil
 }
 
-// done is the end of a call whose model said its last.
+// done returns the result for the model's last answer.
 func (w *work) done(a *answer) *tool.Result {
 	text := a.text
 	if text == "" {
@@ -211,8 +211,8 @@ func (w *work) done(a *answer) *tool.Result {
 	return r
 }
 
-// count adds what an answer took. Of an endpoint that does not say, or says nonsense, it is reckoned: a limit of tokens holds
-// there too.
+// count adds the tokens of an answer. When the endpoint gives no plausible count, count estimates it, so that a limit of tokens applies
+// anyway.
 func (s *state) count(a *answer) {
 	in, out := a.in, a.out
 	if sum(in, out) <= 0 {
@@ -225,7 +225,7 @@ func (s *state) count(a *answer) {
 	s.Usage.In, s.Usage.Out = s.Usage.In+in, s.Usage.Out+out
 }
 
-// uncallable returns what the model reads of a tool call that cannot even be a call; "" when it can.
+// uncallable returns the text for the model when a tool call cannot become a call, or "".
 func (w *work) uncallable(r *Request, i int) string {
 	switch {
 	case i >= maxCalls:
@@ -238,7 +238,7 @@ func (w *work) uncallable(r *Request, i int) string {
 	return ""
 }
 
-// modelID is the model's own id of a tool call, or another one when it has been used or providers would refuse it.
+// modelID returns the model's id of a tool call. It returns another id when the id was used before or providers would reject it.
 func (s *state) modelID(id string, index int, beside []toolCall) string {
 	ok := id != "" && len(id) <= 64 && !s.has(id) && !slices.ContainsFunc(beside, func(c toolCall) bool { return c.ID == id })
 	for i := range len(id) {
@@ -251,7 +251,7 @@ func (s *state) modelID(id string, index int, beside []toolCall) string {
 	return fmt.Sprintf("toold_%s_%d_%d", s.Seed[:6], s.Turns, index)
 }
 
-// safeName is a tool's name as a provider takes it back.
+// safeName returns a tool name that a provider accepts.
 func safeName(name string) string {
 	if tool.ValidName(name) == nil {
 		return name
@@ -259,7 +259,7 @@ func safeName(name string) string {
 	return "unknown"
 }
 
-// object is what the model is shown of its arguments later: providers refuse what is no JSON object.
+// object returns the arguments that the model sees later. It replaces text that is not a JSON object, because providers reject it.
 func object(arguments string) string {
 	var v map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &v) != nil || v == nil {
@@ -268,8 +268,8 @@ func object(arguments string) string {
 	return arguments
 }
 
-// agent is the identity of the model in its run: its tools are never more than those of the caller of this call. Without a box it says what
-// of the configuration holds for every caller.
+// agent returns the identity of the model in its run. Its tools are never more than those of the caller of this call. Without a box, it
+// returns only what the configuration determines for every caller.
 func (w *work) agent(box *Toolbox) tool.Agent {
 	cfg, parent := &w.s.cfg, &w.call.Run.Agent
 	a := tool.Agent{ID: cfg.Name, Allow: cfg.Tools.Allow, Exclude: slices.Concat(parent.Exclude, cfg.Tools.Exclude)}
@@ -280,7 +280,7 @@ func (w *work) agent(box *Toolbox) tool.Agent {
 	case box == nil || len(parent.Allow) == 0:
 	case len(cfg.Tools.Allow) == 0:
 		a.Allow = parent.Allow
-	default: // what is in both lists of globs has no globs of its own
+	default: // The intersection of two lists of globs cannot be written as globs, so the names are listed.
 		a.Allow = slices.Sorted(maps.Values(box.Names))
 		if len(a.Allow) == 0 {
 			a.Allow, a.Exclude = nil, []string{"*"}
@@ -289,7 +289,7 @@ func (w *work) agent(box *Toolbox) tool.Agent {
 	return a
 }
 
-// runOf is the run of the model's own calls.
+// runOf returns the run of the model's calls.
 func (w *work) runOf(box *Toolbox) tool.Run {
 	from := &w.call.Run
 	labels := maps.Clone(from.Labels)
@@ -301,7 +301,7 @@ func (w *work) runOf(box *Toolbox) tool.Run {
 		above = Above(from)
 	}
 	if delete(labels, aboveLabel); len(above) > 0 {
-		b, _ := json.Marshal(above) // strings have a JSON form
+		b, _ := json.Marshal(above) // Strings always have a JSON form.
 		labels[aboveLabel] = string(b)
 	}
 	labels[depthLabel] = strconv.Itoa(w.levels - 1)
@@ -312,7 +312,7 @@ func (w *work) runOf(box *Toolbox) tool.Run {
 	}
 }
 
-// save keeps the state in the journal.
+// save stores the state as the checkpoint.
 func (w *work) save() error {
 	now := time.Now()
 	w.state.Used += now.Sub(w.began)

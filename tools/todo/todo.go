@@ -1,8 +1,7 @@
-// Package todo has the tools todo_read and todo_write: the list by which a model keeps track of what it is doing.
+// Package todo provides the tools todo_read and todo_write. With them, a model keeps a list of what it is doing.
 //
-// The list is one document of the thread (of the run when the call has no thread), so that it outlives a restart and
-// frontends can show it. todo_write replaces it as a whole. Of two calls that replace the same list the first to commit
-// wins; the other gets a state conflict.
+// The list is one document of the thread, or of the run when the call has no thread. So it survives a restart, and frontends can show it.
+// todo_write replaces the whole list. When two calls replace the same list, the first commit wins and the other call gets a state conflict.
 package todo
 
 import (
@@ -20,13 +19,13 @@ import (
 // DocumentKey is the key of the list's document.
 const DocumentKey = "todo"
 
-// The bounds of a list, chosen so that the longest one fits into the arguments of a call.
+// Limits of a list. The longest list fits into the arguments of a call.
 const (
 	MaxItems         = 200
 	MaxContentLength = 500 // characters
 )
 
-// A List is the document's value, and the data of both tools.
+// A List is the value of the document, and the data of both tools.
 type List struct {
 	Todos []Item `json:"todos" jsonschema:"The whole list, in order. It replaces the list that was there; an empty one clears it."`
 }
@@ -37,7 +36,7 @@ type Item struct {
 	Status  Status `json:"status"`
 }
 
-// Status says how far an item is.
+// Status is the progress of an item.
 type Status string
 
 // At most one item of a list is in progress.
@@ -47,7 +46,7 @@ const (
 	Completed  Status = "completed"
 )
 
-// The bounds stand here once more for the model, which sees the schema only.
+// The schema repeats the limits for the model, which sees only the schema.
 const writeSchema = `{
 	"type": "object",
 	"properties": {
@@ -90,7 +89,7 @@ func Read() tool.Tool {
 	})
 }
 
-// Write returns the tool todo_write. It changes nothing but the list, so that no gate need ask before it.
+// Write returns the tool todo_write. The tool changes only the list, so no gate needs to ask before it runs.
 func Write() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:          "todo_write",
@@ -119,7 +118,7 @@ func key(call *tool.Call) tool.Key[List] {
 	return tool.Key[List]{Scope: tool.RunScope, Name: DocumentKey}
 }
 
-// load returns the list that the call sees and its revision. A call that belongs to nothing has no place for a list.
+// load returns the list of a call's thread or run, and its revision. A call without both has no list.
 func load(call *tool.Call) (List, int64, error) {
 	if call.Run.Thread == "" && call.Run.ID == "" {
 		return List{}, 0, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_THREAD",
@@ -128,7 +127,7 @@ func load(call *tool.Call) (List, int64, error) {
 	return key(call).Get(call)
 }
 
-// validate says what a schema cannot, and all that it can: the list may come from elsewhere than a model.
+// validate checks the whole list, including what the schema checks, because the list may not come from a model.
 func (l List) validate() error {
 	var v []tool.Violation
 	add := func(field, format string, args ...any) {
@@ -170,7 +169,7 @@ func contentProblem(s string) string {
 	return ""
 }
 
-// result shows the list: numbered lines for the model, the list itself for programs.
+// result returns the list: as numbered lines for the model, and as data for programs.
 func (l List) result() *tool.Result {
 	if len(l.Todos) == 0 {
 		return tool.SuccessMessage(List{Todos: []Item{}}, "The todo list is empty.")

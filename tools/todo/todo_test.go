@@ -22,7 +22,7 @@ func list(items ...string) todo.List {
 	return l
 }
 
-// exec runs a tool as the engine does: validate, then execute.
+// exec validates and executes a call as the engine does.
 func exec(t *testing.T, x tool.Tool, run tool.Run, docs tool.Documents, args any) (*tool.Result, error) {
 	t.Helper()
 	call := &tool.Call{Run: run, Documents: docs, Arguments: typed.Args(args)}
@@ -72,7 +72,7 @@ func TestWriteThenRead(t *testing.T) {
 	}
 }
 
-// Of two calls that saw the same list the second to commit must lose, not overwrite.
+// When two calls have read the same list, the second commit must fail and not overwrite the first.
 func TestALostRaceIsSeen(t *testing.T) {
 	var docs tooltest.Documents
 	run := tool.Run{Thread: "t"}
@@ -180,7 +180,7 @@ func TestDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// The schema repeats the bounds as numbers.
+	// The schema repeats the limits as numbers.
 	var schema struct {
 		Properties struct {
 			Todos struct {

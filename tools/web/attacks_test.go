@@ -44,7 +44,7 @@ func TestT50NumbersInDisguise(t *testing.T) {
 		"http://exa%6dple.com%00/", "http://under_score.com/", "http://a..b/", "http://" + strings.Repeat("a", 300) + ".com/", "http://example.com/" + strings.Repeat("a", 9000),
 	} {
 		if target == "http://127.0.0.1./x/.." {
-			continue // an address with a dot behind it is a name that ends in a number
+			continue // An address with a dot at its end is a host name whose last label is a number. It is checked below.
 		}
 		if got := refused(t, fetch, target); got != "URL_REFUSED" {
 			t.Errorf("%q: %s", target, got)
@@ -94,7 +94,7 @@ func TestT51Redirects(t *testing.T) {
 	contains(t, r.ModelText(), "from https to http")
 }
 
-// nameServer answers with these addresses, one list for each question for an IPv4 address, the last one again.
+// nameServer returns a resolver. It answers the first query for an IPv4 address with the first list, and so on; the last list repeats.
 func nameServer(t *testing.T, lists ...[]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -162,7 +162,7 @@ func TestT52Rebinding(t *testing.T) {
 	}
 }
 
-// heap is what lives; a bomb that was unpacked would be seen.
+// heap returns the number of bytes allocated so far. Unpacking a bomb would increase it visibly.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -177,7 +177,7 @@ func TestT53BombsAndEndlessPages(t *testing.T) {
 		_, _ = z.Write(zeros)
 	}
 	z.Close()
-	var empty bytes.Buffer // members that unpack to nothing
+	var empty bytes.Buffer // gzip members without content
 	gzip.NewWriter(&empty).Close()
 	empties := bytes.Repeat(empty.Bytes(), 8<<20/empty.Len())
 	var wrote atomic.Int64
@@ -226,7 +226,7 @@ func TestT53BombsAndEndlessPages(t *testing.T) {
 	if got := refused(t, fetch, s.URL+"/headers"); got != "FETCH_FAILED" {
 		t.Errorf("headers: %s", got)
 	}
-	slow := tools(t, web.Config{Addresses: local, Timeout: 1500 * time.Millisecond})["fetch"] // its first bytes come by then
+	slow := tools(t, web.Config{Addresses: local, Timeout: 1500 * time.Millisecond})["fetch"] // long enough for the first bytes to arrive
 	if p := fetched(t, slow, map[string]any{"url": s.URL + "/slow"}); !p.Truncated || p.Content != "o" {
 		t.Errorf("slow: %+v", p)
 	}

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// body reads a page up to the operator's size, packed and unpacked. cut says that there is more.
+// body reads a page up to the operator's limits for packed and unpacked size. cut reports that there is more.
 func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
-	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // what unpacks to nothing ends, too
+	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // The limit also ends a stream that unpacks to nothing.
 	var in io.Reader = packed
 	switch coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding {
 	case "", "identity":
@@ -42,7 +42,7 @@ func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
 	return b, false, err
 }
 
-// mediaType is what the server says that a body is, or what it looks like when it does not say.
+// mediaType returns the media type that the server gives. Without one, it derives the type from the body.
 func mediaType(header string, body []byte) string {
 	kind, _, err := mime.ParseMediaType(header)
 	if err != nil || kind == "" {
@@ -53,14 +53,14 @@ func mediaType(header string, body []byte) string {
 
 func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
 
-// isText reports whether a person could read the body.
+// isText reports whether the body is readable text.
 func isText(kind string, body []byte) bool {
 	named := strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") ||
 		map[string]bool{"application/json": true, "application/xml": true, "application/javascript": true, "application/yaml": true, "application/x-ndjson": true}[kind]
 	return named && !bytes.ContainsRune(body[:min(len(body), 8<<10)], 0)
 }
 
-// decode returns a text as UTF-8. Names that are not known are read as UTF-8 when the text is that, else as Windows-1252, as
+// decode returns a text as UTF-8. A text with an unknown encoding is read as UTF-8 if it is valid UTF-8, and otherwise as Windows-1252, as
 // browsers do (WHATWG Encoding).
 func decode(body []byte, contentType string) string {
 	_, params, _ := mime.ParseMediaType(contentType)
@@ -76,7 +76,7 @@ func decode(body []byte, contentType string) string {
 	}
 }
 
-// reason is an error of the client without the method and the URL, which the model knows.
+// reason returns an error of the HTTP client without the method and the URL, which the model knows already.
 func reason(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

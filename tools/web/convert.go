@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxMarkup bounds what is converted, without scripts and styles.
+	// maxMarkup bounds the markup to convert, without scripts and styles, in bytes.
 	maxMarkup = 2 << 20
-	// maxDepth bounds how deep elements may be in each other: parsers and converters take the square of it.
+	// maxDepth bounds the nesting depth of elements, because the time of parsers and converters grows with its square.
 	maxDepth = 256
-	// maxIndent bounds how deep lists and quotations are: each makes every line in it longer.
+	// maxIndent bounds the nesting depth of lists and quotations, because each level makes every line in it longer.
 	maxIndent = 12
 )
 
-// convert makes Markdown or text of a page. What cannot be converted stays as it is.
+// convert converts a page to Markdown or text. When the conversion to Markdown fails, it returns text.
 func convert(source, from, format string) (title, content, got string) {
 	title, markup, text := strip(source)
 	if format == asText {
@@ -34,20 +34,20 @@ func convert(source, from, format string) (title, content, got string) {
 	return title, md, asMarkdown
 }
 
-// dropped are the elements whose content no one reads.
+// dropped are the elements whose content is not shown to readers.
 var dropped = map[atom.Atom]bool{
 	atom.Script: true, atom.Style: true, atom.Noscript: true, atom.Template: true, atom.Svg: true, atom.Iframe: true, atom.Object: true,
 }
 
-// blocks are the elements that begin a line of text.
+// blocks are the elements that start a new line of text.
 var blocks = map[atom.Atom]bool{
 	atom.P: true, atom.Div: true, atom.Br: true, atom.Li: true, atom.Tr: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true,
 	atom.Section: true, atom.Article: true, atom.Header: true, atom.Footer: true, atom.Table: true, atom.Ul: true, atom.Ol: true, atom.Pre: true, atom.Blockquote: true, atom.Hr: true,
 	atom.Dt: true, atom.Dd: true, atom.Nav: true, atom.Main: true, atom.Aside: true, atom.Figure: true, atom.Option: true, atom.Title: true,
 }
 
-// strip reads a page once, in time that grows with its length alone: its title, its markup without what no one reads, cut where
-// it is too long and flat where it is too deep, and its text.
+// strip returns the title, the markup and the text of a page. It omits elements that are not shown, cuts markup that is too long, and
+// flattens markup that is too deep. It reads the page once, in time proportional to its length.
 func strip(source string) (title, markup, text string) {
 	in := html.NewTokenizer(strings.NewReader(source))
 	s := stripper{}
@@ -63,11 +63,11 @@ func strip(source string) (title, markup, text string) {
 
 type stripper struct {
 	title, markup, text bytes.Buffer
-	skip                atom.Atom // the element that is left out
-	nested              int       // elements of that name in it
+	skip                atom.Atom // the dropped element that is being skipped
+	nested              int       // open elements of the same name inside it
 	inTitle             bool
 	depth               int
-	indent              int // of the depth, what makes lines longer
+	indent              int // the part of depth that makes lines longer
 }
 
 var indents = map[atom.Atom]bool{atom.Ul: true, atom.Ol: true, atom.Menu: true, atom.Blockquote: true, atom.Li: true}
@@ -140,7 +140,7 @@ func (s *stripper) end(name atom.Atom, raw []byte) {
 	if blocks[name] {
 		s.text.WriteByte('\n')
 	}
-	if s.depth > 0 { // else it ends nothing
+	if s.depth > 0 { // Without an open element, an end tag ends nothing.
 		if s.depth <= maxDepth && (!indents[name] || s.indent <= maxIndent) {
 			s.markup.Write(raw)
 		}
@@ -151,13 +151,13 @@ func (s *stripper) end(name atom.Atom, raw []byte) {
 	}
 }
 
-// voids are the elements without an end.
+// voids are the elements without an end tag.
 var voids = map[atom.Atom]bool{
 	atom.Area: true, atom.Base: true, atom.Br: true, atom.Col: true, atom.Embed: true, atom.Hr: true, atom.Img: true, atom.Input: true, atom.Link: true, atom.Meta: true,
 	atom.Source: true, atom.Track: true, atom.Wbr: true,
 }
 
-// tidy makes one space of many, and of many empty lines one.
+// tidy collapses runs of spaces to one space, and runs of empty lines to one empty line.
 func tidy(text string) string {
 	var b strings.Builder
 	empty := 0

@@ -20,14 +20,13 @@ type fetch struct {
 	client *http.Client
 }
 
-// The forms that a page is given in.
+// Formats of the returned page.
 const (
 	asMarkdown = "markdown"
 	asText     = "text"
 	asRaw      = "raw"
 )
 
-// Descriptor implements [tool.Tool].
 func (f *fetch) Descriptor() tool.Descriptor {
 	effects := tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyNetwork, Tier: tool.Confirm, ConcurrencySafe: true, OpenWorld: true}
 	return tool.Descriptor{
@@ -45,11 +44,10 @@ func (f *fetch) Descriptor() tool.Descriptor {
 			"additionalProperties": false
 		}`),
 		Effects: effects, Idempotent: true, MaxArguments: 64 << 10, Timeouts: tool.Timeouts{Attempt: 2 * f.cfg.Timeout},
-		RequiredIsolation: tool.IsolationNone, // it starts no process
+		RequiredIsolation: tool.IsolationNone, // It starts no process.
 	}
 }
 
-// Validate implements [tool.Validator].
 func (f *fetch) Validate(args tool.Arguments) error {
 	if _, err := f.target(args.String("url")); err != nil {
 		return &tool.Error{
@@ -60,7 +58,6 @@ func (f *fetch) Validate(args tool.Arguments) error {
 	return nil
 }
 
-// Describe implements [tool.Describer].
 func (f *fetch) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
 	u, err := f.target(call.Arguments.String("url"))
 	if err != nil {
@@ -69,20 +66,19 @@ func (f *fetch) Describe(_ context.Context, call *tool.Call) (tool.Description, 
 	return tool.Description{Kind: tool.KindFetch, Title: "Fetch " + u.String()}, nil
 }
 
-// A page is what a fetch came to, as data of the result.
+// A page is the outcome of a fetch, and the data of the result.
 type page struct {
-	URL         string `json:"url"` // of the page, after redirects
+	URL         string `json:"url"` // URL of the page, after redirects
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type,omitempty"`
 	Title       string `json:"title,omitempty"`
-	Format      string `json:"format,omitempty"` // of the content
-	Bytes       int64  `json:"bytes"`            // of the body that were read, unpacked
-	Truncated   bool   `json:"truncated"`        // the body is longer
+	Format      string `json:"format,omitempty"` // format of Content
+	Bytes       int64  `json:"bytes"`            // bytes read of the unpacked body
+	Truncated   bool   `json:"truncated"`        // The body is longer than Bytes.
 	Content     string `json:"content,omitempty"`
-	Artifact    string `json:"artifact,omitempty"` // of what is no text
+	Artifact    string `json:"artifact,omitempty"` // name of the artifact with a body that is not text
 }
 
-// Execute implements [tool.Tool].
 func (f *fetch) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	u, err := f.target(call.Arguments.String("url"))
 	if err != nil {
@@ -116,7 +112,7 @@ func (f *fetch) Execute(ctx context.Context, call *tool.Call) (*tool.Result, err
 	return f.result(call, p, body, format)
 }
 
-// result makes a page of the body.
+// result builds the result of a page from its body.
 func (f *fetch) result(call *tool.Call, p *page, body []byte, format string) (*tool.Result, error) {
 	kind := mediaType(p.ContentType, body)
 	readable := isText(kind, body)
@@ -139,7 +135,7 @@ func (f *fetch) result(call *tool.Call, p *page, body []byte, format string) (*t
 	return r, nil
 }
 
-// short bounds what a page says of itself beside its content.
+// short limits the length of a page's title or media type.
 func short(text string) string {
 	const most = 300
 	if len(text) <= most {
@@ -148,7 +144,7 @@ func short(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + " …"
 }
 
-// message is what the model reads: where the content is from, then the content.
+// message returns the text for the model: the source of the content, then the content.
 func (p *page) message() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)", p.URL, p.ContentType)
@@ -161,7 +157,7 @@ func (p *page) message() string {
 	return b.String() + "\n\n" + p.Content
 }
 
-// keep stores what is no text beside the result.
+// keep stores a body that is not text as an artifact.
 func keep(call *tool.Call, p *page, kind string, body []byte) (*tool.Result, error) {
 	name := path.Base(strings.TrimSuffix(strings.SplitN(p.URL, "?", 2)[0], "/"))
 	a, err := call.SaveArtifact(safeName(name), kind, body)
@@ -177,7 +173,7 @@ func keep(call *tool.Call, p *page, kind string, body []byte) (*tool.Result, err
 	return r, nil
 }
 
-// safeName is a part of a URL as the name of an artifact.
+// safeName converts a part of a URL to a valid artifact name.
 func safeName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
@@ -191,7 +187,7 @@ func safeName(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// failedPage is the answer for a page that the server did not give.
+// failedPage returns the result for an HTTP error status.
 func failedPage(p *page) *tool.Result {
 	const shown = 500
 	says := strings.TrimSpace(p.Content)
@@ -203,7 +199,7 @@ func failedPage(p *page) *tool.Result {
 	return r
 }
 
-// failed says why there is no page. What the address was that a name led to is for the operator.
+// failed returns why there is no page. The address that a name resolved to goes only into the message for the operator.
 func (f *fetch) failed(ctx context.Context, err error) (*tool.Result, error) {
 	var refused *address.Error
 	var dns *net.DNSError

@@ -22,13 +22,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} { // T54; read once in a process
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} { // T54. Go reads these variables once per process.
 		_ = os.Setenv(name, "http://127.0.0.2:1")
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// local allows 127.0.0.1, where the servers of these tests are; 127.0.0.2 stands for what must not be reached.
+// local permits 127.0.0.1, the address of the test servers. 127.0.0.2 represents addresses that must not be reached.
 var local = address.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 
 // tools returns the tools by id.
@@ -45,7 +45,7 @@ func tools(t *testing.T, cfg web.Config) map[string]tool.Tool {
 	return byID
 }
 
-// run does what the engine does: Validate, then Execute.
+// run validates and executes a call as the engine does.
 func run(t *testing.T, one tool.Tool, args map[string]any) (*tool.Result, error) {
 	t.Helper()
 	call := &tool.Call{Arguments: typed.Args(args), Reporter: &tooltest.Recorder{}}
@@ -78,7 +78,7 @@ func fetched(t *testing.T, one tool.Tool, args map[string]any) (p page) {
 	return p
 }
 
-// refused returns the reason for which a URL is not fetched.
+// refused returns the reason why a URL is not fetched.
 func refused(t *testing.T, one tool.Tool, target string) string {
 	t.Helper()
 	r, err := run(t, one, map[string]any{"url": target})
@@ -99,7 +99,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// canary is a listener on an address that must not be reached; it counts who comes.
+// canary listens on an address that must not be reached, and counts the connections.
 func canary(t *testing.T) (addr string, came func() int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.2:0")

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// Markup whose every line would be indented hundreds of times, T53.
+// T53: markup in which every line would be indented hundreds of times.
 func TestIndentationIsBounded(t *testing.T) {
 	for name, body := range map[string]string{
 		"quotes": strings.Repeat("<blockquote>", 250) + strings.Repeat("x<br>", 10_000),
@@ -25,7 +25,7 @@ func TestIndentationIsBounded(t *testing.T) {
 	}
 }
 
-// What a page says of itself is not its content, and is short.
+// The title and the media type of a page are short.
 func TestTitlesAreBounded(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; x="+strings.Repeat("y", 20_000))
@@ -36,7 +36,7 @@ func TestTitlesAreBounded(t *testing.T) {
 	}
 }
 
-// A host that is denied is so in each of its forms.
+// A denied host is denied in each of its spellings.
 func TestDeniedAddresses(t *testing.T) {
 	s := serve(t, html("<p>x"))
 	fetch := tools(t, web.Config{Addresses: local, DenyHosts: []string{"127.0.0.1"}})["fetch"]

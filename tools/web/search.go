@@ -21,7 +21,7 @@ type Provider interface {
 	Search(ctx context.Context, query string, count int) ([]Hit, error)
 }
 
-// A Hit is one page that was found.
+// A Hit is one page that the search engine found.
 type Hit struct {
 	Title   string `json:"title"`
 	URL     string `json:"url"`
@@ -31,7 +31,7 @@ type Hit struct {
 const (
 	defaultHits = 8
 	maxHits     = 20
-	maxAnswer   = 2 << 20 // bytes of what a provider says
+	maxAnswer   = 2 << 20 // bytes of a provider's response
 	maxSnippet  = 600     // characters
 )
 
@@ -42,7 +42,6 @@ type search struct {
 
 func newSearch(p Provider, timeout time.Duration) tool.Tool { return &search{p, timeout} }
 
-// Descriptor implements [tool.Tool].
 func (s *search) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "web_search", DisplayName: "Web search", Category: "web",
@@ -62,12 +61,10 @@ func (s *search) Descriptor() tool.Descriptor {
 	}
 }
 
-// Describe implements [tool.Describer].
 func (s *search) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
 	return tool.Description{Kind: tool.KindSearch, Title: fmt.Sprintf("Search the web for %q", call.Arguments.String("query"))}, nil
 }
 
-// Execute implements [tool.Tool].
 func (s *search) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	count := defaultHits
 	if n, ok := call.Arguments.Value()["count"].(json.Number); ok {
@@ -98,7 +95,7 @@ func (s *search) Execute(ctx context.Context, call *tool.Call) (*tool.Result, er
 	return tool.SuccessMessage(map[string]any{"query": query, "hits": hits}, "%s", b.String()), nil
 }
 
-// failed is an error of the provider for the model; the log tells the operator what to mend.
+// failed converts a provider's error to an error for the model. Details for the operator are in its DeveloperMessage.
 func (s *search) failed(err error) error {
 	e := &tool.Error{Code: tool.Upstream, Reason: "SEARCH_FAILED", Message: "The search engine did not answer", Retryable: true, DeveloperMessage: err.Error()}
 	if none, ok := errors.AsType[noKeyError](err); ok {
@@ -112,7 +109,7 @@ func (s *search) failed(err error) error {
 	return e
 }
 
-// answered is the error of a provider that answered with an error.
+// answered is the error for an HTTP error status of a provider.
 type answered struct {
 	status int
 	after  time.Duration
@@ -120,7 +117,7 @@ type answered struct {
 
 func (e *answered) Error() string { return fmt.Sprintf("it answered %d", e.status) }
 
-// ask reads what a provider answers.
+// ask sends a request to a provider and decodes the JSON response.
 func ask(ctx context.Context, client *http.Client, base string, values url.Values, header http.Header, into any) error {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -149,7 +146,7 @@ func ask(ctx context.Context, client *http.Client, base string, values url.Value
 	return json.Unmarshal(b, into)
 }
 
-// providerClient follows no redirect: they would take the key elsewhere.
+// providerClient returns a client that follows no redirects, because a redirect could send the key to another host.
 func providerClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaders, TLSHandshakeTimeout: connectTime, Protocols: protocols()},
@@ -157,16 +154,16 @@ func providerClient() *http.Client {
 	}
 }
 
-// A Key is asked for the key of a search engine before each question.
+// A Key returns the key for a search engine. It is called before each search.
 type Key func(ctx context.Context) (string, error)
 
-// FixedKey is always the same.
+// FixedKey returns a Key that always returns key.
 func FixedKey(key string) Key { return func(context.Context) (string, error) { return key, nil } }
 
-// A noKeyError says that a question was not asked.
+// A noKeyError means that no request was sent because there is no key.
 type noKeyError struct{ error }
 
-// Brave returns the search of Brave (api.search.brave.com, its Web Search API v1) with this key. An empty URL is theirs.
+// Brave returns a Provider for Brave (Web Search API v1 of api.search.brave.com) with this key. An empty URL means Brave's server.
 func Brave(base string, key Key) Provider {
 	if base == "" {
 		base = "https://api.search.brave.com/res/v1/web/search"
@@ -202,7 +199,7 @@ func (b *brave) Search(ctx context.Context, query string, count int) ([]Hit, err
 	return hits, nil
 }
 
-// SearXNG returns the search of a SearXNG server whose settings allow the format json.
+// SearXNG returns a Provider for a SearXNG server. The settings of the server must permit the format json.
 func SearXNG(base string) Provider {
 	return &searxng{strings.TrimSuffix(base, "/") + "/search", providerClient()}
 }
@@ -227,7 +224,7 @@ func (s *searxng) Search(ctx context.Context, query string, count int) ([]Hit, e
 	return hits, nil
 }
 
-// hit adds what was found, without markup, when it is a page of the web.
+// hit appends a hit without markup, if its link is a web page.
 func hit(hits []Hit, count int, title, link, snippet string) []Hit {
 	u, err := url.Parse(link)
 	if len(hits) == count || err != nil || u.Scheme != "http" && u.Scheme != "https" {

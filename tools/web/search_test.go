@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// recorded serves an answer of a provider as it was, and keeps what it was asked.
+// recorded serves a recorded answer of a provider, and records the request.
 func recorded(t *testing.T, file string) (base string, asked *http.Request) {
 	t.Helper()
 	answer, err := os.ReadFile("testdata/" + file)
@@ -61,7 +61,7 @@ func TestBrave(t *testing.T) {
 	}
 }
 
-// The key is asked for anew before each question, and without one none is asked.
+// The key is requested again before each search. Without a key, no request is sent.
 func TestKeyOfBrave(t *testing.T) {
 	base, asked := recorded(t, "brave.json")
 	keys := []string{"first", "second"}

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Settings declare the tools fetch and web_search.
+// Settings configure the tools fetch and web_search.
 type Settings struct {
 	Fetch          bool          `yaml:"fetch" default:"true" help:"offer the tool fetch" see:"tools/web.md"`
 	AllowHosts     []string      `yaml:"allow_hosts" help:"hosts that may be fetched from, a leading dot for all names below; none is every host"`
@@ -46,5 +46,5 @@ func (s *Settings) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// OwnKey reports whether the key of the search engine is not one of the daemon's secrets.
+// OwnKey reports whether the key of the search engine comes from a file, and not from the daemon's secrets.
 func (s *Settings) OwnKey() bool { return s.Search == "brave" && s.SearchKeyFile != "" }

@@ -1,9 +1,8 @@
-// Package web has the tools fetch, which reads one page of the web, and web_search, which asks a search engine that the
-// operator chose.
+// Package web provides the tools fetch, which reads one page of the web, and web_search, which uses a search engine that the operator
+// chose.
 //
-// A model writes the URL, and a page that it read may have suggested it: so an address is checked when the connection
-// is made, after each redirect, and only the public network is reached ([address.Rules]). No proxy, cookie or credential of
-// the daemon is ever used.
+// A model writes the URL, and a page may have suggested it. So the address is checked when the connection is made and after each redirect,
+// and only the public network is reachable ([address.Rules]). The tools never use a proxy, cookie or credential of the daemon.
 package web
 
 import (
@@ -19,18 +18,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Config says what may be fetched. All of it is the operator's.
+// Config configures what may be fetched. The operator sets all of it.
 type Config struct {
-	Addresses address.Rules // reached beside the public network
-	// AllowHosts, when there are some, are all that may be fetched from; DenyHosts are taken from that. A name is meant exactly,
-	// one with a leading dot is all names below it.
+	Addresses address.Rules // addresses that are reachable in addition to the public network
+	// AllowHosts, unless empty, lists the only hosts that may be fetched from. DenyHosts are excluded from them. A name matches exactly; a
+	// name with a leading dot matches all names below it.
 	AllowHosts, DenyHosts address.Hosts
-	Resolver              *net.Resolver  // nil is the system's
-	RootCAs               *x509.CertPool // nil are the system's
-	Timeout               time.Duration  // of a fetch with its redirects; 0 is 30 s
-	MaxBytes              int64          // of a page, unpacked; 0 is 5 MiB
-	UserAgent             string         // empty is toold
-	Search                Provider       // nil: there is no web_search
+	Resolver              *net.Resolver  // nil means the system's resolver
+	RootCAs               *x509.CertPool // nil means the system's certificates
+	Timeout               time.Duration  // limit of a fetch including its redirects; 0 means 30 s
+	MaxBytes              int64          // limit of an unpacked page; 0 means 5 MiB
+	UserAgent             string         // empty means toold
+	Search                Provider       // nil means that there is no web_search
 }
 
 const (
@@ -70,14 +69,14 @@ func New(cfg Config) ([]tool.Tool, error) {
 
 var errRedirects = fmt.Errorf("the page redirects more than %d times", maxRedirects)
 
-// newClient returns a client that keeps nothing from one fetch to the next.
+// newClient returns a client that keeps no state between fetches.
 func (f *fetch) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: connectTime, Resolver: f.cfg.Resolver, ControlContext: f.cfg.Addresses.Control}
 	return &http.Client{
-		Transport: &http.Transport{ // without Proxy: what the daemon's environment says of proxies is not for models
+		Transport: &http.Transport{ // Without Proxy: the proxy settings in the daemon's environment are not for models.
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // what is unpacked is counted
+			DisableCompression:     true, // The packed size must be limited too.
 			TLSHandshakeTimeout:    connectTime,
 			TLSClientConfig:        &tls.Config{RootCAs: f.cfg.RootCAs},
 			MaxResponseHeaderBytes: maxHeaders,
@@ -107,7 +106,7 @@ func protocols() *http.Protocols {
 	return p
 }
 
-// mayFetch says why a host may not be fetched from.
+// mayFetch returns an error when a host must not be fetched from.
 func (f *fetch) mayFetch(host string) error {
 	switch {
 	case f.cfg.DenyHosts.Match(host):

@@ -1,10 +1,10 @@
-// Package worker runs tools in programs elsewhere that dial in.
+// Package worker runs tools in external programs that connect to the daemon.
 //
-// A worker connects ([Hub.Connect]) with what it offers, and is a [Session] from then on. Workers of one pool share their tools. Each
-// piece of work is under a lease with an unguessable name: only the session that holds it may report and end the work, and what
-// comes from another session, or too late, is [ErrNotHeld] and changes nothing. A silent worker loses its leases, and
-// [tool.ErrLost] leaves the calls to the engine's rule for attempts whose end nobody saw.
+// A worker connects ([Hub.Connect]) with an offer of tools. The connection is then a [Session]. Workers of one pool share their tools. Each
+// piece of work has a lease with an unguessable id. Only the session that holds the lease may report on the work and finish it. Messages
+// from another session, or after the end of the lease, return [ErrNotHeld] and change nothing. A silent worker loses its leases. The calls
+// then fail with [tool.ErrLost], and the engine decides about attempts with an unknown outcome.
 //
-// A tool that was offered once stays known, over restarts too: a call that waited for a person for weeks finds its tool, and waits a
-// little for a worker that is on its way back. Lists leave it out while nobody serves it ([Hub.Absent]).
+// A tool that was offered once stays known, even over restarts. So a call that waited weeks for a person finds its tool, and waits a short
+// time for a worker that reconnects. Lists omit the tool while no worker serves it ([Hub.Absent]).
 package worker

@@ -16,96 +16,97 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// A Registry takes the tools of a source. Of a name that another source has it says [ErrTaken].
+// A Registry registers the tools of a source. It returns [ErrTaken] for a name that another source has.
 type Registry interface {
 	Register(source string, tools ...tool.Tool) error
 	Replace(source string, tools ...tool.Tool) error
-	// Trusted reports whether the definition that a source has of a tool may be used.
+	// Trusted reports whether a source's definition of a tool may be used.
 	Trusted(source, id string) bool
-	// Shadowed reports whether a tool that every namespace has took the name of a source's tool.
+	// Shadowed reports whether a tool of all namespaces hides the source's tool of the same name.
 	Shadowed(source, id string) bool
-	// Refresh says that what callers may see has changed.
+	// Refresh announces that the tools visible to callers have changed.
 	Refresh()
 }
 
-// A Memory keeps what was offered, so that tools are known before their workers are back.
+// A Memory stores offered tools, so that they are known before their workers reconnect.
 type Memory interface {
-	// Keep has it durable when it returns.
+	// Keep stores a tool. It returns when the tool is durable.
 	Keep(ctx context.Context, k Known) error
 	Forget(ctx context.Context, source, id string) error
-	// KeepKey keeps [Config.Key] for the next daemon.
+	// KeepKey stores [Config.Key] for the next daemon.
 	KeepKey(ctx context.Context, key []byte) error
 }
 
-// A Known tool was offered once.
+// A Known tool is a tool that was offered once.
 type Known struct {
 	Source string    `json:"source"`
 	Offer  link.Tool `json:"offer"`
-	Seen   time.Time `json:"seen"` // when a worker offered it last, to a day
+	Seen   time.Time `json:"seen"` // time of the last offer, rounded to a day
 }
 
-// Config says how workers are served.
+// Config configures a [Hub].
 type Config struct {
 	Registry Registry // required
-	Memory   Memory   // nil: tools are known while the daemon runs
-	Known    []Known  // what is in the memory
-	// StoreID and Epoch are the daemon's, for workers to know which of two daemons has the store. Own returns why nothing may start
-	// because another daemon has it; nil: nobody can take it.
+	Memory   Memory   // nil means that tools are known only until the daemon stops
+	Known    []Known  // the content of Memory
+	// StoreID and Epoch identify the store and the start of the daemon. Workers use them to recognise which of two daemons has the store.
+	// Own returns an error when another daemon has the store, so no work may start. Nil means that no other daemon can take over the store.
 	StoreID string
 	Epoch   int64
 	Own     func(context.Context) error
-	// Key is the secret in the memory, with which a daemon knows the leases that an earlier one gave. Empty: there is none yet.
+	// Key is a secret from Memory. With it, a daemon recognises the leases of an earlier daemon. Empty means that there is no key yet.
 	Key []byte
 
-	Lease   time.Duration // how long a worker may be silent; 0 means 15 s
-	Wait    time.Duration // how long a call waits for a worker; 0 means 30 s
-	Away    time.Duration // how long a tool without workers stays in lists; 0 means a minute
-	Forget  time.Duration // when a tool that nobody offers any more is forgotten; 0 means 31 days, which outlives every question
-	Workers int           // of one namespace at once; 0 means 256
-	Log     *zap.Logger   // nil drops
+	Lease   time.Duration // maximum silence of a worker; 0 means 15 s
+	Wait    time.Duration // limit for a call to wait for a worker; 0 means 30 s
+	Away    time.Duration // how long lists keep a tool without workers; 0 means 1 min
+	Forget  time.Duration // age at which a tool that is no longer offered is deleted; 0 means 31 days, which is longer than any ticket lives
+	Workers int           // maximum number of connected workers per namespace; 0 means 256
+	Log     *zap.Logger   // nil disables logging
 }
 
-// A Hub knows the workers and gives them work. Its methods may be called from many goroutines.
+// A Hub tracks the workers and assigns work to them. Its methods are safe for concurrent use.
 type Hub struct {
 	cfg Config
 	log *zap.Logger
 
-	registering sync.Mutex // before mu; held over changes of the registry and of the memory
-	unkept      bool       // the memory lacks the key; guarded by registering
+	registering sync.Mutex // locked before mu; held during changes of the registry and of the memory
+	unkept      bool       // Memory does not have the key yet; guarded by registering
 
 	mu       sync.Mutex
 	closed   bool
 	sources  map[string]*source
 	sessions map[*Session]struct{}
 	leases   map[string]*lease
-	attempts map[attemptKey]*lease // of EXECUTE, until the journal has the outcome
-	answered map[string]*lease     // the same whose workers said how they ended
-	expected map[*lease]struct{}   // of an earlier daemon; nobody has named them yet
-	waiting  list.List             // of *waiter, the oldest first
-	given    uint64                // leases so far
+	attempts map[attemptKey]*lease // leases of EXECUTE, until the outcome is in the journal
+	answered map[string]*lease     // the subset of attempts whose workers reported an outcome
+	expected map[*lease]struct{}   // leases of an earlier daemon that no worker has named yet
+	waiting  list.List             // of *waiter, oldest first
+	given    uint64                // number of leases given so far
 	stats    Stats
 }
 
-// Stats count what happened since the start.
+// Stats holds counts since the start of the daemon.
 type Stats struct {
-	Workers, Leases, Waiting int   // now
-	Lost, Refused            int64 // leases that ended without an answer; words about leases that were not held
+	Workers, Leases, Waiting int   // current values
+	Lost, Refused            int64 // leases that ended without an answer; messages about leases that were not held
 }
 
-// A source is the tools of one pool.
+// A source holds the tools of one pool.
 type source struct {
 	name  string
 	tools map[string]*offered
-	since time.Time // when its workers changed last
+	since time.Time // time of the last connect or disconnect of a worker
 }
 
-// sourcePrefix begins the sources of workers.
+// sourcePrefix is the prefix of the source names of workers.
 const sourcePrefix = "worker:"
 
-// SourceOf names the source of a pool.
+// SourceOf returns the source name of a pool.
 func SourceOf(namespace, pool string) string { return sourcePrefix + namespace + "/" + pool }
 
-// NamespaceOf returns the namespace whose callers may see the tools of a source; false when it is none of a worker.
+// NamespaceOf returns the namespace whose callers may see the tools of a source. It returns false when the source does not belong to
+// workers.
 func NamespaceOf(source string) (string, bool) {
 	rest, ok := strings.CutPrefix(source, sourcePrefix)
 	if !ok {
@@ -114,7 +115,7 @@ func NamespaceOf(source string) (string, bool) {
 	return rest[:max(strings.LastIndexByte(rest, '/'), 0)], true
 }
 
-// New returns a hub that knows the tools of the memory. The caller ends it with [Hub.Close].
+// New returns a hub that knows the tools in Config.Known. The caller must call [Hub.Close].
 func New(cfg Config) (*Hub, error) {
 	if cfg.Registry == nil {
 		return nil, errors.New("worker: a registry is required")
@@ -140,7 +141,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// remember registers the tools of the memory. One that is not accepted any more is left out until a worker offers it.
+// remember registers the known tools. A tool that is no longer accepted is omitted until a worker offers it.
 func (h *Hub) remember(known []Known) {
 	for _, k := range known {
 		if h.cfg.Memory != nil && time.Since(k.Seen) > h.cfg.Forget {
@@ -176,7 +177,7 @@ func (h *Hub) sourceLocked(name string) *source {
 	return s
 }
 
-// Absent reports whether a tool is one of workers and nobody has served it for a while.
+// Absent reports whether d is a tool of workers that no worker has served for Config.Away.
 func (h *Hub) Absent(d *tool.Descriptor) bool {
 	if !strings.HasPrefix(d.Source, sourcePrefix) {
 		return false
@@ -187,13 +188,13 @@ func (h *Hub) Absent(d *tool.Descriptor) bool {
 	return s != nil && s.tools[d.ID] != nil && s.tools[d.ID].away
 }
 
-// Hidden reports whether a tool is that of workers of another namespace.
+// Hidden reports whether d is a tool of workers of another namespace.
 func (h *Hub) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	namespace, ok := NamespaceOf(d.Source)
 	return ok && namespace != p.Namespace
 }
 
-// Stats returns the counts.
+// Stats returns the current counts.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +203,7 @@ func (h *Hub) Stats() Stats {
 	return s
 }
 
-// Close ends all leases and admits no worker any more. The caller of Connect ends its sessions.
+// Close ends all leases and rejects new workers. The callers of Connect must close their sessions.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

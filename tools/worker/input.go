@@ -8,27 +8,28 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxPiece is what a worker is given of the input at once.
+// maxPiece is the maximum size of one piece of input for a worker, in bytes.
 const maxPiece = 64 << 10
 
-// A feed is the input of a call on its way to the worker that runs it. The worker asks for each piece and for one at a time, so that what nobody
-// reads stays with the call, and is bounded there. A piece is kept until the next one is asked for: the connection may have broken
-// while it was on its way. The hub guards its fields.
+// A feed passes the input of a call to its worker. The worker requests one piece at a time, so unread input stays with the call, where its
+// size is limited. A piece is kept until the worker requests the next one, because a connection may break while the piece is sent. The
+// hub's lock guards the fields.
 type feed struct {
 	in     io.ReadCloser
-	wake   chan struct{} // full when something is wanted
-	begin  int64         // of piece, in all that was typed
-	piece  []byte        // given, and perhaps not there
-	want   int           // bytes that are asked for behind piece; 0: none
-	ended  bool          // nothing follows piece
-	closed bool          // the tool takes no more
+	wake   chan struct{} // contains an entry when the worker has requested input
+	begin  int64         // offset of piece in the whole input
+	piece  []byte        // the last piece, which the worker may not have received
+	want   int           // number of bytes requested after piece; 0 means no request
+	ended  bool          // No input follows piece.
+	closed bool          // The tool reads no more input.
 }
 
-// errElsewhere refuses a worker that asks for input that it had, or for input after a part that it did not get.
+// errElsewhere rejects a request for input that the worker has already confirmed, or that lies after input it did not get.
 var errElsewhere = errors.New("the input does not go on there")
 
-// ReadInput lets the caller type into a call and gives the worker that runs it up to so many of the bytes from a position on, by
-// [link.Line.Input]: once there are some, or at once when it asks for none. The first one is for position 0; done says that the tool takes no more.
+// ReadInput handles a worker's request for input of a call, and opens the input for typing. It sends at most most bytes from position with
+// [link.Line.Input], when there are some; with most zero, it answers at once. The first request must be for position 0. done reports that
+// the tool reads no more input.
 func (s *Session) ReadInput(id string, position int64, most int, done bool) error {
 	l, f, err := s.feed(id, position)
 	switch {
@@ -43,7 +44,7 @@ func (s *Session) ReadInput(id string, position int64, most int, done bool) erro
 	s.hub.mu.Lock()
 	if s.leases[id] != l {
 		s.hub.mu.Unlock()
-		return ErrNotHeld // another connection has it since
+		return ErrNotHeld // Another connection holds the lease now.
 	}
 	if done {
 		f.closed, f.ended, f.piece, f.begin = true, true, nil, position
@@ -61,8 +62,8 @@ func (s *Session) ReadInput(id string, position int64, most int, done bool) erro
 	return nil
 }
 
-// feed is that of a lease, which begins when it is asked for first; no lease: the session does not hold it. Of an attempt that an earlier
-// daemon began it begins where the worker is.
+// feed returns a lease and its feed, and opens the feed on first use. The lease is nil when the session does not hold it. The feed starts
+// at 0, or at the worker's position for an attempt that an earlier daemon began.
 func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	h := s.hub
 	h.mu.Lock()
@@ -77,7 +78,7 @@ func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	if f != nil {
 		return l, f, nil
 	}
-	l.opening <- struct{}{} // a worker that reconnects meanwhile asks for the same
+	l.opening <- struct{}{} // A worker that reconnects meanwhile makes the same request.
 	defer func() { <-l.opening }()
 	h.mu.Lock()
 	f = l.feed
@@ -99,11 +100,11 @@ func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 		return nil, nil, nil
 	}
 	l.feed = &feed{in: in, begin: position, wake: make(chan struct{}, 1)}
-	go h.pump(l, l.feed) // ends with the attempt, which closes its input
+	go h.pump(l, l.feed) // The goroutine ends with the attempt, which closes its input.
 	return l, l.feed, nil
 }
 
-// readLocked answers from the buffer, or notes the request.
+// readLocked answers from the buffer, or records the request.
 func (f *feed) readLocked(position int64, most int) (piece []byte, ended, answered bool, err error) {
 	if position < f.begin || position > f.begin+int64(len(f.piece)) {
 		return nil, false, true, fmt.Errorf("%w: position %d", errElsewhere, position)
@@ -117,7 +118,7 @@ func (f *feed) readLocked(position int64, most int) (piece []byte, ended, answer
 	return piece, f.ended && len(piece) == len(f.piece), true, nil
 }
 
-// pump gives a worker what it asks for. One that is away asks again.
+// pump sends a worker the input that it requested. A disconnected worker repeats its request after it reconnects.
 func (h *Hub) pump(l *lease, f *feed) {
 	for {
 		select {
@@ -129,21 +130,21 @@ func (h *Hub) pump(l *lease, f *feed) {
 		b := make([]byte, f.want)
 		h.mu.Unlock()
 		if len(b) == 0 {
-			continue // it was asked for twice
+			continue // The request was repeated and has been answered.
 		}
 		n, err := 0, error(nil)
 		for n == 0 && err == nil {
 			n, err = f.in.Read(b)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return // the tool closed it, or the attempt is over and its worker learns that in another way
+			return // The tool closed the input, or the attempt is over. The worker gets another message about the end.
 		}
 		h.mu.Lock()
 		if f.closed {
 			h.mu.Unlock()
 			return
 		}
-		most := f.want // less than it was, when it was asked again
+		most := f.want // A repeated request may ask for fewer bytes.
 		f.want, f.piece, f.ended = 0, b[:n], err != nil
 		piece, ended, _, _ := f.readLocked(f.begin, most)
 		s, position := l.session, f.begin
@@ -154,7 +155,7 @@ func (h *Hub) pump(l *lease, f *feed) {
 	}
 }
 
-// hangUp ends the input of a lease that has ended.
+// hangUp closes the input of a lease that has ended.
 func (h *Hub) hangUp(l *lease) {
 	h.mu.Lock()
 	f := l.feed

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// typing begins a call that somebody types into, and returns its lease at the worker.
+// typing starts a call with input. It returns the worker's lease and the writer for the input.
 func (w *world) typing(l *line) (lease string, keys *io.PipeWriter, done <-chan outcome) {
 	w.t.Helper()
 	r, keys := io.Pipe()
@@ -36,7 +36,7 @@ func (l *line) input() []string {
 	return slices.Clone(l.inputs)
 }
 
-// hears holds what a worker was told of input against what it should be, and forgets it.
+// hears compares the input that a worker got with the expected input, and clears the record.
 func (l *line) hears(t *testing.T, want ...string) {
 	t.Helper()
 	if got := l.input(); !slices.Equal(got, want) {
@@ -47,7 +47,7 @@ func (l *line) hears(t *testing.T, want ...string) {
 	l.mu.Unlock()
 }
 
-// TestInput: each byte comes once and in order, as far as it is asked for, and the end of input behind the last.
+// Each byte arrives once, in order and only on request. The end of input follows the last byte.
 func TestInput(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -60,16 +60,16 @@ func TestInput(t *testing.T) {
 		read(0, 0)
 		l.hears(t, `0 "" false <nil>`)
 		read(0, 4)
-		l.hears(t) // nothing is typed
+		l.hears(t) // Nothing was typed yet.
 		_, _ = keys.Write([]byte("one"))
 		l.hears(t, `0 "one" false <nil>`)
 		read(3, 2)
-		read(3, 2) // once more, as after a broken connection that was none
+		read(3, 2) // a repeated request, as after a connection failure
 		go func() { _, _ = keys.Write([]byte("two")); _ = keys.Close() }()
 		l.hears(t, `3 "tw" false <nil>`)
 		read(3, 1)
 		l.hears(t, `3 "t" false <nil>`)
-		read(4, 100) // a part of what is kept
+		read(4, 100) // a part of the buffered piece
 		l.hears(t, `4 "w" false <nil>`)
 		read(5, 1<<30)
 		l.hears(t, `5 "o" false <nil>`)
@@ -94,14 +94,14 @@ func TestInput(t *testing.T) {
 	})
 }
 
-// TestInputOverReconnect: what was on its way when a connection broke comes again, and what is typed while the worker is away waits.
+// Input that was being sent when a connection broke is sent again. Input that is typed while the worker is away waits for it.
 func TestInputOverReconnect(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
 		lease, keys, done := w.typing(l)
 		_ = s.ReadInput(lease, 0, 10, false)
 		_, _ = keys.Write([]byte("one"))
-		l.hears(t, `0 "one" false <nil>`) // and is lost
+		l.hears(t, `0 "one" false <nil>`) // The connection loses this message.
 		s.Close(false)
 		o := offer("a")
 		o.Held = []string{lease}
@@ -110,7 +110,7 @@ func TestInputOverReconnect(t *testing.T) {
 		l2.hears(t, `0 "one" false <nil>`)
 		_ = s2.ReadInput(lease, 3, 10, false)
 		s2.Close(false)
-		_, _ = keys.Write([]byte("two")) // while nobody is there
+		_, _ = keys.Write([]byte("two")) // No worker is connected now.
 		l2.hears(t)
 		s3, l3, _ := w.connect(o)
 		if err := s2.ReadInput(lease, 3, 10, false); !errors.Is(err, worker.ErrNotHeld) {
@@ -118,7 +118,7 @@ func TestInputOverReconnect(t *testing.T) {
 		}
 		_ = s3.ReadInput(lease, 3, 10, false)
 		l3.hears(t, `3 "two" false <nil>`)
-		_ = s3.ReadInput(lease, 6, 0, true) // it wants no more
+		_ = s3.ReadInput(lease, 6, 0, true) // The worker wants no more input.
 		l3.hears(t, `6 "" true <nil>`)
 		if _, err := keys.Write([]byte("x")); err == nil {
 			t.Error("typed into what takes no more")
@@ -128,7 +128,7 @@ func TestInputOverReconnect(t *testing.T) {
 	})
 }
 
-// TestT61InputIsTheHolders: input goes to who holds the lease, and ends with it.
+// Only the holder of the lease gets input, and only until the lease ends.
 func TestT61InputIsTheHolders(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -148,7 +148,7 @@ func TestT61InputIsTheHolders(t *testing.T) {
 		heard.hears(t)
 		l.hears(t)
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // nobody can type
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A call without input.
 		s, l, _ := w.connect(offer("a"))
 		done := w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
@@ -161,7 +161,7 @@ func TestT61InputIsTheHolders(t *testing.T) {
 	})
 }
 
-// FuzzReadInput: whatever a worker asks for, it is given what was typed and nothing else.
+// For any request, a worker gets only input that was typed.
 func FuzzReadInput(f *testing.F) {
 	f.Add([]byte{0, 3, 0, 3, 2, 0, 5, 9, 0}, []byte("hello world"))
 	f.Fuzz(func(t *testing.T, asks, typed []byte) {
@@ -169,7 +169,7 @@ func FuzzReadInput(f *testing.F) {
 			s, l, _ := w.connect(offer("a"))
 			lease, keys, done := w.typing(l)
 			go func() { _, _ = keys.Write(typed); _ = keys.Close() }()
-			defer keys.Close() // also when nobody reads it
+			defer keys.Close() // Closes the pipe even when no request reads it.
 			for ; len(asks) > 2; asks = asks[3:] {
 				_ = s.ReadInput(lease, int64(int8(asks[0])), int(int8(asks[1])), asks[2] == 255)
 				synctest.Wait()
@@ -185,7 +185,7 @@ func FuzzReadInput(f *testing.F) {
 	})
 }
 
-// A piece is input that a worker was given.
+// A piece is input that a worker received.
 type piece struct {
 	position int64
 	data     []byte
@@ -197,7 +197,7 @@ func (l *line) given() []piece {
 	return slices.Clone(l.pieces)
 }
 
-// TestInputAskedAgain: who asks again for less, as over another connection, is given no more than that, and the rest later.
+// A worker that repeats a request with a smaller limit, as over another connection, gets at most that many bytes. It gets the rest later.
 func TestInputAskedAgain(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -214,7 +214,7 @@ func TestInputAskedAgain(t *testing.T) {
 	})
 }
 
-// lingering is input of which a piece comes a moment after it was closed.
+// lingering is an input that returns a piece shortly after it was closed.
 type lingering struct{ closed chan struct{} }
 
 func (k *lingering) Read(p []byte) (int, error) {
@@ -232,7 +232,7 @@ func (k *lingering) Close() error {
 	return nil
 }
 
-// TestInputEndsWithClose: what is typed while the tool says that it takes no more is told to nobody.
+// Input that arrives while the tool reports that it reads no more is dropped.
 func TestInputEndsWithClose(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -255,7 +255,7 @@ func TestInputEndsWithClose(t *testing.T) {
 	})
 }
 
-// slowly is a reporter that takes a second to give input, and gives it once.
+// slowly is a reporter that opens the input after one second, and only once.
 type slowly struct {
 	tooltest.Recorder
 	asked atomic.Int32
@@ -269,7 +269,7 @@ func (r *slowly) Input(c tool.Controls) (io.ReadCloser, error) {
 	return r.Recorder.Input(c)
 }
 
-// TestInputOpensOverReconnect: a worker whose connection breaks while it asks for the first time has its input over the next one, and that alone.
+// A connection breaks during the first request for input. The worker gets its input over the next connection only.
 func TestInputOpensOverReconnect(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))

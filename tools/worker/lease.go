@@ -8,35 +8,35 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ErrNotHeld is the error for a lease that a session does not hold: of another worker, lost, or ended.
+// ErrNotHeld means that a session does not hold a lease: the lease belongs to another worker, is lost, or has ended.
 var ErrNotHeld = errors.New("the lease is not held")
 
-// A lease is one piece of work at one worker. Its fields but the first ones are guarded by the hub.
+// A lease is one piece of work at one worker. The hub's lock guards all fields below opening.
 type lease struct {
 	id   string
 	tool *offered
 	kind string
 	call *tool.Call
-	done chan struct{} // closed when it has ended; result and err hold then
+	done chan struct{} // closed when the lease has ended; result and err are then valid
 
-	back  chan struct{} // closed when its worker named it; nil: this daemon gave it
-	taken chan struct{} // closed when the call continues after that, or never will
+	back  chan struct{} // closed when its worker names the lease after a restart; nil when this daemon gave the lease
+	taken chan struct{} // closed when the call has resumed, or will never resume
 
-	opening chan struct{} // has room for the first goroutine that asks for input
+	opening chan struct{} // buffered for the first goroutine that asks for input
 
-	session *Session // nil while its worker is away
-	owner   string   // subject of its holder
+	session *Session // nil while its worker is disconnected
+	owner   string   // subject of the worker
 	expiry  *time.Timer
-	feed    *feed // nil: the tool takes no input
-	cause   error // why it was cancelled
+	feed    *feed // nil when no input was requested yet
+	cause   error // reason for the cancel
 	ended   bool
 	result  *tool.Result
 	err     error
-	by      *Session // that said how it ended
-	settled bool     // the journal has the outcome
+	by      *Session // session that reported the outcome
+	settled bool     // The journal has the outcome.
 }
 
-// The kinds of work, as the API names them.
+// The kinds of work, with the names in the API.
 const (
 	Execute   = "EXECUTE"
 	Reconcile = "RECONCILE"
@@ -52,7 +52,7 @@ func newLease(t *offered, kind string, c *tool.Call) *lease {
 	return l
 }
 
-// giveLocked puts a lease into the hands of a session.
+// giveLocked assigns a lease to a session.
 func (h *Hub) giveLocked(l *lease, s *Session) {
 	if l.id == "" {
 		l.id = h.idOf(l.call, s.owner.Subject)
@@ -64,7 +64,7 @@ func (h *Hub) giveLocked(l *lease, s *Session) {
 	h.leases[l.id] = l
 }
 
-// endLocked ends a lease. The call that waits longest gets its slot.
+// endLocked ends a lease. The oldest waiting call gets its slot.
 func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	if l.ended {
 		return
@@ -89,7 +89,7 @@ func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	}
 }
 
-// cancel tells the worker of a lease that it is to stop. A disconnected one gets it when it reconnects.
+// cancel asks the worker of a lease to stop. A disconnected worker gets the request when it reconnects.
 func (h *Hub) cancel(l *lease, cause error) {
 	h.mu.Lock()
 	l.cause = cause
@@ -100,7 +100,7 @@ func (h *Hub) cancel(l *lease, cause error) {
 	}
 }
 
-// drop ends a lease whose answer nobody waits for.
+// drop ends a lease whose answer is no longer needed.
 func (h *Hub) drop(l *lease, cause error) {
 	h.mu.Lock()
 	s, over := l.session, l.ended
@@ -111,7 +111,7 @@ func (h *Hub) drop(l *lease, cause error) {
 	}
 }
 
-// expire loses a lease whose worker did not come back.
+// expire marks a lease as lost when its worker has not reconnected.
 func (h *Hub) expire(l *lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,31 +24,31 @@ func refusal(t *offered, err error) link.Refusal {
 	return link.Refusal{Tool: t.offer.Descriptor.ID, Reason: reason, Message: err.Error()}
 }
 
-// An InvalidError is a part of an offer that cannot be taken.
+// An InvalidError describes an invalid part of an offer.
 type InvalidError struct{ Field, Message string }
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Message }
 
-// ErrTooMany means that the namespace has as many workers as it may.
+// ErrTooMany means that the namespace has the maximum number of workers.
 var ErrTooMany = errors.New("too many workers")
 
-// ErrClosed means that the daemon stops.
+// ErrClosed means that the daemon is stopping.
 var ErrClosed = errors.New("no more workers")
 
-// Bounds of an offer.
+// Limits of an offer.
 const (
 	defaultLimit = 16
 	maxLimit     = 1024
 	maxTools     = 256
-	maxKnown     = 4096 // tools of a namespace, of all pools and times: they stay known
+	maxKnown     = 4096 // tools of a namespace, in all pools together; offered tools stay known, so old ones count too
 	maxDocuments = 32
 	maxLabels    = 64
 	maxText      = 256
-	maxName      = 64      // of what is refused
-	maxWhy       = 2 << 10 // it is kept, logged and shown to operators
+	maxName      = 64      // bytes of a rejected name in messages
+	maxWhy       = 2 << 10 // bytes of a refusal's message, which is stored, logged and shown to operators
 )
 
-// plainName is what a worker may be called: nothing that logs, terminals or file names read otherwise than people do.
+// plainName matches valid names of workers. It excludes characters that logs, terminals or file systems interpret.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._:@/+()-]*$`)
 
 func isPlain(name string) bool {
@@ -92,7 +92,7 @@ func checkOffer(o *link.Offer) error {
 	return nil
 }
 
-// clip shortens a text at a character: half of one cannot be sent.
+// clip shortens a text at a character boundary, because an incomplete character cannot be sent.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -103,7 +103,7 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// check says what of a tool cannot be had from a worker.
+// checkTool rejects requirements that a worker's tool must not have.
 func checkTool(o *link.Tool) error {
 	d := &o.Descriptor
 	switch {
@@ -122,7 +122,7 @@ func checkTool(o *link.Tool) error {
 	return tool.ValidName(d.ID)
 }
 
-// definition is what workers have to agree in, to serve a tool together.
+// definition returns the text that must be equal for workers to serve a tool together.
 func definition(o *link.Tool) (string, error) {
 	digest, err := o.Descriptor.Digest()
 	if err != nil {

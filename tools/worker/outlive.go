@@ -18,7 +18,7 @@ var (
 	_ tool.Settler   = (*offered)(nil)
 )
 
-// An attemptKey names an attempt of a call.
+// An attemptKey identifies an attempt of a call.
 type attemptKey struct {
 	namespace, call string
 	attempt         int
@@ -26,15 +26,15 @@ type attemptKey struct {
 
 func attemptOf(c *tool.Call) attemptKey { return attemptKey{c.Namespace, c.ID, c.Attempt} }
 
-// idOf is the id of the lease of an attempt at the workers of a subject. The next daemon of the store finds the same one, and nobody
-// without the key does.
+// idOf returns the lease id of an attempt at the workers of a subject. The next daemon of the same store computes the same id. Without the
+// key, the id cannot be guessed.
 func (h *Hub) idOf(c *tool.Call, subject string) string {
 	sum := hmac.New(sha256.New, h.cfg.Key)
 	fmt.Fprintf(sum, "%q %q %d %q", c.Namespace, c.ID, c.Attempt, subject)
 	return base32.StdEncoding.EncodeToString(sum.Sum(nil)[:16])[:26]
 }
 
-// keepKey has the memory know the key before the first lease is given.
+// keepKey stores the key before the first lease is given.
 func (h *Hub) keepKey() {
 	h.registering.Lock()
 	defer h.registering.Unlock()
@@ -100,7 +100,7 @@ func (t *offered) Settled(namespace, id string, attempt int) {
 	}
 }
 
-// takenLocked reports the state of an expected lease to the worker that named it.
+// takenLocked marks an expected lease as resumed or ended, and closes taken.
 func (h *Hub) takenLocked(l *lease) {
 	delete(h.expected, l)
 	if l.taken == nil {
@@ -113,7 +113,7 @@ func (h *Hub) takenLocked(l *lease) {
 	}
 }
 
-// expectedLocked finds the expected leases that the worker of a session may hold, by their ids.
+// expectedLocked returns the expected leases that the worker of a session may hold, by id.
 func (h *Hub) expectedLocked(s *Session) map[string]*lease {
 	found := map[string]*lease{}
 	for l := range h.expected {
@@ -124,7 +124,7 @@ func (h *Hub) expectedLocked(s *Session) map[string]*lease {
 	return found
 }
 
-// awaitTaken waits until the calls of leases that were expected continue, and returns those leases that hold then.
+// awaitTaken waits until the calls of expected leases have resumed. It returns the leases that the worker still holds then.
 func (h *Hub) awaitTaken(kept []string) ([]string, error) {
 	patience := time.NewTimer(memoryTime)
 	defer patience.Stop()
@@ -137,7 +137,7 @@ func (h *Hub) awaitTaken(kept []string) ([]string, error) {
 			select {
 			case <-l.taken:
 			case <-patience.C:
-				return nil, ErrClosed // the daemon stops, or is as good as stopped
+				return nil, ErrClosed // The daemon stops or does not respond.
 			}
 		}
 		h.mu.Lock()

@@ -20,7 +20,7 @@ func (l *line) acknowledged() []string {
 	return slices.Clone(l.acks)
 }
 
-// TestT84OutcomeIsAcknowledgedWhenItIsStored: until the journal has the outcome, a worker has to keep it, also over another connection.
+// Until the journal has the outcome, a worker must keep it, even over another connection.
 func TestT84OutcomeIsAcknowledgedWhenItIsStored(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -52,15 +52,14 @@ func TestT84OutcomeIsAcknowledgedWhenItIsStored(t *testing.T) {
 		s, l, _ := w.connect(offer("a"))
 		w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
-		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0) // the call was given up
+		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0) // The engine gave up the call.
 		if err := s.Finish(lease, tool.Text("late"), nil); err != nil || len(l.acknowledged()) != 1 {
 			t.Errorf("a late outcome: %v, acknowledged %v", err, l.acknowledged())
 		}
 	})
 }
 
-// TestT61OnlyTheHolderContinues: of the daemons of one store the next one knows the lease again, at the worker that had it and at no
-// other one.
+// The next daemon of a store recognises a lease, but only at the worker that held it.
 func TestT61OnlyTheHolderContinues(t *testing.T) {
 	cfg := worker.Config{Key: []byte("of the store"), Lease: time.Minute}
 	var lease string
@@ -70,7 +69,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		lease = l.leases()[0]
 	})
 	next := func(t *testing.T, w *world) (tool.Continuer, tool.Expected, *tool.Call) {
-		s, _, _ := w.connect(offer("a")) // the tool is known
+		s, _, _ := w.connect(offer("a")) // makes the tool known
 		s.Close(true)
 		c := &tool.Call{ID: "c1", Tool: "a", Reporter: &tooltest.Recorder{}}
 		a := w.shelf.get("a").(tool.Continuer)
@@ -88,7 +87,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		done := make(chan outcome, 1)
 		go func() {
 			<-x.Back
-			time.Sleep(time.Second) // until then nothing that the worker says may be refused
+			time.Sleep(time.Second) // During this time, the worker's messages must not be rejected.
 			r, err := a.Continue(t.Context(), c)
 			done <- outcome{r, err}
 		}()
@@ -106,7 +105,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 			t.Errorf("%v, %v", out.result, out.err)
 		}
 	})
-	inBubble(t, cfg, func(t *testing.T, w *world) { // it was given up
+	inBubble(t, cfg, func(t *testing.T, w *world) { // The engine gave up the call.
 		a, x, c := next(t, w)
 		x.Forget()
 		if _, _, back := w.connect(o); len(back.Kept) > 0 {
@@ -116,7 +115,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	inBubble(t, cfg, func(t *testing.T, w *world) { // it is cancelled before the worker is back over a second connection
+	inBubble(t, cfg, func(t *testing.T, w *world) { // The call is cancelled before the worker connects a second time.
 		a, x, c := next(t, w)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

@@ -10,18 +10,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// labelPrefix begins the labels of a run that choose workers.
+// labelPrefix is the prefix of run labels that select workers.
 const labelPrefix = "worker."
 
-// A waiter is work that no worker has room for.
+// A waiter is work that waits for a worker with a free slot.
 type waiter struct {
 	lease *lease
-	want  map[string]string // labels
+	want  map[string]string // required labels
 	ready chan struct{}     // closed when the lease is given
 	at    *list.Element
 }
 
-// wants returns the labels that a call asks of its worker.
+// wants returns the labels that a call requires of its worker.
 func wants(c *tool.Call) map[string]string {
 	var want map[string]string
 	for key, value := range c.Run.Labels {
@@ -35,7 +35,7 @@ func wants(c *tool.Call) map[string]string {
 	return want
 }
 
-// place gives a lease to a worker, and waits for one that has room.
+// place assigns a lease to a worker, and waits for one with a free slot.
 func (h *Hub) place(ctx context.Context, l *lease) error {
 	w := &waiter{lease: l, want: wants(l.call), ready: make(chan struct{})}
 	h.mu.Lock()
@@ -48,7 +48,7 @@ func (h *Hub) place(ctx context.Context, l *lease) error {
 		h.mu.Unlock()
 		return nil
 	}
-	if l.kind == Poll { // it is asked again later: thousands of operations must not wait for a worker that is away
+	if l.kind == Poll { // Polls do not wait, because the engine polls again later. Thousands of operations must not wait for a disconnected worker.
 		h.mu.Unlock()
 		return h.nobody(l.tool, w.want)
 	}
@@ -68,7 +68,7 @@ func (h *Hub) place(ctx context.Context, l *lease) error {
 	return h.giveUp(w, err)
 }
 
-// giveUp ends a wait, unless it has just come to its end.
+// giveUp ends a wait and returns err. It returns nil when the lease was given just before.
 func (h *Hub) giveUp(w *waiter, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *Hub) giveUp(w *waiter, err error) error {
 	return err
 }
 
-// nobody says why no worker took a call.
+// nobody returns the error for a call that no worker took.
 func (h *Hub) nobody(t *offered, want map[string]string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,8 +97,8 @@ func (h *Hub) nobody(t *offered, want map[string]string) error {
 	})
 }
 
-// chooseLocked returns the worker of a tool that has the most room for its size; of several the one that was given nothing for the
-// longest time. nil when none has room.
+// chooseLocked returns the least loaded worker of a tool, relative to its limit. Of several, it returns the one that has waited longest for
+// work. It returns nil when no worker has a free slot.
 func (h *Hub) chooseLocked(t *offered, want map[string]string) *Session {
 	var best *Session
 	for s := range t.serving {
@@ -119,7 +119,7 @@ func (s *Session) freerLocked(than *Session) bool {
 	return mine < its || mine == its && s.given < than.given
 }
 
-// fits reports whether a worker has the labels that are asked for.
+// fits reports whether a worker has the required labels.
 func (s *Session) fits(want map[string]string) bool {
 	for key, value := range want {
 		if have, ok := s.labels[key]; !ok || have != value {
@@ -129,7 +129,7 @@ func (s *Session) fits(want map[string]string) bool {
 	return true
 }
 
-// fillLocked gives what waits to a session, as far as it has room.
+// fillLocked assigns waiting work to a session while it has free slots.
 func (h *Hub) fillLocked(s *Session) {
 	for e := h.waiting.Front(); e != nil && s.roomLocked(); {
 		next := e.Next()

@@ -6,15 +6,15 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// A Pool is the workers of one source, as they are now.
+// A Pool is the current state of the workers of one source.
 type Pool struct {
 	Source  string
-	Workers []string       // their names, in no order
-	Since   time.Time      // when the newest came, or the last one went; zero: none came since the start
-	Refused []link.Refusal // tools that a worker offers and that are not served
+	Workers []string       // names of the workers, unordered
+	Since   time.Time      // time of the last connect or disconnect; zero means no worker has connected since the start
+	Refused []link.Refusal // offered tools that are not served
 }
 
-// Pools returns the sources that workers have or had.
+// Pools returns the sources that have or had workers.
 func (h *Hub) Pools() []Pool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -25,7 +25,7 @@ func (h *Hub) Pools() []Pool {
 	for s := range h.sessions {
 		p := pools[s.source]
 		if p == nil {
-			continue // it registers
+			continue // The worker is still registering.
 		}
 		p.Workers = append(p.Workers, s.name)
 		p.Refused = append(p.Refused, s.refused...)

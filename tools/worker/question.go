@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// What a worker is asked about a call before it runs, as the API names it.
+// The kinds of questions about a call that has not started, with the names in the API.
 const (
 	Validate = "VALIDATE"
 	Assess   = "ASSESS"
@@ -19,20 +19,20 @@ const (
 )
 
 const (
-	// questionTime is how long a worker may take, also for the person who is shown its description: less than the engine waits, so that
-	// the error names the worker.
+	// questionTime is the limit for a worker's answer. It applies to descriptions for an approver too. It is less than the engine waits, so
+	// that the error names the worker.
 	questionTime = 900 * time.Millisecond
-	// maxQuestions are those of one worker at once: many times what it can answer in that time.
+	// maxQuestions is the limit of open questions to one worker: many times the number that it can answer in questionTime.
 	maxQuestions = 1024
 )
 
-// A question is not answered yet. Unlike a lease it is its connection's alone: of a worker that goes, another one is asked.
+// A question has no answer yet. Unlike a lease, it belongs to one connection. When its worker disconnects, another worker is asked.
 type question struct {
 	id   string
-	done chan *link.Answer // nil: its worker is gone
+	done chan *link.Answer // receives nil when the worker has disconnected
 }
 
-// Why there is no answer.
+// Reasons for a missing answer.
 var (
 	errNobody      = errors.New("no worker is there")
 	errUnanswered  = errors.New("the worker did not answer in time")
@@ -40,18 +40,19 @@ var (
 	errWrongAnswer = errors.New("the worker answered something else")
 )
 
-// Answer takes the answer to a question. What was not asked, or not of this worker, or is over, does not count.
+// Answer accepts the answer to a question. It ignores an answer to an unknown question, to a question of another worker, and to one that is
+// already over.
 func (s *Session) Answer(id string, a link.Answer) {
 	s.hub.mu.Lock()
 	q := s.questions[id]
 	delete(s.questions, id)
 	s.hub.mu.Unlock()
 	if q != nil {
-		q.done <- &a // has room
+		q.done <- &a // Does not block, because the channel is buffered.
 	}
 }
 
-// unansweredLocked has the questions of a session that is gone asked elsewhere.
+// unansweredLocked makes the open questions of a closed session go to other workers.
 func (s *Session) unansweredLocked() {
 	for id, q := range s.questions {
 		delete(s.questions, id)
@@ -59,7 +60,7 @@ func (s *Session) unansweredLocked() {
 	}
 }
 
-// question asks any worker of the tool that has the labels which the call wants.
+// question asks any worker of the tool with the labels that the call requires.
 func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*link.Answer, error) {
 	documents, err := t.documents(c)
 	if err != nil {
@@ -80,13 +81,13 @@ func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*lin
 				return a, nil
 			}
 		case <-ctx.Done():
-			s.Answer(q.id, link.Answer{}) // nobody waits for it
+			s.Answer(q.id, link.Answer{}) // Removes the question: the caller no longer waits.
 			return nil, errUnanswered
 		}
 	}
 }
 
-// questionOf opens a question to the worker of a tool that has the fewest.
+// questionOf opens a question to the worker of a tool with the fewest open questions.
 func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *question, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,13 +110,14 @@ func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *questio
 	return best, q, nil
 }
 
-// bare is all that is known of a call whose arguments are looked at.
+// bare returns a call that has only a namespace, a tool and arguments. No more is known when arguments are checked.
 func (t *offered) bare(args tool.Arguments) *tool.Call {
 	namespace, _ := NamespaceOf(t.offer.Descriptor.Source)
 	return &tool.Call{Namespace: namespace, Tool: t.offer.Descriptor.ID, Arguments: args}
 }
 
-// Validate implements [tool.Validator]. While no worker is there nothing is wrong: the call waits for one, which looks at the arguments before it runs it.
+// Validate implements [tool.Validator]. Without a connected worker it accepts the arguments: the worker checks them before it runs the
+// call.
 func (t *offered) Validate(args tool.Arguments) error {
 	if !t.offer.Validates {
 		return nil
@@ -133,7 +135,7 @@ func (t *offered) Validate(args tool.Arguments) error {
 	return a.Err
 }
 
-// Assess implements [tool.Assessor]. Without an answer the descriptor holds.
+// Assess implements [tool.Assessor]. Without an answer, the effects of the descriptor apply.
 func (t *offered) Assess(args tool.Arguments) tool.Effects {
 	effects := t.offer.Descriptor.Effects
 	if !t.offer.Assesses {
@@ -145,7 +147,7 @@ func (t *offered) Assess(args tool.Arguments) tool.Effects {
 	return effects
 }
 
-// Describe implements [tool.Describer]. The engine fills in all of what a worker does not describe.
+// Describe implements [tool.Describer]. The engine fills in the parts that a worker omits.
 func (t *offered) Describe(ctx context.Context, c *tool.Call) (tool.Description, error) {
 	if !t.offer.Describes {
 		return tool.Description{}, nil

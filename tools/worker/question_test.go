@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// asked is a question that a worker got.
+// asked is a question that a worker received.
 type asked struct {
 	id, kind string
 	call     *tool.Call
@@ -35,7 +35,7 @@ func (l *line) asks() int { synctest.Wait(); l.mu.Lock(); defer l.mu.Unlock(); r
 
 var strict = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Escalate}
 
-// examining is an offer of a tool that says all there is to be said before it runs.
+// examining returns an offer of a tool that validates, assesses and describes.
 func examining() link.Offer {
 	o := offer("a")
 	o.Tools[0].Validates, o.Tools[0].Assesses, o.Tools[0].Describes = true, true, true
@@ -43,14 +43,14 @@ func examining() link.Offer {
 	return o
 }
 
-// said is what was heard of a tool, and when.
+// said is an answer about a call, and the time until it came.
 type said struct {
 	about string
 	err   error
 	after time.Duration
 }
 
-// examine asks a tool about a call in the three ways.
+// examine asks a tool all three questions about a call.
 func (w *world) examine() (validated, assessed, described <-chan said) {
 	t, began := w.shelf.get("a"), time.Now()
 	one := func(f func() (any, error)) <-chan said {
@@ -70,21 +70,21 @@ func (w *world) examine() (validated, assessed, described <-chan said) {
 	return validated, assessed, described
 }
 
-// TestQuestions: a worker is asked what it offered to answer, and what it says is what the engine hears.
+// A worker is asked the questions that it offered to answer, and its answers reach the engine.
 func TestQuestions(t *testing.T) {
 	mild := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		o := examining()
 		o.Labels, o.Limit = map[string]string{"disk": "d1"}, 1
 		s, l, _ := w.connect(o)
-		w.call(t.Context(), "a", nil) // it has no room for calls any more
+		w.call(t.Context(), "a", nil) // uses the worker's only slot
 		validated, assessed, described := w.examine()
 		synctest.Wait()
 		for _, q := range l.questions {
 			switch q.kind {
 			case worker.Validate:
 				s.Answer(q.id, link.Answer{Err: tool.Errorf(tool.InvalidArguments, "no such file")})
-				s.Answer(q.id, link.Answer{}) // does not count
+				s.Answer(q.id, link.Answer{}) // a second answer does not count
 			case worker.Assess:
 				s.Answer(q.id, link.Answer{Effects: &mild})
 			case worker.Describe:
@@ -103,7 +103,7 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// TestQuestionsUnanswered: a silent worker does not allow more, and nobody waits for it for long.
+// Without an answer, the effects do not become milder. No caller waits long.
 func TestQuestionsUnanswered(t *testing.T) {
 	for name, answer := range map[string]func(*worker.Session, *line){
 		"silence": func(*worker.Session, *line) {},
@@ -127,10 +127,10 @@ func TestQuestionsUnanswered(t *testing.T) {
 			if a.about != fmt.Sprint(strict) || a.after > time.Second || d.err == nil {
 				t.Errorf("%s: assessed %v, described %v", name, a, d)
 			}
-			s.Answer(l.question(t).id, link.Answer{}) // late
+			s.Answer(l.question(t).id, link.Answer{}) // a late answer
 		})
 	}
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // each answer has nothing in it
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // Each answer is empty.
 		o := examining()
 		o.Labels = map[string]string{"disk": "d1"}
 		s, l, _ := w.connect(o)
@@ -143,7 +143,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 			t.Errorf("empty: %v, %v, %v", v, a, d)
 		}
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // a foreign worker answers
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // Another worker answers.
 		s, l, _ := w.connect(examining())
 		thief, _, _ := w.connect(offer("b"))
 		done := make(chan error, 1)
@@ -157,7 +157,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 	})
 }
 
-// TestQuestionsOfWorkersThatGo: another one is asked, and when there is none the call waits for one, which looks itself.
+// When a worker disconnects, another one is asked. Without another one, the call waits for a worker, which checks the arguments itself.
 func TestQuestionsOfWorkersThatGo(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s1, l1, _ := w.connect(examining())
@@ -189,7 +189,7 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 			t.Errorf("the only one drains: %v, %v, %v after %v", v, a, d, time.Since(began))
 		}
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // one that offered nothing is asked nothing
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A worker that offered no answers is not asked.
 		_, l, _ := w.connect(offer("a"))
 		validated, assessed, described := w.examine()
 		if v, a, d := <-validated, <-assessed, <-described; v.err != nil || a.about != fmt.Sprint(tool.Effects{}) || d.err != nil || l.asks() > 0 {
@@ -198,7 +198,7 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 	})
 }
 
-// TestQuestionsOfWorkersThatComeBack: a worker that dials again is asked over the new connection what it did not answer over the old one.
+// A worker that reconnects is asked over the new connection what it did not answer over the old one.
 func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, l, first := w.connect(examining())
@@ -212,7 +212,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close(false)
-		synctest.Wait() // the old connection is ended, and the answer to the new one is on its way
+		synctest.Wait() // The old connection has ended, and the response to the new one is being sent.
 		ready()
 		s.Answer(again.question(t).id, link.Answer{Err: errors.New("wrong")})
 		if err := <-done; err == nil {
@@ -225,7 +225,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreBounded: nothing is asked beyond what a worker could answer.
+// A worker is not asked more questions at once than maxQuestions.
 func TestQuestionsAreBounded(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, l, _ := w.connect(examining())
@@ -245,7 +245,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestDefinitionOfQuestions: workers that answer other questions do not serve a tool together.
+// Workers that answer different questions do not serve a tool together.
 func TestDefinitionOfQuestions(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		w.connect(examining())

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// register has a session serve what it offers, and says what it does not serve.
+// register registers the offered tools and makes the session serve them. It returns the tools that are not served.
 func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 	h.registering.Lock()
 	defer h.registering.Unlock()
@@ -56,13 +56,13 @@ func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 	return refused
 }
 
-// shown is the name of a refused tool for logs and people.
+// shown returns the name of a refused tool for logs and people.
 func shown(id string) string {
-	quoted := strconv.Quote(clip(id, maxName)) // what cannot be printed is escaped
+	quoted := strconv.Quote(clip(id, maxName)) // Escapes unprintable characters.
 	return clip(quoted[1:len(quoted)-1], maxName)
 }
 
-// room is how many more tools the workers of a namespace may have.
+// room returns how many more tools the workers of a namespace may have.
 func (h *Hub) room(namespace string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *Hub) room(namespace string) int {
 	return n
 }
 
-// known finds what the pool has under the id of a tool, and whether it is another definition.
+// known returns the pool's tool with the id of t, and whether its definition differs.
 func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
 	return known, known != nil && known.definition != t.definition
 }
 
-// add registers tools that the pool did not have: all at once, or one by one to find those that are refused.
+// add registers tools that are new in the pool. It tries all at once, and then one by one to find the refused ones.
 func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []link.Refusal) {
 	if len(tools) == 0 {
 		return nil, nil
@@ -105,7 +105,7 @@ func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []
 	return added, refused
 }
 
-// replace puts another definition in the place of one that nobody serves any more.
+// replace replaces the definition of a tool that no worker serves any more.
 func (h *Hub) replace(s *Session, t *offered) *link.Refusal {
 	id := t.offer.Descriptor.ID
 	h.mu.Lock()
@@ -129,7 +129,7 @@ func (h *Hub) replace(s *Session, t *offered) *link.Refusal {
 	return nil
 }
 
-// serve lets a session get work of these tools.
+// serve makes the session serve these tools.
 func (h *Hub) serve(s *Session, tools []*offered) {
 	for _, t := range tools {
 		h.keep(s.source, t)
@@ -155,7 +155,7 @@ func (h *Hub) serve(s *Session, tools []*offered) {
 	}
 }
 
-// succeed serves tools that nobody serves any more with the definitions that waited for that.
+// succeed handles tools that lost their last worker: it serves them with another definition that was offered and waited for that.
 func (h *Hub) succeed(source string, ids []string) {
 	for _, id := range ids {
 		h.mu.Lock()

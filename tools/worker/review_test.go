@@ -20,8 +20,8 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// TestHalfOpen: a worker that dials again while its old connection looks alive names that: it gets no more work over it, keeps what it
-// holds, and what it never heard of is lost at once.
+// A worker that reconnects names its old connection, which may still look alive. The old connection gets no more work. The worker keeps the
+// leases that it names, and loses the others at once.
 func TestHalfOpen(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		old, l, first := w.connect(offer("a"))
@@ -71,7 +71,7 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
-// slow is a memory that takes its time.
+// slow is a memory that takes a minute to store a tool.
 type slow struct{ memory }
 
 func (m *slow) Keep(ctx context.Context, k worker.Known) error {
@@ -79,7 +79,7 @@ func (m *slow) Keep(ctx context.Context, k worker.Known) error {
 	return m.memory.Keep(ctx, k)
 }
 
-// TestBusyIsNotSilent: while the daemon waits for its journal, a worker cannot be heard and is not silent.
+// While the daemon processes a worker's message, the worker does not count as silent.
 func TestBusyIsNotSilent(t *testing.T) {
 	inBubble(t, worker.Config{Lease: 10 * time.Second, Memory: &slow{memory{known: map[string]worker.Known{}}}}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -97,7 +97,7 @@ func TestBusyIsNotSilent(t *testing.T) {
 	})
 }
 
-// TestManyTools: what workers of a namespace offer stays known, so there is an end to it; other namespaces have their own.
+// The tools of a namespace's workers stay known, so their number is limited. Each namespace has a separate limit.
 func TestManyTools(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		flood := func(p tool.Principal, pool int) (refused []link.Refusal) {
@@ -132,7 +132,7 @@ func TestManyTools(t *testing.T) {
 	})
 }
 
-// TestThousandConnects: nothing of connections stays that are gone.
+// Closed connections leave nothing behind.
 func TestThousandConnects(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		for n := range 1000 {
@@ -154,7 +154,7 @@ func TestThousandConnects(t *testing.T) {
 	})
 }
 
-// TestPollWaitsForNobody: a question about an operation is asked again later when no worker has room, and cannot fill the queue.
+// A poll does not wait when no worker has a free slot, and cannot fill the queue.
 func TestPollWaitsForNobody(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		o := offer("a", "b")
@@ -182,7 +182,7 @@ func TestPollWaitsForNobody(t *testing.T) {
 	})
 }
 
-// TestRefusalsCanBeSent: half a character of a name is not told, because it could not be.
+// A refusal never contains an incomplete character, which could not be sent.
 func TestRefusalsCanBeSent(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, _, answer := w.connect(offer("a", "x"+strings.Repeat("я", 60)))
@@ -192,7 +192,7 @@ func TestRefusalsCanBeSent(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreShort: whatever a worker calls its tools, what is said of that is short: it is kept, logged, and told to operators.
+// The texts of a refusal are short, whatever names a worker gives its tools. They are stored, logged and shown to operators.
 func TestRefusalsAreShort(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, _, answer := w.connect(offer("a", strings.Repeat("ж\x00", 1<<20)))
@@ -205,7 +205,7 @@ func TestRefusalsAreShort(t *testing.T) {
 	})
 }
 
-// T125: a worker whose name passes for another one, or for a path, does not come in, and no such text is logged or told raw.
+// T125: a worker is rejected when its name could pass for another name or a path. Such text is never logged or returned unescaped.
 func TestT125WorkerNames(t *testing.T) {
 	core, logged := observer.New(zapcore.DebugLevel)
 	inBubble(t, worker.Config{Log: zap.New(core)}, func(t *testing.T, w *world) {

@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// memoryTime bounds what is written when a worker registers.
+// memoryTime is the limit for storing data while a worker registers.
 const memoryTime = 30 * time.Second
 
-// ErrSilent means that a worker was not heard of for a whole lease.
+// ErrSilent means that a worker sent nothing for the whole time of a lease.
 var ErrSilent = errors.New("nothing was heard of the worker")
 
-// ErrReplaced means that the worker has dialled again.
+// ErrReplaced means that the worker has opened another connection.
 var ErrReplaced = errors.New("another connection of the worker goes on")
 
 // A Session is one connection of one worker.
@@ -34,25 +34,25 @@ type Session struct {
 	limit  int
 	line   link.Line
 
-	began time.Time    // on the monotonic clock
-	seen  atomic.Int64 // when it was heard last, in nanoseconds after began
-	busy  atomic.Bool  // what it said is being taken: it cannot be heard meanwhile
+	began time.Time    // with the monotonic clock
+	seen  atomic.Int64 // time of the last message, in nanoseconds after began
+	busy  atomic.Bool  // A message is being processed. The worker does not count as silent meanwhile.
 
-	// The hub's lock guards these.
+	// The hub's lock guards these fields.
 	silence   *time.Timer
 	tools     map[string]*offered
-	later     map[string]link.Tool // definitions that others serve otherwise
+	later     map[string]link.Tool // offered definitions that differ from the served ones
 	leases    map[string]*lease
-	questions map[string]*question // that it has not answered
+	questions map[string]*question // open questions
 	given     uint64
 	draining  bool
-	fresh     bool // the worker does not know yet that it is connected; questions wait until then
+	fresh     bool // The worker has not received the response to its offer. Questions wait until then.
 	gone      bool
 	refused   []link.Refusal
 }
 
-// Connect makes a worker one of those that get work, as soon as ready is called: the answer to the offer goes to it first. The caller
-// closes the session when the connection ends.
+// Connect registers a worker. The caller must send the response to the worker and then call ready; only then does the worker get work. The
+// caller must close the session when the connection ends.
 func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Session, answer link.Accepted, ready func(), err error) {
 	if err := checkOffer(&o); err != nil {
 		return nil, answer, nil, err
@@ -65,7 +65,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 	if s.limit == 0 {
 		s.limit = defaultLimit
 	}
-	s.busy.Store(true) // until it is ready: what it waits for is the registry and the memory
+	s.busy.Store(true) // Until ready: registering waits for the registry and the memory, and must not count as silence.
 	if err := h.enter(s); err != nil {
 		return nil, answer, nil, err
 	}
@@ -94,7 +94,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 	}, nil
 }
 
-// enter counts a session among those of its namespace.
+// enter adds a session. It returns an error when the namespace has the maximum number of workers.
 func (h *Hub) enter(s *Session) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *Hub) enter(s *Session) error {
 	return nil
 }
 
-// takeBack gives a worker the leases again that it held over an earlier connection.
+// takeBack assigns leases to a worker that it held over an earlier connection.
 func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (kept []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +126,7 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 	}
 	for _, id := range held {
 		if a := h.answered[id]; a != nil && a.owner == s.owner.Subject {
-			kept = append(kept, id) // the worker says again how it ended
+			kept = append(kept, id) // The worker will report the outcome again.
 			continue
 		}
 		if l := expected[id]; l != nil {
@@ -141,7 +141,7 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 		if l == nil || l.owner != s.owner.Subject || s.tools[l.tool.offer.Descriptor.ID] != l.tool {
 			continue
 		}
-		if l.session != nil { // the daemon has not noticed yet that it is gone
+		if l.session != nil { // The daemon has not noticed the end of the old connection yet.
 			delete(l.session.leases, id)
 		}
 		if l.expiry != nil {
@@ -156,8 +156,8 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 	return kept
 }
 
-// replaced ends the earlier connection of a worker, which may look alive for as long as a lease: it is to get no more work, and what
-// it was given that the worker does not know of is lost now.
+// replaced ends the earlier connection of a worker, which may look alive for the time of a lease. That connection gets no more work. Leases
+// on it that the worker did not name are lost now.
 func (h *Hub) replaced(s *Session, previous string) {
 	var old *Session
 	h.mu.Lock()
@@ -173,7 +173,8 @@ func (h *Hub) replaced(s *Session, previous string) {
 	}
 }
 
-// Hear takes what the worker said. It may wait for the journal: that is not the worker's silence.
+// Hear processes a message of the worker by calling take, which may wait for the journal. That time does not count as silence of the
+// worker.
 func (s *Session) Hear(take func() error) error {
 	s.busy.Store(true)
 	defer s.heard()
@@ -200,7 +201,7 @@ func (s *Session) listen() {
 	s.line.End("WORKER_SILENT", ErrSilent)
 }
 
-// left is how long the worker's leases hold if it is not heard of.
+// left returns how long the worker's leases remain valid without another message.
 func (s *Session) left() time.Duration {
 	if s.busy.Load() {
 		return s.hub.cfg.Lease
@@ -208,7 +209,7 @@ func (s *Session) left() time.Duration {
 	return s.hub.cfg.Lease - (time.Since(s.began) - time.Duration(s.seen.Load()))
 }
 
-// Reporter is the way into the log of the call that the worker runs under a lease.
+// Reporter returns the reporter of the call that the worker runs under a lease.
 func (s *Session) Reporter(id string) (tool.Reporter, error) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -220,10 +221,10 @@ func (s *Session) Reporter(id string) (tool.Reporter, error) {
 	return l.call.Reporter, nil
 }
 
-// Serves names the namespace and the source whose operations the worker may complete.
+// Serves returns the namespace and the source whose operations the worker may complete.
 func (s *Session) Serves() (namespace, source string) { return s.owner.Namespace, s.source }
 
-// Finish ends the work of a lease. [link.Line.Ack] follows: of EXECUTE when the journal has the outcome.
+// Finish ends the work of a lease. [link.Line.Ack] confirms the outcome; for EXECUTE it follows when the journal has the outcome.
 func (s *Session) Finish(id string, r *tool.Result, err error) error {
 	acknowledged, err := s.finish(id, r, err)
 	if acknowledged {
@@ -238,7 +239,7 @@ func (s *Session) finish(id string, r *tool.Result, err error) (acknowledged boo
 	defer h.mu.Unlock()
 	l := s.leases[id]
 	if a := h.answered[id]; l == nil && a != nil && a.owner == s.owner.Subject {
-		a.by = s // it was said over an earlier connection
+		a.by = s // The worker reported the outcome over an earlier connection.
 		return false, nil
 	}
 	if l == nil {
@@ -253,15 +254,15 @@ func (s *Session) finish(id string, r *tool.Result, err error) (acknowledged boo
 	return false, nil
 }
 
-// Drain gives the worker no more work.
+// Drain stops the assignment of work to the worker.
 func (s *Session) Drain() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.draining = true
 }
 
-// Close ends the session. A worker that left on its own holds nothing any more; of another one the leases hold for as long as they
-// would without a word from it.
+// Close ends the session. With left true, the worker left on purpose and loses all leases at once. Otherwise its leases remain valid for
+// the rest of their time.
 func (s *Session) Close(left bool) { s.close(left) }
 
 func (s *Session) close(lose bool) {
@@ -274,7 +275,7 @@ func (s *Session) close(lose bool) {
 	s.gone = true
 	s.silence.Stop()
 	delete(h.sessions, s)
-	var alone []string // tools that nobody serves now
+	var alone []string // tools without workers
 	for id, t := range s.tools {
 		delete(t.serving, s)
 		if len(t.serving) == 0 {
@@ -296,14 +297,14 @@ func (s *Session) close(lose bool) {
 	if source := h.sourceLocked(s.source); len(source.tools) > 0 {
 		source.since = time.Now()
 	} else {
-		delete(h.sources, s.source) // nothing of its pool was ever served
+		delete(h.sources, s.source) // The pool never served a tool.
 	}
 	h.mu.Unlock()
 	h.log.Info("worker left", zap.String("worker_id", s.id), zap.String("source", s.source))
 	h.succeed(s.source, alone)
 }
 
-// keep has the memory know a tool.
+// keep stores a tool in the memory.
 func (h *Hub) keep(source string, t *offered) {
 	now := time.Now().Truncate(24 * time.Hour)
 	if h.cfg.Memory == nil || t.seen.Equal(now) {

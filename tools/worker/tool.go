@@ -9,19 +9,19 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// An offered tool is one definition that workers serve or served. The offer never changes; the rest is guarded by the hub.
+// An offered tool is one definition that workers serve or served. offer never changes; the hub guards the other fields.
 type offered struct {
 	hub        *Hub
 	offer      link.Tool
 	definition string
 
 	serving map[*Session]struct{}
-	away    bool        // lists leave it out
-	leaving *time.Timer // until then it is in lists without workers
-	seen    time.Time   // as the memory has it
+	away    bool        // Lists omit the tool.
+	leaving *time.Timer // ends the time in which lists keep the tool without workers
+	seen    time.Time   // time of the last offer in the memory
 }
 
-// What the workers of a tool can say beside: what became of an attempt, how far an operation is, or both.
+// Variants of a tool by what its workers can report: the outcome of an attempt, the progress of an operation, or both.
 type (
 	reconciling struct{ *offered }
 	polling     struct{ *offered }
@@ -40,7 +40,7 @@ var (
 	_ tool.Poller     = telling{}
 )
 
-// offeredOf makes a tool of an offer; an error says what is wrong with it.
+// offeredOf makes a tool from an offer, or returns why the offer is invalid.
 func (h *Hub) offeredOf(source string, o link.Tool) (*offered, error) {
 	o.Descriptor.Source = source
 	if err := checkTool(&o); err != nil {
@@ -68,7 +68,7 @@ func (t *offered) asTool() tool.Tool {
 // Descriptor implements [tool.Tool].
 func (t *offered) Descriptor() tool.Descriptor { return t.offer.Descriptor }
 
-// Execute implements [tool.Tool]. A worker that does not heed a cancellation keeps its lease, and the engine gives the call up.
+// Execute implements [tool.Tool]. A worker that ignores a cancel keeps its lease, and the engine gives up the call.
 func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	l, err := t.start(ctx, Execute, c)
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, erro
 	return t.await(ctx, l)
 }
 
-// await returns how the work of a lease ended.
+// await waits for the end of a lease and returns its outcome.
 func (t *offered) await(ctx context.Context, l *lease) (*tool.Result, error) {
 	defer t.hub.hangUp(l)
 	select {
@@ -112,11 +112,11 @@ func (t telling) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 // Abandon implements [tool.Abandoner].
 func (t *offered) Abandon(ctx context.Context, c *tool.Call) {
 	if t.offer.Abandons {
-		_, _ = t.ask(ctx, Abandon, c) // nobody could do anything about it
+		_, _ = t.ask(ctx, Abandon, c) // There is no way to handle an error.
 	}
 }
 
-// ask puts a question to a worker that it may leave unanswered.
+// ask sends a request that a worker may leave unanswered.
 func (t *offered) ask(ctx context.Context, kind string, c *tool.Call) (*tool.Result, error) {
 	l, err := t.start(ctx, kind, c)
 	if err != nil {
@@ -130,7 +130,7 @@ func (t *offered) ask(ctx context.Context, kind string, c *tool.Call) (*tool.Res
 	return l.result, l.err
 }
 
-// start has a worker begin.
+// start assigns work to a worker and starts it.
 func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease, error) {
 	documents, err := t.documents(c)
 	if err != nil {
@@ -148,18 +148,19 @@ func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease,
 		}
 		t.hub.mu.Unlock()
 		if s != nil {
-			if err := t.mayStart(ctx, kind); err != nil { // it may have waited long
+			if err := t.mayStart(ctx, kind); err != nil { // The call may have waited long.
 				t.hub.drop(l, err)
 				return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, err)
 			}
 			s.line.Start(l.id, kind, c, documents)
 			return l, nil
 		}
-		t.hub.drop(l, tool.ErrNotRun) // its worker went before it heard of it
+		t.hub.drop(l, tool.ErrNotRun) // The worker disconnected before it was notified.
 	}
 }
 
-// mayStart returns why a worker may not begin. A question changes nothing.
+// mayStart returns an error when a worker must not start work of this kind. Polls and reconciliations change nothing, so they are always
+// permitted.
 func (t *offered) mayStart(ctx context.Context, kind string) error {
 	if kind == Execute || kind == Abandon {
 		return t.hub.cfg.Own(ctx)
@@ -167,7 +168,7 @@ func (t *offered) mayStart(ctx context.Context, kind string) error {
 	return nil
 }
 
-// documents reads those that the tool's calls get.
+// documents returns the documents for a call of the tool.
 func (t *offered) documents(c *tool.Call) ([]tool.Document, error) {
 	if c.Documents == nil {
 		return nil, nil
@@ -185,7 +186,7 @@ func (t *offered) documents(c *tool.Call) ([]tool.Document, error) {
 	return found, nil
 }
 
-// joinLocked makes a session one of those that serve the tool. It reports whether lists get it back.
+// joinLocked makes a session serve the tool. It reports whether the tool returns to lists.
 func (t *offered) joinLocked(s *Session) (back bool) {
 	if t.leaving != nil {
 		t.leaving.Stop()
@@ -197,7 +198,7 @@ func (t *offered) joinLocked(s *Session) (back bool) {
 	return back
 }
 
-// leftLocked begins the time for which a tool that nobody serves stays in lists.
+// leftLocked starts the time after which lists omit a tool without workers.
 func (t *offered) leftLocked() {
 	if len(t.serving) > 0 || t.hub.closed || t.away {
 		return

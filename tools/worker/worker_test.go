@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a registry that keeps the tools.
+// shelf is a registry that stores the tools.
 type shelf struct {
 	mu        sync.Mutex
 	tools     map[string]tool.Tool
@@ -49,7 +49,7 @@ func (s *shelf) get(id string) tool.Tool                         { s.mu.Lock(); 
 
 func (s *shelf) refreshes() int { s.mu.Lock(); defer s.mu.Unlock(); return s.refreshed }
 
-// memory keeps what is known.
+// memory stores known tools.
 type memory struct {
 	mu    sync.Mutex
 	known map[string]worker.Known
@@ -86,7 +86,7 @@ func (m *memory) all() (all []worker.Known) {
 	return all
 }
 
-// line is what a worker was told.
+// line records the messages to a worker.
 type line struct {
 	mu      sync.Mutex
 	started []string // leases
@@ -142,7 +142,7 @@ func (l *line) leases() []string {
 	return slices.Clone(l.started)
 }
 
-// world is a hub in a bubble.
+// world is a hub in a synctest bubble.
 type world struct {
 	t     *testing.T
 	shelf *shelf
@@ -175,7 +175,7 @@ func offer(ids ...string) link.Offer {
 	return o
 }
 
-// connect makes a worker that gets work.
+// connect connects a worker that gets work.
 func (w *world) connect(o link.Offer) (*worker.Session, *line, link.Accepted) {
 	w.t.Helper()
 	l := &line{}
@@ -188,7 +188,7 @@ func (w *world) connect(o link.Offer) (*worker.Session, *line, link.Accepted) {
 	return s, l, a
 }
 
-// outcome is how a call ended.
+// outcome is the outcome of a call.
 type outcome struct {
 	result *tool.Result
 	err    error
@@ -207,7 +207,7 @@ func (w *world) call(ctx context.Context, id string, labels map[string]string) <
 	return done
 }
 
-// TestT61OnlyTheHolderCounts: neither another session nor the same one later ends or reports work.
+// Only the session that holds a lease can report on its work and finish it.
 func TestT61OnlyTheHolderCounts(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		holder, l, _ := w.connect(offer("a"))
@@ -220,7 +220,7 @@ func TestT61OnlyTheHolderCounts(t *testing.T) {
 		if _, err := thief.Reporter(lease); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("the thief reports: %v", err)
 		}
-		// Somebody else who knows the lease does not get it by saying that it held it.
+		// Another subject that knows the lease does not get it by naming it.
 		o := offer("a")
 		o.Held = []string{lease}
 		mallory, a, _, err := w.hub.Connect(tool.Principal{Namespace: "default", Subject: "mallory"}, o, &line{})
@@ -264,7 +264,7 @@ func TestWorkersThatVanish(t *testing.T) {
 		s, l, _ := w.connect(offer("a"))
 		done := w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
-		s.Close(false) // the connection broke
+		s.Close(false) // The connection broke.
 		time.Sleep(9 * time.Second)
 		o := offer("a")
 		o.Held = []string{lease, "unknown"}
@@ -288,7 +288,7 @@ func TestWorkersThatVanish(t *testing.T) {
 		done := w.call(t.Context(), "a", nil)
 		l.leases()
 		start := time.Now()
-		s.Close(true) // it says that it has nothing to do with it any more
+		s.Close(true) // The worker left on purpose.
 		if out := <-done; !errors.Is(out.err, tool.ErrLost) || time.Since(start) > 0 {
 			t.Errorf("%v after %v", out.err, time.Since(start))
 		}
@@ -401,7 +401,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestKnown: what was offered is known to the next daemon, leaves the lists while nobody serves it, and is forgotten in the end.
+// An offered tool is known to the next daemon. Lists omit it while no worker serves it, and it is deleted when it was not offered for a
+// long time.
 func TestKnown(t *testing.T) {
 	m := &memory{known: map[string]worker.Known{}}
 	reconciles := offer("a")

@@ -1,5 +1,5 @@
-// Package subagenttest is a model for tests: an endpoint on loopback that speaks the protocols as strictly as the real ones do, and
-// answers what the test says.
+// Package subagenttest is a model for tests: an endpoint on the loopback interface. It checks requests as strictly as real endpoints do,
+// and the test provides the answers.
 package subagenttest
 
 import (
@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// A Question is what the endpoint was asked, in no protocol's words.
+// A Question is a request to the endpoint, independent of the protocol.
 type Question struct {
-	Protocol    string // openai, anthropic
+	Protocol    string // openai or anthropic
 	Key         string
 	Idempotency string
 	Model       string
@@ -24,7 +24,7 @@ type Question struct {
 	Tools       []string
 }
 
-// Turns is how many answers the conversation has.
+// Turns returns the number of answers in the conversation.
 func (q *Question) Turns() (n int) {
 	for _, m := range q.Messages {
 		if m.Role == "assistant" {
@@ -34,13 +34,13 @@ func (q *Question) Turns() (n int) {
 	return n
 }
 
-// Task is the first message.
+// Task returns the first message.
 func (q *Question) Task() string { return q.Messages[0].Text }
 
-// Last is the newest message.
+// Last returns the newest message.
 func (q *Question) Last() Message { return q.Messages[len(q.Messages)-1] }
 
-// A Message is one of the conversation: of the user, the assistant, or of tools.
+// A Message is a message of the user, the assistant or a tool.
 type Message struct {
 	Role    string
 	Text    string
@@ -48,26 +48,26 @@ type Message struct {
 	Results []Result
 }
 
-// A Call is a tool call. Arguments are sent as they are.
+// A Call is a tool call. Arguments are sent unchanged.
 type Call struct{ ID, Name, Arguments string }
 
-// A Result is what a tool said.
+// A Result is the result of a tool.
 type Result struct {
 	ID, Text string
-	Failed   bool // known in Anthropic's words alone
+	Failed   bool // set only in Anthropic's protocol
 }
 
-// A Reply is what the endpoint answers. Without a Status it is an answer of the model.
+// A Reply is a response of the endpoint. Without a Status, it is an answer of the model.
 type Reply struct {
 	Text    string
 	Calls   []Call
-	Cut     bool // it met its limit of tokens
-	In, Out int  // tokens; negative is sent as it is
+	Cut     bool // The answer reached its limit of tokens.
+	In, Out int  // token counts; sent even when negative
 	NoUsage bool
 
 	Status int
 	Header map[string]string
-	Body   string // in the place of an answer
+	Body   string // replaces the answer
 }
 
 // A Server is the endpoint.
@@ -87,7 +87,7 @@ func New(reply func(q *Question) Reply) *Server {
 	return s
 }
 
-// Endpoint is the base URL for a protocol.
+// Endpoint returns the base URL for a protocol.
 func (s *Server) Endpoint(protocol string) string {
 	if protocol == "openai" {
 		return s.URL + "/v1"
@@ -95,7 +95,7 @@ func (s *Server) Endpoint(protocol string) string {
 	return s.URL
 }
 
-// Asked returns all that was asked so far and refused what the protocol does not allow.
+// Asked returns all requests so far, and the problems of requests that violate the protocol.
 func (s *Server) Asked() (questions []Question, wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // a string has a JSON form
+	b, _ := json.Marshal(s) // Strings always have a JSON form.
 	return string(b)
 }
 
@@ -164,8 +164,7 @@ func read(r *http.Request, body []byte) (*Question, error) {
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// check is what providers refuse: each tool call has an id of its own, arguments that are an object, and its result in the next
-// message.
+// check rejects what providers reject. Each tool call needs a unique id, arguments that are an object, and its result in the next message.
 func (q *Question) check() error {
 	seen := map[string]bool{}
 	var open []string

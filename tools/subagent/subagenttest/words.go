@@ -165,7 +165,7 @@ func (q *Question) readAnthropic(body []byte) error {
 	return nil
 }
 
-// anthropic writes an answer by hand: the arguments of a call may be anything here.
+// anthropic builds the answer by hand, because the arguments of a call may be any text here.
 func (r *Reply) anthropic() string {
 	var blocks []byte
 	add := func(format string, args ...any) {
