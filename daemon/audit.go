@@ -57,7 +57,7 @@ func chainOf(s store.RecordReader) audit.Source {
 	return func(ctx context.Context, namespace string, after int64) iter.Seq2[call.ChainRecord, error] {
 		return func(yield func(call.ChainRecord, error) bool) {
 			for {
-				page, err := s.Records(ctx, namespace, store.Chained, after, auditPage)
+				page, err := s.Records(ctx, namespace, audit.Kind, after, auditPage)
 				if err != nil {
 					yield(call.ChainRecord{}, err)
 					return
@@ -94,7 +94,7 @@ func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 // Audit implements [grpcserver.Admin].
 func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []call.ChainRecord, kept time.Time, err error) {
 	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)
-	page, err := a.d.store.Records(ctx, namespace, store.Chained, after, limit)
+	page, err := a.d.store.Records(ctx, namespace, audit.Kind, after, limit)
 	if errors.Is(err, store.ErrCorrupt) {
 		return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
 	}

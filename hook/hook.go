@@ -62,6 +62,9 @@ type Record struct {
 	Kind  string
 	Key   string
 	Bytes []byte
+	// Chained links the record to the one before it of its kind in its namespace, and keeps it when its call is purged. All records of
+	// a kind are chained, or none.
+	Chained bool
 }
 
 // A Rewrite returns the arguments that the next hook sees, as JSON text; returning in.Arguments.Text() changes nothing.

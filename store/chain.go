@@ -6,11 +6,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Chained is the kind of the records that are linked, each to the one before it in its namespace ([call.Link]): what a store
-// keeps of one is its link and then its bytes. They stay when their call is purged.
-const Chained = "audit"
-
-// Linked returns what is kept of a chained record behind the one of which kept is kept; nil when it is the first.
+// Linked returns the bytes that a store keeps of a chained record: its link ([call.Link]), then its own bytes. The argument kept has the
+// stored bytes of the record before it, nil for the first.
 func Linked(kept []byte, namespace, callID string, at time.Time, r *Record) []byte {
 	var before []byte
 	if len(kept) >= call.LinkSize {

@@ -124,6 +124,9 @@ type Decision struct {
 type Record struct {
 	Kind, Key string
 	Bytes     []byte
+	// Chained links the record to the one before it of its kind in its namespace ([Linked]). It stays when its call is purged. All
+	// records of a kind are chained, or none.
+	Chained bool
 }
 
 // A StoredRecord is a record as it was stored: the newest of a key counts, the older ones stay.

@@ -96,7 +96,7 @@ func (f *Filter) Record(in *hook.Input) func(*call.Event) []hook.Record {
 		if !ok {
 			return nil
 		}
-		return []hook.Record{{Kind: Kind, Key: in.CallID, Bytes: e.text()}}
+		return []hook.Record{{Kind: Kind, Key: in.CallID, Bytes: e.text(), Chained: true}}
 	}
 }
 
@@ -105,7 +105,7 @@ func (f *Filter) Record(in *hook.Input) func(*call.Event) []hook.Record {
 func (f *Filter) Operation(name string, by tool.Principal, of map[string]string, refused string) hook.Record {
 	f.saw(by.Namespace)
 	e := Entry{Event: EventOperation, Operation: name, By: &by, Of: of, Error: refused}
-	return hook.Record{Kind: Kind, Key: name, Bytes: e.text()}
+	return hook.Record{Kind: Kind, Key: name, Bytes: e.text(), Chained: true}
 }
 
 func (f *Filter) saw(namespace string) {

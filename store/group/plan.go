@@ -326,21 +326,23 @@ func (p *Plan) keep(of call.Key, r store.Record) {
 // Link gives the records their positions, after all others so that new calls follow each other, and links the chained ones to those
 // before them. last reads what is kept of the newest one of a kind in a namespace.
 func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err error) {
-	before := map[string][]byte{} // by namespace
+	type chain struct{ namespace, kind string }
+	before := map[chain][]byte{}
 	for i := range p.Records {
 		r := &p.Records[i]
 		r.Position = p.Next()
-		if r.Kind != store.Chained {
+		if !r.Chained {
 			continue
 		}
-		kept, ok := before[r.Of.Namespace]
+		of := chain{r.Of.Namespace, r.Kind}
+		kept, ok := before[of]
 		if !ok {
 			if kept, err = last(r.Of.Namespace, r.Kind); err != nil {
 				return err
 			}
 		}
 		r.Bytes = store.Linked(kept, r.Of.Namespace, r.Of.ID, r.Time, &r.Record)
-		before[r.Of.Namespace] = r.Bytes
+		before[of] = r.Bytes
 	}
 	return nil
 }

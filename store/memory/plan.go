@@ -61,7 +61,7 @@ func copyOf(d *store.Decision) store.Decision {
 // addRecord appends a record to what an effect stores.
 func (e *effect) addRecord(st *state, r store.Record, position int64, callID string, now time.Time) {
 	r.Bytes = bytes.Clone(r.Bytes)
-	if r.Kind == store.Chained {
+	if r.Chained {
 		r.Bytes = store.Linked(lastOfKind(slices.Concat(st.records[e.namespace], e.records), r.Kind), e.namespace, callID, now, &r)
 	}
 	e.records = append(e.records, store.StoredRecord{Record: r, Position: position, CallID: callID, Time: now})

@@ -71,7 +71,7 @@ func (st *state) shred(p *store.Shredding) {
 		}
 	}
 	st.records[p.Namespace] = slices.DeleteFunc(slices.Clone(st.records[p.Namespace]), func(r store.StoredRecord) bool {
-		return r.Kind != store.Chained && (slices.Contains(p.Calls, r.CallID) || r.CallID == "" && slices.Contains(p.Calls, r.Key))
+		return !r.Chained && (slices.Contains(p.Calls, r.CallID) || r.CallID == "" && slices.Contains(p.Calls, r.Key))
 	})
 	maps.DeleteFunc(st.actions, func(n name, a store.Action) bool {
 		return n.namespace == p.Namespace && slices.Contains(p.Calls, a.CallID)

@@ -192,13 +192,15 @@ func (st *state) sweep(e *effect) {
 	if !e.before.IsZero() {
 		for ns, records := range st.records {
 			old := func(r store.StoredRecord) bool { return r.Time.Before(e.before) }
-			stays := int64(-1) // what comes later is linked to it
+			newest := map[string]int64{} // position of the newest old record of each chained kind; a later record is linked to it
 			for _, r := range records {
-				if r.Kind == store.Chained && old(r) {
-					stays = r.Position
+				if r.Chained && old(r) {
+					newest[r.Kind] = r.Position
 				}
 			}
-			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool { return old(r) && r.Position != stays })
+			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool {
+				return old(r) && !(r.Chained && r.Position == newest[r.Kind])
+			})
 		}
 	}
 	if len(e.trimmed) == 0 {

@@ -131,7 +131,7 @@ func TestT91Migration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	later := fstest.MapFS{"schema/0001.sql": {}, "schema/0002.sql": {}, "schema/0003.sql": {Data: []byte("ALTER TABLE calls ADD COLUMN colour text NOT NULL DEFAULT 'blue'; CREATE TABLE colours (name text)")}}
+	later := fstest.MapFS{"schema/0001.sql": {}, "schema/0002.sql": {}, "schema/0003.sql": {}, "schema/0004.sql": {Data: []byte("ALTER TABLE calls ADD COLUMN colour text NOT NULL DEFAULT 'blue'; CREATE TABLE colours (name text)")}}
 	cut := errors.New("killed")
 	if err := postgres.Migrate(t.Context(), conn, schemaOf(url), later, func(string) error { return cut }); !errors.Is(err, cut) {
 		t.Fatalf("Migrate = %v", err)

@@ -58,7 +58,7 @@ func (k known) foresees(p *group.Plan) bool {
 func plain(o *group.Op) bool {
 	c := o.Change
 	return c != nil && c.Decision == nil && len(c.Documents) == 0 && c.NotAfter.IsZero() && c.NotBefore.IsZero() &&
-		!slices.ContainsFunc(c.Records, func(r store.Record) bool { return r.Kind == store.Chained })
+		!slices.ContainsFunc(c.Records, func(r store.Record) bool { return r.Chained })
 }
 
 // refuseTrimmed fails with a division by zero when one of the ids has a tombstone.

@@ -146,7 +146,7 @@ func (w *writer) shred(ctx context.Context, p *store.Shredding) error {
 	const documents, policies = "DELETE FROM documents WHERE namespace = $1 AND scope = $2 AND scope_id = ANY ($3::bytea[])",
 		"DELETE FROM policies WHERE namespace = $1 AND scope = $2 AND scope_id = ANY ($3::bytea[]) AND kind = $4"
 	for _, s := range []statement{
-		{"DELETE FROM records WHERE namespace = $1 AND kind <> '" + store.Chained + "' AND (call_id = ANY ($2::bytea[]) OR call_id = '' AND key = ANY ($2::bytea[]))", []any{p.Namespace, p.Calls}},
+		{"DELETE FROM records WHERE namespace = $1 AND NOT chained AND (call_id = ANY ($2::bytea[]) OR call_id = '' AND key = ANY ($2::bytea[]))", []any{p.Namespace, p.Calls}},
 		{"DELETE FROM actions WHERE namespace = $1 AND call_id = ANY ($2::bytea[])", []any{p.Namespace, p.Calls}},
 		{documents, runs}, {documents, threads},
 		{policies, append(append([]any{}, runs...), p.PolicyKind)}, {policies, append(append([]any{}, threads...), p.PolicyKind)},

@@ -213,8 +213,8 @@ func (w *writer) queueChunks(b *pgx.Batch, p *group.Plan) {
 	b.Queue(insertEvents, positions, calls, firsts, lasts, crcs, events, w.s.Identity().Epoch)
 }
 
-const insertRecords = `INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes)
-	SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])`
+const insertRecords = `INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes, chained)
+	SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[], $9::boolean[])`
 
 const selectLastLink = "SELECT bytes FROM records WHERE namespace = $1 AND kind = $2 ORDER BY position DESC LIMIT 1"
 
@@ -237,12 +237,13 @@ func queueRecords(b *pgx.Batch, p *group.Plan) {
 	var positions, createds, crcs []int64
 	var namespaces, kinds, keys, calls column
 	var bytes [][]byte
+	var chained []bool
 	for i := range p.Records {
 		r := &p.Records[i]
 		positions, createds = append(positions, r.Position), append(createds, r.Time.UnixNano())
 		crcs = append(crcs, int64(rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID)))
 		namespaces, kinds, keys = append(namespaces, r.Of.Namespace), append(kinds, r.Kind), append(keys, r.Key)
-		calls, bytes = append(calls, r.Of.ID), append(bytes, append([]byte{}, r.Bytes...))
+		calls, bytes, chained = append(calls, r.Of.ID), append(bytes, append([]byte{}, r.Bytes...)), append(chained, r.Chained)
 	}
-	b.Queue(insertRecords, positions, namespaces, kinds, keys, calls, createds, crcs, bytes)
+	b.Queue(insertRecords, positions, namespaces, kinds, keys, calls, createds, crcs, bytes, chained)
 }

@@ -25,4 +25,4 @@ func (s *Store) EndRun(_ context.Context, r store.Run) error {
 	}})
 }
 
-const selectRecords = "SELECT position, key, call_id, created, crc, bytes FROM records WHERE namespace = $1 AND kind = $2 AND position > $3 ORDER BY position LIMIT $4"
+const selectRecords = "SELECT position, key, call_id, created, crc, bytes, chained::int FROM records WHERE namespace = $1 AND kind = $2 AND position > $3 ORDER BY position LIMIT $4"

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
 )
@@ -150,8 +149,8 @@ const (
 // Positions follow the clock, so old records come first. Each namespace keeps its newest chained record, because the next one links to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807))
-	DELETE FROM records r USING old WHERE r.Position < old.most AND (r.kind <> $2 OR EXISTS (
-		SELECT 1 FROM records later WHERE later.namespace = r.namespace AND later.kind = $2
+	DELETE FROM records r USING old WHERE r.Position < old.most AND (NOT r.chained OR EXISTS (
+		SELECT 1 FROM records later WHERE later.namespace = r.namespace AND later.kind = r.kind
 			AND later.Position > r.Position AND later.Position < old.most))`
 
 func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore time.Time) error {
@@ -165,7 +164,7 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore tim
 			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{w.s.clock.now().UnixNano(), calls}},
 		{"DELETE FROM batches WHERE trimmed < $1", []any{tombstones}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
-		{deleteOldRecords, []any{tombstones, []byte(store.Chained)}},
+		{deleteOldRecords, []any{tombstones}},
 	} {
 		if err := w.exec(ctx, s.text, s.args...); err != nil {
 			return err

@@ -216,7 +216,7 @@ func counts[K ~string](ctx context.Context, r *Reader, text string, args ...any)
 // first: a reader that continues from its position reads the rest.
 func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
 	err = r.db.Query(ctx, r.text.Records, func() { records = nil }, func(row Row) error {
-		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5)}}
+		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5), Chained: row.Int(6) != 0}}
 		if Sum(rec.Bytes, namespace, kind, rec.Key, rec.CallID) != uint32(row.Int(4)) {
 			if len(records) > 0 {
 				return ErrEnough

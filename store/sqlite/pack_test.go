@@ -260,14 +260,14 @@ func TestPackWithRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	newPack(t, s, store.Record{Kind: store.Chained, Key: "k", Bytes: []byte("one")}, store.Record{Kind: "note", Key: "k"})
-	chain, err := s.Records(t.Context(), "ns", store.Chained, 0, 10)
+	newPack(t, s, store.Record{Kind: "audit", Chained: true, Key: "k", Bytes: []byte("one")}, store.Record{Kind: "note", Key: "k"})
+	chain, err := s.Records(t.Context(), "ns", "audit", 0, 10)
 	if err != nil || len(chain) != 5 {
 		t.Fatalf("%d records, %v", len(chain), err)
 	}
 	var before []byte
 	for i, r := range chain {
-		if want := fmt.Sprint("call-", i); r.CallID != want || string(r.Bytes) != string(store.Linked(before, "ns", want, r.Time, &store.Record{Kind: store.Chained, Key: "k", Bytes: []byte("one")})) {
+		if want := fmt.Sprint("call-", i); r.CallID != want || string(r.Bytes) != string(store.Linked(before, "ns", want, r.Time, &store.Record{Kind: "audit", Chained: true, Key: "k", Bytes: []byte("one")})) {
 			t.Errorf("record %d of %s is not linked to the one before", i, r.CallID)
 		}
 		before = r.Bytes

@@ -187,7 +187,7 @@ func (w *writer) shredDecisions(namespace string, found []keptDecision) error {
 	return nil
 }
 
-const selectRecordsAfter = "SELECT position, namespace, key, call_id, kind FROM records WHERE position > ? ORDER BY position LIMIT ?"
+const selectRecordsAfter = "SELECT position, namespace, key, call_id, chained FROM records WHERE position > ? ORDER BY position LIMIT ?"
 
 // shredRecords removes the records that plugins and late attempts stored for calls.
 func (s *Store) shredRecords(ctx context.Context, namespace string, calls map[string]bool) error {
@@ -199,7 +199,7 @@ func (s *Store) shredRecords(ctx context.Context, namespace string, calls map[st
 			return query(conn, selectRecordsAfter, func(st *sqlite.Stmt) error {
 				n++
 				after = st.ColumnInt64(0)
-				if key, id := st.ColumnText(2), st.ColumnText(3); st.ColumnText(1) == namespace && st.ColumnText(4) != store.Chained && (calls[id] || id == "" && calls[key]) {
+				if key, id := st.ColumnText(2), st.ColumnText(3); st.ColumnText(1) == namespace && !st.ColumnBool(4) && (calls[id] || id == "" && calls[key]) {
 					found = append(found, after)
 				}
 				return nil

@@ -56,8 +56,8 @@ func (w *writer) writeRecords(p *group.Plan) error {
 	}
 	for i := range p.Records {
 		r := &p.Records[i]
-		err := exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, nanos(r.Time), rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes)
+		err := exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes, chained) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, nanos(r.Time), rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes, r.Chained)
 		if err != nil {
 			return err
 		}
@@ -68,5 +68,5 @@ func (w *writer) writeRecords(p *group.Plan) error {
 const selectLastLink = `SELECT substr(bytes, 1, 32) FROM records INDEXED BY records_kind
 	WHERE namespace = ? AND kind = ? ORDER BY position DESC LIMIT 1`
 
-const selectRecords = `SELECT position, key, call_id, created, crc, bytes FROM records INDEXED BY records_kind
+const selectRecords = `SELECT position, key, call_id, created, crc, bytes, chained FROM records INDEXED BY records_kind
 	WHERE namespace = ? AND kind = ? AND position > ? ORDER BY position LIMIT ?`

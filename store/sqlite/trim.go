@@ -8,7 +8,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/rows"
 )
 
@@ -245,7 +244,7 @@ func (w *writer) trimRest(tombstonesBefore time.Time) error {
 		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", nanos(tombstonesBefore))
 	}
 	if err == nil {
-		err = exec(w.conn, deleteOldRecords, nanos(tombstonesBefore), store.Chained)
+		err = exec(w.conn, deleteOldRecords, nanos(tombstonesBefore))
 	}
 	return err
 }
@@ -253,8 +252,8 @@ func (w *writer) trimRest(tombstonesBefore time.Time) error {
 // Positions follow the clock, so old records come first. Each namespace keeps its newest chained record, because the next one links to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= ?1 ORDER BY position LIMIT 1), 9223372036854775807))
-	DELETE FROM records WHERE position < (SELECT most FROM old) AND (kind <> ?2 OR EXISTS (
-		SELECT 1 FROM records later INDEXED BY records_kind WHERE later.namespace = records.namespace AND later.kind = ?2
+	DELETE FROM records WHERE position < (SELECT most FROM old) AND (NOT chained OR EXISTS (
+		SELECT 1 FROM records later INDEXED BY records_kind WHERE later.namespace = records.namespace AND later.kind = records.kind
 			AND later.position > records.position AND later.position < (SELECT most FROM old)))`
 
 const (

@@ -16,17 +16,17 @@ import (
 func testChain(t *testing.T, f *fixture) {
 	put := func(namespace, text string) {
 		t.Helper()
-		if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: store.Chained, Key: text, Bytes: []byte(text)}); err != nil {
+		if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: "audit", Chained: true, Key: text, Bytes: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put("ns", "first")
 	put("other", "first of another")
 	change := creation(newCall("a"))
-	change.Records = []store.Record{{Kind: store.Chained, Key: "second", Bytes: []byte("second")}, {Kind: "note", Key: "k"}, {Kind: store.Chained, Key: "third", Bytes: []byte("third")}}
+	change.Records = []store.Record{{Kind: "audit", Chained: true, Key: "second", Bytes: []byte("second")}, {Kind: "note", Key: "k"}, {Kind: "audit", Chained: true, Key: "third", Bytes: []byte("third")}}
 	f.commit(change)
 	again := creation(newCall("a"))
-	again.Records = []store.Record{{Kind: store.Chained, Key: "lost", Bytes: []byte("lost")}}
+	again.Records = []store.Record{{Kind: "audit", Chained: true, Key: "lost", Bytes: []byte("lost")}}
 	if err := f.Commit(t.Context(), again); err == nil {
 		t.Fatal("second create accepted")
 	}
@@ -36,7 +36,7 @@ func testChain(t *testing.T, f *fixture) {
 	var changes []*store.Change
 	for i := range 20 {
 		c := creation(newCall(fmt.Sprint("many-", i)))
-		c.Records = []store.Record{{Kind: store.Chained, Key: "many", Bytes: []byte{byte(i)}}}
+		c.Records = []store.Record{{Kind: "audit", Chained: true, Key: "many", Bytes: []byte{byte(i)}}}
 		changes = append(changes, c)
 	}
 	var group sync.WaitGroup
@@ -52,7 +52,7 @@ func testChain(t *testing.T, f *fixture) {
 	group.Wait()
 	f.crash()
 	for namespace, want := range map[string]int{"ns": 24, "other": 1} {
-		records, err := f.Store.(store.RecordReader).Records(t.Context(), namespace, store.Chained, 0, 100)
+		records, err := f.Store.(store.RecordReader).Records(t.Context(), namespace, "audit", 0, 100)
 		if err != nil || len(records) != want {
 			t.Fatalf("%d records of %s, %v; want %d", len(records), namespace, err, want)
 		}
@@ -72,7 +72,7 @@ func testTrimChain(t *testing.T, f *fixture) {
 	put := func(namespace, kind string, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: kind, Key: name, Bytes: []byte(name)}); err != nil {
+			if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: kind, Key: name, Bytes: []byte(name), Chained: kind != "note"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -94,24 +94,27 @@ func testTrimChain(t *testing.T, f *fixture) {
 			t.Fatal(err)
 		}
 	}
-	put("ns", store.Chained, "1", "2")
-	put("quiet", store.Chained, "1", "2", "3")
+	put("ns", "audit", "1", "2")
+	put("quiet", "audit", "1", "2", "3")
+	put("quiet", "seal", "1", "2")
 	put("ns", "note", "1")
 	f.clock.move(2 * time.Hour)
 	trim() // all of it is old
-	want("ns", store.Chained, "2")
-	want("quiet", store.Chained, "3")
+	want("ns", "audit", "2")
+	want("quiet", "audit", "3")
+	want("quiet", "seal", "2")
 	want("ns", "note")
-	put("ns", store.Chained, "4", "5")
+	put("ns", "audit", "4", "5")
 	trim()
-	want("ns", store.Chained, "2", "4", "5")
+	want("ns", "audit", "2", "4", "5")
 	f.clock.move(2 * time.Hour)
-	put("ns", store.Chained, "6")
+	put("ns", "audit", "6")
 	trim()
-	want("ns", store.Chained, "5", "6")
-	want("quiet", store.Chained, "3")
+	want("ns", "audit", "5", "6")
+	want("quiet", "audit", "3")
+	want("quiet", "seal", "2")
 	f.reopen()
-	records, err := f.Store.(store.RecordReader).Records(t.Context(), "ns", store.Chained, 0, 100)
+	records, err := f.Store.(store.RecordReader).Records(t.Context(), "ns", "audit", 0, 100)
 	if err != nil || len(records) != 2 {
 		t.Fatal(records, err)
 	}

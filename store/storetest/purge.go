@@ -130,7 +130,7 @@ func testShred(t *testing.T, f *fixture) {
 		f.commit(decide(c, "d-"+id, "secret"))
 		f.step(c, call.Running)
 		ending := step(c, call.Succeeded)
-		ending.Records = []store.Record{{Kind: "note", Key: "k", Bytes: []byte(id)}, {Kind: store.Chained, Key: "k", Bytes: []byte(id)}}
+		ending.Records = []store.Record{{Kind: "note", Key: "k", Bytes: []byte(id)}, {Kind: "audit", Chained: true, Key: "k", Bytes: []byte(id)}}
 		ending.Documents = []store.DocumentChange{set("todo", `"`+id+`"`)}
 		ending.Documents[0].ScopeID, ending.Documents[0].Command.Scope = c.Run.Thread, tool.ThreadScope
 		ending.Policies = []store.Policy{
@@ -163,7 +163,7 @@ func testShred(t *testing.T, f *fixture) {
 			t.Errorf("decision of %s = %+v, %v", id, d, err)
 		}
 	}
-	if chained, err := f.Store.(store.RecordReader).Records(ctx, "ns", store.Chained, 0, 10); err != nil || len(chained) != 3 {
+	if chained, err := f.Store.(store.RecordReader).Records(ctx, "ns", "audit", 0, 10); err != nil || len(chained) != 3 {
 		t.Errorf("%d chained records are left, %v; want all 3", len(chained), err)
 	}
 	for _, kind := range []string{"note", "late"} {
