@@ -8,41 +8,42 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Action is stored until it was carried out.
+// An Action is work that the daemon carries out after a commit. The store keeps it until it was carried out.
 type Action struct {
 	Namespace string `json:"-"`
-	ID        string `json:"-"` // unique in the namespace; the same however often it is tried
+	ID        string `json:"-"` // Unique in the namespace. The same for all tries.
 	CallID    string `json:"call_id"`
 	Run       string `json:"run_id,omitempty"`
 	Thread    string `json:"thread_id,omitempty"`
 	Batch     string `json:"batch_id,omitempty"`
 	Caller    string `json:"caller"`
 	tool.Action
-	Round    int       `json:"round"`    // 1 for what a call asked for, one more for what that asked for, …
-	Attempts int       `json:"attempts"` // that failed
+	Round    int       `json:"round"`    // 1 for an action of a call, 2 for an action of that action, and so on
+	Attempts int       `json:"attempts"` // failed tries
 	Error    string    `json:"error,omitempty"`
 	Created  time.Time `json:"created"`
-	// Queue is where somebody takes the action from when he can: one that has a queue is never due.
+	// Queue is the queue from which a consumer takes the action. An action with a queue is never due.
 	Queue string `json:"queue,omitempty"`
 
 	State ActionState `json:"-"`
-	// Due is when a pending action may be tried; zero waits for the end of its batch or run, or in its queue.
+	// Due is when a pending action may be tried. With zero, the action waits for the end of its batch or run, or in its queue.
 	Due      time.Time `json:"-"`
 	Position int64     `json:"-"` // set by the store
-	// Broken means that the stored row is damaged: only its id, its place and its state are known.
+	// Broken means that the stored row is damaged: only its id, its position and its state are known.
 	Broken bool `json:"-"`
 }
 
-// ActionState says whether an action is tried again.
+// ActionState says whether an action will be tried again.
 type ActionState string
 
 // The states of an action.
 const (
 	ActionPending ActionState = "PENDING"
-	ActionDead    ActionState = "DEAD" // until somebody wants it tried again, or retention
+	ActionDead    ActionState = "DEAD" // It stays until an operator retries it or retention removes it.
 )
 
-// End returns the batch or run at whose end the action is carried out, or the queue in which it waits; "" when it waits for none.
+// End returns the batch or run whose end makes the action due, or the queue in which it waits. It returns "" when the action waits for none
+// of them.
 func (a *Action) End() string {
 	switch a.Phase {
 	case tool.BatchEnd:
@@ -53,7 +54,7 @@ func (a *Action) End() string {
 	return a.Queue
 }
 
-// Validate refuses an action that could not be found again.
+// Validate returns an error for an action that a query could not find.
 func (a *Action) Validate() error {
 	if a.Namespace == "" || a.ID == "" || a.State != ActionPending && a.State != ActionDead {
 		return fmt.Errorf("action %q in namespace %q is %q", a.ID, a.Namespace, a.State)
@@ -61,33 +62,33 @@ func (a *Action) Validate() error {
 	return nil
 }
 
-// An ActionQuery selects actions in the order in which they were stored. Empty fields select all.
+// An ActionQuery selects actions in the order in which they were stored. Empty fields match all.
 type ActionQuery struct {
 	Namespace, ID string
 	State         ActionState
-	Due           bool   // those that the store's clock has come to; State is ActionPending
-	End           string // the batch or run that they wait for, or their queue, with Phase; those that wait alone
+	Due           bool   // Select actions that are due by the store's clock. State must be ActionPending.
+	End           string // Select pending actions that wait for this batch, run or queue. Set Phase, too.
 	Phase         tool.Phase
-	After         int64 // the position of the last one of the page before
+	After         int64 // position of the last action of the previous page
 	Limit         int   // 0 means 50
 }
 
-// An Amendment is what happens in one transaction, durably, beside any call.
+// An Amendment is a durable transaction that changes no call.
 type Amendment struct {
 	Namespace string
-	// Documents are applied as those of a [Change] are.
+	// Documents are applied like those of a [Change].
 	Documents []DocumentChange
 	Limits    DocumentLimits
-	// Done is the id of an action that goes; when there is none, nothing happens and the answer is ErrNotFound.
+	// Done is the id of an action to remove. When that action does not exist, the amendment fails with ErrNotFound.
 	Done string
-	// Actions are new ones, or one that takes the place of Done.
+	// Actions are new actions, or the replacement of Done.
 	Actions []Action
-	// Ended names a batch or run whose actions of this phase are due from now on.
+	// Ended names a batch or run. Its actions of the phase EndPhase become due now.
 	Ended    string
 	EndPhase tool.Phase
 }
 
-// Validate refuses an amendment that no state of the journal could take.
+// Validate returns an error for an amendment that would be wrong in every state of the journal.
 func (a *Amendment) Validate() error {
 	if a.Namespace == "" {
 		return fmt.Errorf("amendment of no namespace")
@@ -107,7 +108,7 @@ func validateActions(namespace string, actions []Action) error {
 	return nil
 }
 
-// ResolveDocuments works out what the commands of an amendment do.
+// ResolveDocuments computes the effect of the commands of an amendment.
 func (a *Amendment) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentState, []call.DocumentNotice, error) {
 	return ResolveDocuments(r, a.Documents, a.Limits, "", "")
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Linked returns the bytes that a store keeps of a chained record: its link ([call.Link]), then its own bytes. The argument kept has the
-// stored bytes of the record before it, nil for the first.
+// Linked returns the bytes to store for a chained record: its link ([call.Link]), then its own bytes. kept has the stored bytes of the
+// record before it, or nil for the first record.
 func Linked(kept []byte, namespace, callID string, at time.Time, r *Record) []byte {
 	var before []byte
 	if len(kept) >= call.LinkSize {

@@ -6,7 +6,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Name returns the key of the call that c is about.
+// Name returns the key of the changed call.
 func (c *Change) Name() call.Key {
 	if c.Call != nil {
 		return c.Call.Key()
@@ -14,7 +14,7 @@ func (c *Change) Name() call.Key {
 	return c.Key
 }
 
-// Validate refuses a change that no state of the journal could take: a bug of its author.
+// Validate returns an error for a change that would be wrong in every state of the journal: a bug of its author.
 func (c *Change) Validate() error {
 	key := c.Name()
 	if key.Namespace == "" || key.ID == "" {
@@ -46,15 +46,15 @@ func (c *Change) Validate() error {
 	return nil
 }
 
-// Standing is what a store knows of a call before a change of it.
+// Standing is the stored state of a call before a change.
 type Standing struct {
 	Status       call.Status
 	Revision     int64
 	LastSequence int64
 }
 
-// Follows reports whether the change continues a call that stands so: ErrConflict when the call has moved on since it
-// was read, ErrTransition when its status allows no such step.
+// Follows checks that the change continues a call in this state. It returns ErrConflict when the call has changed since it was read, and
+// ErrTransition when the status does not allow the step.
 func (c *Change) Follows(s Standing) error {
 	last := s.LastSequence
 	if len(c.Events) > 0 {

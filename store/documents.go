@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A DocumentScope is where documents are kept in a namespace. The id is that of a run or thread, and empty for NAMESPACE.
+// A DocumentScope is a scope of documents in a namespace. ID is the id of a run or thread, and empty for NAMESPACE.
 type DocumentScope struct {
 	Scope tool.Scope
 	ID    string
@@ -20,43 +20,42 @@ type DocumentKey struct {
 	ScopeID, Key string
 }
 
-// In returns where the document is kept.
+// In returns the scope of the document.
 func (k DocumentKey) In() DocumentScope { return DocumentScope{k.Scope, k.ScopeID} }
 
-// A DocumentChange is a command with the scope that it goes to.
+// A DocumentChange is a command and the id of its scope.
 type DocumentChange struct {
 	ScopeID string
 	Command tool.Command
 }
 
-// Key returns which document the command names.
+// Key returns the key of the document that the command names.
 func (d *DocumentChange) Key() DocumentKey {
 	return DocumentKey{d.Command.Scope, d.ScopeID, d.Command.Key}
 }
 
-// DocumentLimits bound what documents may take.
+// DocumentLimits limits the size of documents and scopes.
 type DocumentLimits struct {
 	Size  int   // bytes of a document's JSON text
 	Count int   // documents of a scope
 	Total int64 // bytes of the documents of a scope
 }
 
-// deletedFor is how many deleted documents a scope may remember for each that it may have.
+// deletedFor is how many deleted documents a scope may keep for each document that it may have.
 const deletedFor = 16
 
-// A DocumentState is a stored document, or what is left of a deleted one: its revision continues to count, so that a
-// revision never names two values.
+// A DocumentState is a stored document. A deleted document keeps its revision, so that a revision never names two values.
 type DocumentState struct {
 	Value    string
-	Revision int64 // 0: there never was one
+	Revision int64 // 0 when the document never existed
 	Deleted  bool
-	// Broken means that the value cannot be trusted: it can be replaced, and not built upon.
+	// Broken means that the stored value is damaged. A command may replace it but not modify it.
 	Broken bool
-	// Group and CallID name the last call of a group that claimed it.
+	// Group and CallID name the last claim: the parallel group and its call.
 	Group, CallID string
 }
 
-// current is the revision that a command may expect: 0 when there is no document.
+// current returns the revision that a command must expect: 0 when there is no document.
 func (d *DocumentState) current() int64 {
 	if d.Deleted {
 		return 0
@@ -64,25 +63,25 @@ func (d *DocumentState) current() int64 {
 	return d.Revision
 }
 
-// DocumentRoom is what a scope holds.
+// DocumentRoom counts the documents of a scope.
 type DocumentRoom struct {
 	Documents, Deleted int
-	Bytes              int64 // of the values
+	Bytes              int64 // bytes of the values
 }
 
-// A DocumentReader is what [ResolveDocuments] reads inside the transaction that writes its result.
+// A DocumentReader reads documents for [ResolveDocuments], inside the transaction that writes the result.
 type DocumentReader interface {
 	Document(DocumentKey) (DocumentState, error)
 	Room(DocumentScope) (DocumentRoom, error)
 }
 
-// ResolveDocuments works out what the commands of a change do.
+// ResolveDocuments computes the effect of the commands of a change.
 func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentState, []call.DocumentNotice, error) {
 	return ResolveDocuments(r, c.Documents, c.Limits, c.Group, c.Name().ID)
 }
 
-// ResolveDocuments works out what commands do, in order, each on what the one before left. It writes nothing: the store does,
-// with what it finds in writes. The notices are published, one for each command.
+// ResolveDocuments computes the effect of commands in order, each on the result of the one before. It writes nothing: the store then writes
+// the states in writes. It returns one notice for each command, for publication.
 func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
 	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
 		writes: make(map[DocumentKey]DocumentState, len(changes)),
@@ -104,7 +103,7 @@ type resolution struct {
 	group, callID string
 	writes        map[DocumentKey]DocumentState
 	rooms         map[DocumentScope]DocumentRoom // as stored
-	changed       map[DocumentScope]DocumentRoom // by what was resolved
+	changed       map[DocumentScope]DocumentRoom // differences because of the resolved commands
 }
 
 func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
@@ -140,7 +139,7 @@ func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
 	return notice, nil
 }
 
-// forbids says why a command loses whatever it would make of the document.
+// forbids returns the conflict of a command that loses whatever value it would set.
 func (s *resolution) forbids(state *DocumentState, c *tool.Command) call.Conflict {
 	switch {
 	case c.Expected != nil && *c.Expected != state.current():
@@ -166,7 +165,7 @@ func (s *resolution) apply(state *DocumentState, c *tool.Command) (DocumentState
 	return next, err
 }
 
-// makeRoom holds a document and its scope to the limits. One that shrinks is always taken.
+// makeRoom checks a document and its scope against the limits. A document may always shrink.
 func (s *resolution) makeRoom(in DocumentScope, before, after *DocumentState) (call.Conflict, error) {
 	delta := DocumentRoom{Bytes: int64(len(after.Value) - len(before.Value))}
 	switch was := before.current() != 0; {
@@ -190,7 +189,7 @@ func (s *resolution) makeRoom(in DocumentScope, before, after *DocumentState) (c
 	return "", nil
 }
 
-// full reports whether a scope has no room for something new.
+// full reports whether a scope has no space for the added documents or bytes.
 func (s *resolution) full(in DocumentScope, delta DocumentRoom) (bool, error) {
 	l := &s.limits
 	if l.Count == 0 && l.Total == 0 {

@@ -6,13 +6,13 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Lister lists calls; every [Store] is one.
+// A Lister lists calls. Every [Store] is a Lister.
 type Lister interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 }
 
-// EachUnfinished visits the calls that a query selects and that have not ended, oldest first and one page after the other. An error of
-// visit ends it.
+// EachUnfinished visits the unfinished calls that a query selects, page by page, oldest first. It stops at an error of visit and returns
+// it.
 func EachUnfinished(ctx context.Context, s Lister, q call.Query, visit func([]*call.Call) error) error {
 	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
 	q.Limit, q.OldestFirst = 500, true

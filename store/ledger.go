@@ -8,15 +8,14 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// OutputLimits bound what the calls of each thread and namespace have in a spool, in bytes; 0 is any number.
+// OutputLimits limits the bytes of output that the calls of each thread and namespace may have in a spool. Zero means no limit.
 type OutputLimits struct {
 	Thread, Namespace int64
 }
 
-// A QuotaError means that a thread or namespace has as much output as it may have. There is room again when calls of it
-// were trimmed or purged.
+// A QuotaError means that the output of a thread or namespace would exceed its limit. Trimming or purging calls frees space.
 type QuotaError struct {
-	Thread bool // of the call; else its namespace
+	Thread bool // The limit is that of the thread; else that of the namespace.
 	Most   int64
 }
 
@@ -28,7 +27,7 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("the calls of this %s may keep %d bytes of output", of, e.Most)
 }
 
-// A Ledger counts what threads and namespaces have in a spool. The nil Ledger counts nothing and refuses nothing.
+// A Ledger counts the bytes that threads and namespaces have in a spool. A nil Ledger counts nothing and refuses nothing.
 type Ledger struct {
 	limits OutputLimits
 
@@ -40,7 +39,7 @@ type Ledger struct {
 // A ThreadKey names a thread.
 type ThreadKey struct{ Namespace, Thread string }
 
-// NewLedger returns an empty ledger, nil when nothing is bounded.
+// NewLedger returns an empty ledger, or nil when there are no limits.
 func NewLedger(limits OutputLimits) *Ledger {
 	if limits == (OutputLimits{}) {
 		return nil
@@ -48,7 +47,7 @@ func NewLedger(limits OutputLimits) *Ledger {
 	return &Ledger{limits: limits, namespaces: map[string]int64{}, threads: map[ThreadKey]int64{}}
 }
 
-// Take notes that n bytes go to the spool, or returns a [*QuotaError] and notes nothing.
+// Take counts n bytes that will be appended. When they exceed a limit, it returns a [*QuotaError] and counts nothing.
 func (l *Ledger) Take(key call.Key, thread string, n int64) error {
 	if l == nil {
 		return nil
@@ -65,7 +64,7 @@ func (l *Ledger) Take(key call.Key, thread string, n int64) error {
 	return nil
 }
 
-// Add notes what is in the spool already: n more bytes, or less when n is negative.
+// Add counts n bytes without checking the limits. n is negative for removed bytes.
 func (l *Ledger) Add(key call.Key, thread string, n int64) {
 	if l == nil {
 		return
@@ -90,14 +89,14 @@ func add[K comparable](counts map[K]int64, of K, n int64) {
 	}
 }
 
-// Reset puts counts in the place of what was counted. They are the ledger's own from then on.
+// Reset replaces the counts. The ledger owns the maps from then on.
 func (l *Ledger) Reset(namespaces map[string]int64, threads map[ThreadKey]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.namespaces, l.threads = namespaces, threads
 }
 
-// Counts returns copies of what was counted; nil of the nil Ledger.
+// Counts returns copies of the counts, or nil for a nil Ledger.
 func (l *Ledger) Counts() (namespaces map[string]int64, threads map[ThreadKey]int64) {
 	if l == nil {
 		return nil, nil

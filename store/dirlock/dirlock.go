@@ -1,4 +1,4 @@
-// Package dirlock keeps a directory to one process at a time.
+// Package dirlock gives one process at a time exclusive use of a directory.
 package dirlock
 
 import (
@@ -14,8 +14,8 @@ import (
 // ErrHeld means that another process has the lock.
 var ErrHeld = errors.New("data directory is in use")
 
-// Take makes this process the only one that has a file, which says whose it is, or fails with [ErrHeld]. The lock goes with the
-// process, however that ends.
+// Take locks the file at path for this process and writes the process id into it. It fails with [ErrHeld] when another process has the
+// lock. The kernel releases the lock when the process ends.
 func Take(path string) (*os.File, error) {
 	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -32,7 +32,7 @@ func Take(path string) (*os.File, error) {
 	if err == nil {
 		_, err = lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
-	if err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk is no reason not to start
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // A full disk must not prevent a start.
 		lock.Close()
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func Take(path string) (*os.File, error) {
 // inheritedFor bounds the wait for a lock whose owner is dead.
 const inheritedFor = 2 * time.Second
 
-// flock takes the lock. A process that the last owner was starting when it was killed has the lock until its exec: it is
-// waited for, an owner that lives is not.
+// flock takes the lock. When the last owner was killed while it was starting a child, the child holds the lock until its exec. flock waits
+// for such a child, but not for a running owner.
 func flock(lock *os.File) error {
 	for deadline := time.Now().Add(inheritedFor); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -57,7 +57,7 @@ func flock(lock *os.File) error {
 	}
 }
 
-// holder returns the process that the lock's file names.
+// holder returns the process that the lock file names.
 func holder(lock *os.File) string {
 	text := make([]byte, 32)
 	n, _ := lock.ReadAt(text, 0)

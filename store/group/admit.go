@@ -6,18 +6,17 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A State is what a journal knows of a call.
+// A State is the stored state of a call.
 type State struct {
 	store.Standing
-	Position int64 // of its creation; 0 when there is no such call
-	Trimmed  bool  // a tombstone has its id
+	Position int64 // Position of the call's creation. Zero means that the call does not exist.
+	Trimmed  bool  // The id has a tombstone.
 
-	row *Row // what the plan writes of it
+	row *Row // the row that the plan writes for the call
 }
 
-// Admit returns why a change must not commit, or nil. s is the state of its call, decided says that the id of its decision is
-// stored, and now is the store's clock. The first reason counts: a repeated decision is ErrDecisionExists even when
-// it comes too late.
+// Admit returns why a change must not commit, or nil. s is the state of its call, decided reports whether the id of its decision is stored,
+// and now is the store's clock. The first reason counts: a repeated decision gives ErrDecisionExists even after its time limit.
 func Admit(c *store.Change, s *State, decided bool, now time.Time) error {
 	switch {
 	case c.Decision != nil && decided:

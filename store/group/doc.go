@@ -1,9 +1,13 @@
-// Package group is the writer of a journal in a database: the part that SQLite and PostgreSQL share.
+// Package group writes a journal to a database. SQLite and PostgreSQL share it.
 //
-// One goroutine writes. It takes the ops that wait, Full changes first, and commits them as one group. An [Op] is a change
-// of a call, or a function that has a transaction of its own. A [Plan] is a group on its way: the [Database] reads
-// what the plan asks for, the plan decides which changes may commit and what they write, and the Database
-// writes that and commits. A refused change writes nothing. A group that fails as a whole is tried again one op at a time.
+// One goroutine writes. It takes the waiting ops, Full changes first, and commits them as one group. An [Op] is a change of a call, or a
+// function with its own transaction. A [Plan] describes one group in three steps:
+//
+//  1. The [Database] reads what the plan asks for.
+//  2. The plan decides which changes may commit and what they write.
+//  3. The Database writes that and commits.
+//
+// A refused change writes nothing. When a whole group fails, its ops are tried again one at a time.
 //
 // [Admit] is the only place that decides whether a change may commit; package memory uses it too.
 package group

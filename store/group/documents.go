@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// askDocuments notes which documents commands go to, and the scopes that are held to limits.
+// askDocuments adds the documents that the commands name to the plan's requests, and their scopes when there are limits.
 func (p *Plan) askDocuments(namespace string, commands []store.DocumentChange, limits store.DocumentLimits) {
 	for i := range commands {
 		k := Document{namespace, commands[i].Key()}
@@ -25,23 +25,21 @@ func (p *Plan) askDocuments(namespace string, commands []store.DocumentChange, l
 	}
 }
 
-// documentsOf shows the documents of a namespace as the group's changes leave them.
+// documentsOf reads the documents of a namespace, including the changes of the group so far.
 type documentsOf struct {
 	p         *Plan
 	namespace string
 }
 
-// Document implements [store.DocumentReader].
 func (r documentsOf) Document(k store.DocumentKey) (store.DocumentState, error) {
 	return r.p.Documents[Document{r.namespace, k}], nil
 }
 
-// Room implements [store.DocumentReader].
 func (r documentsOf) Room(in store.DocumentScope) (store.DocumentRoom, error) {
 	return r.p.Rooms[Scope{r.namespace, in}], nil
 }
 
-// resolve works out what a change's documents become, calls its callback once, and encodes what the callback left.
+// resolve computes the new states of a change's documents. It calls the change's callback once, and then encodes the call and events.
 func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error) {
 	c := o.Change
 	if len(c.Documents) == 0 {
@@ -61,7 +59,7 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 		}
 		return writes, o.encode()
 	}
-	// The group is tried again, and what the callback has written into the events must be what happens.
+	// The group is tried again. The callback has already set values in the events, so the outcome must be the same as before.
 	same := func(a, b call.DocumentNotice) bool {
 		a.Expected, b.Expected = nil, nil
 		return a == b
@@ -72,7 +70,7 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 	return writes, nil
 }
 
-// write notes the new state of documents, also for later changes of the group.
+// write records the new states of documents. Later changes of the group see them, too.
 func (p *Plan) write(namespace string, writes map[store.DocumentKey]store.DocumentState) {
 	for key, d := range writes {
 		k, in := Document{namespace, key}, Scope{namespace, key.In()}

@@ -8,31 +8,31 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// An Op is one thing to write: a change, or what Run does.
+// An Op is one thing to write: a Change, or what Run writes.
 type Op struct {
 	Change   *store.Change
 	Record   []byte // stored form of the change's call
-	Events   []byte // and of its events
+	Events   []byte // stored form of its events
 	Decision []byte // stored form of the change's decision
 
-	// Run writes what is no change of a call, in a transaction of its own, and may add to the plan.
+	// Run writes data that is no change of a call, in its own transaction. It may add to the plan.
 	Run  func(context.Context, *Plan) error
-	Bare bool // Run needs no transaction around it
-	Slow bool // Run takes as long as it needs
+	Bare bool // Run runs without a transaction.
+	Slow bool // Run has no time limit.
 
 	// Err is why the op was refused.
 	Err error
 
-	notices []call.DocumentNotice // that the change's callback received
-	memory  []byte                // of Record and Events
+	notices []call.DocumentNotice // the notices that the change's callback received
+	memory  []byte                // buffer of Record and Events
 	done    func(error)
 }
 
-// Size is about how many bytes the op writes.
+// Size returns about how many bytes the op writes.
 func (o *Op) Size() int { return len(o.Record) + len(o.Events) + 256 }
 
-// prepare encodes a change on the goroutine that submits it, because the writer has enough to do. A change of documents is
-// encoded later: its callback may still change it.
+// prepare encodes a change on the submitting goroutine, to save work on the writer's goroutine. A change with documents is encoded later,
+// because its callback may still modify it.
 func (o *Op) prepare() (err error) {
 	if err := o.Change.Validate(); err != nil {
 		return err

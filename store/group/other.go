@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// PutPolicy stores or removes a policy that belongs to no call.
+// PutPolicy stores or removes a policy without a call.
 func (w *Writer) PutPolicy(_ context.Context, policy store.Policy) error {
 	return w.Do(Op{Run: func(_ context.Context, p *Plan) error {
 		p.Policies = append(p.Policies, policy)
@@ -15,7 +15,7 @@ func (w *Writer) PutPolicy(_ context.Context, policy store.Policy) error {
 	}})
 }
 
-// PutRecord stores something that belongs to no call.
+// PutRecord stores a record without a call.
 func (w *Writer) PutRecord(_ context.Context, namespace string, r store.Record) error {
 	return w.Do(Op{Run: func(_ context.Context, p *Plan) error {
 		p.keep(call.Key{Namespace: namespace}, r)
@@ -23,7 +23,7 @@ func (w *Writer) PutRecord(_ context.Context, namespace string, r store.Record) 
 	}})
 }
 
-// Amend makes an amendment.
+// Amend applies an amendment in one transaction.
 func (w *Writer) Amend(ctx context.Context, a *store.Amendment) (notices []call.DocumentNotice, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

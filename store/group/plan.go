@@ -11,25 +11,25 @@ import (
 // A Name is an id in its namespace.
 type Name struct{ Namespace, ID string }
 
-// A Document names a document of any namespace.
+// A Document names a document with its namespace.
 type Document struct {
 	Namespace string
 	store.DocumentKey
 }
 
-// A Scope is where documents are kept, of any namespace.
+// A Scope is a document scope with its namespace.
 type Scope struct {
 	Namespace string
 	store.DocumentScope
 }
 
-// A Plan is a group on its way into a transaction. The fields that the Database fills begin with a state of the journal and
-// follow the changes of the group, so that each change is decided on what the one before it leaves.
+// A Plan describes a group and its transaction. The Database fills some fields with the stored state. The plan updates them with each
+// change of the group, so that the next change is decided on the state after the previous one.
 type Plan struct {
 	Ops        []*Op
-	Durability store.Durability // the strongest of the ops
+	Durability store.Durability // the strongest durability of the ops
 
-	// What the plan asks for. The Database fills the maps of the same name; what it leaves out is not in the journal.
+	// The plan's requests. The Database fills the maps of the same names. A key that it leaves out is not in the journal.
 	AskCalls     []call.Key
 	AskDecisions []Name
 	AskDocuments []Document
@@ -41,10 +41,10 @@ type Plan struct {
 	Rooms     map[Scope]store.DocumentRoom
 	// The Database sets these in Begin.
 	Now      time.Time
-	Position int64 // the newest that was given
+	Position int64 // the newest assigned position
 
-	// What the plan writes, each in its order.
-	Rows        []*Row // calls that change, in the order of their first change
+	// The data that the plan writes, each list in order.
+	Rows        []*Row // the changed calls, in the order of their first change
 	Chunks      []Chunk
 	Suspensions Ordered[Name, Suspension]
 	Answers     []Answer
@@ -56,18 +56,18 @@ type Plan struct {
 	Records     []Record
 }
 
-// A Row is what a plan writes of one call.
+// A Row is the data that a plan writes for one call.
 type Row struct {
 	Position int64
-	Was      call.Status // before the group; empty of a new call
-	Created  *Op         // nil when the call was there before
-	Last     int64       // sequence of the last event that the call was created with; 0 when there was none
-	Call     *call.Call  // nil when only events came
+	Was      call.Status // status before the group; empty for a new call
+	Created  *Op         // the op that creates the call; nil when the call existed before
+	Last     int64       // sequence of the last event in the creation; 0 when the creation has no events
+	Call     *call.Call  // nil when only events were added
 	Record   []byte
-	Sequence int64 // of the newest event
+	Sequence int64 // sequence of the newest event
 }
 
-// A Chunk is the events that one change adds to a call that was there before.
+// A Chunk holds the events that one change adds to an existing call.
 type Chunk struct {
 	Position    int64
 	Call        int64 // position of the call
@@ -75,7 +75,7 @@ type Chunk struct {
 	Events      []byte
 }
 
-// A Suspension is a row of the index of tickets.
+// A Suspension is a row of the index of suspensions.
 type Suspension struct {
 	Call    int64
 	Action  string
@@ -96,21 +96,20 @@ type Action struct {
 	Bytes    []byte
 }
 
-// Due names the batch, run or queue of which the pending actions of a phase are due from now on, those excepted that the same plan
-// stores.
+// Due names a batch, run or queue whose pending actions of a phase become due now. Actions that the same plan stores do not become due.
 type Due struct {
 	Namespace, Phase, End string
 }
 
-// A Record is what a plugin keeps beside a call.
+// A Record is a record that a plugin stores for a call.
 type Record struct {
 	store.Record
 	Position int64
-	Of       call.Key // without an ID when it belongs to no call
+	Of       call.Key // has no ID when the record belongs to no call
 	Time     time.Time
 }
 
-// Ordered keeps the newest value of each key, in the order in which the keys came: one statement must not change a row twice.
+// Ordered keeps the newest value of each key, in the order in which the keys were added: one statement must not change a row twice.
 type Ordered[K comparable, V any] struct {
 	Keys   []K
 	Values map[K]V
@@ -132,7 +131,7 @@ func (o *Ordered[K, V]) reset() {
 	clear(o.Values)
 }
 
-// reset makes the plan that of other ops, and keeps its memory.
+// reset prepares the plan for other ops and reuses its memory.
 func (p *Plan) reset(ops []*Op) {
 	p.Ops, p.Durability = ops, store.Normal
 	p.Now, p.Position = time.Time{}, 0
@@ -160,13 +159,13 @@ func (p *Plan) reset(ops []*Op) {
 	}
 }
 
-// emptied keeps the memory of a slice and lets go of what is in it.
+// emptied returns the slice with length zero. It clears the elements, so that the slice keeps nothing alive.
 func emptied[T any](s []T) []T {
 	clear(s)
 	return s[:0]
 }
 
-// ask notes what has to be known before a change is decided.
+// ask adds to the requests what the plan must know to decide a change.
 func (p *Plan) ask(c *store.Change) {
 	key := c.Name()
 	if p.Calls[key] == nil {
@@ -179,21 +178,20 @@ func (p *Plan) ask(c *store.Change) {
 	p.askDocuments(key.Namespace, c.Documents, c.Limits)
 }
 
-// Next gives a position. A feed that has read up to one has seen all that comes before it, because one transaction ends
-// before the next begins.
+// Next assigns a position. Transactions run one after the other, so a feed that has read up to a position has seen everything before it.
 func (p *Plan) Next() int64 {
 	p.Position++
 	return p.Position
 }
 
-// decide decides each change and notes what it writes.
+// decide decides each change and records what it writes.
 func (p *Plan) decide() {
 	for _, o := range p.Ops {
 		o.Err = p.change(o)
 	}
 }
 
-// change decides a change, then notes what it writes. A change that is refused leaves nothing.
+// change decides a change and then records what it writes. A refused change records nothing.
 func (p *Plan) change(o *Op) error {
 	c := o.Change
 	s := p.Calls[c.Name()]
@@ -233,7 +231,7 @@ func (p *Plan) change(o *Op) error {
 	return nil
 }
 
-// step moves a call on.
+// step records the new state of a call and the row or chunk for it.
 func (p *Plan) step(s *State, o *Op, at int64) {
 	c, n := o.Change, len(o.Change.Events)
 	if c.Create {
@@ -265,15 +263,14 @@ func (p *Plan) step(s *State, o *Op, at int64) {
 	s.row.Sequence = s.LastSequence
 }
 
-// Visit visits the calls that the plan asked for, as it leaves them.
+// Visit visits the calls of the plan's requests, with their state after the plan.
 func (p *Plan) Visit(visit func(key call.Key, s State, changed bool)) {
 	for key, s := range p.Calls {
 		visit(key, State{Standing: s.Standing, Position: s.Position, Trimmed: s.Trimmed}, s.row != nil)
 	}
 }
 
-// suspend keeps the index of tickets up to date. A change opens or closes at most the last of a call's rounds and the one
-// before it.
+// suspend updates the index of suspensions. A change opens or closes at most the last two rounds of a call.
 func (p *Plan) suspend(c *call.Call, position int64) {
 	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
 		s := &c.Rounds[i].Suspension
@@ -281,12 +278,12 @@ func (p *Plan) suspend(c *call.Call, position int64) {
 	}
 }
 
-// SuspensionOf is the row of a suspension of a call.
+// SuspensionOf returns the index row of a call's suspension.
 func SuspensionOf(c *call.Call, s *call.Suspension, position int64) Suspension {
 	return Suspension{position, s.Action, s == c.Open(), s.ExpiresAt}
 }
 
-// answer returns the decision of a change in its stored form, if it has one.
+// answer returns the decision of a change, if any, in its stored form.
 func (p *Plan) answer(o *Op) (a Answer, err error) {
 	if o.Change.Decision == nil {
 		return a, nil
@@ -323,8 +320,8 @@ func (p *Plan) keep(of call.Key, r store.Record) {
 	p.Records = append(p.Records, Record{Record: r, Of: of, Time: p.Now})
 }
 
-// Link gives the records their positions, after all others so that new calls follow each other, and links the chained ones to those
-// before them. last reads what is kept of the newest one of a kind in a namespace.
+// Link assigns positions to the records, after all other positions so that new calls have consecutive ones. It links each chained record to
+// the one before it. last reads the stored bytes of the newest record of a kind in a namespace.
 func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err error) {
 	type chain struct{ namespace, kind string }
 	before := map[chain][]byte{}
@@ -347,7 +344,7 @@ func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err erro
 	return nil
 }
 
-// EndOf is when a call ended; zero while it has not.
+// EndOf returns when a call ended, or the zero time while it has not ended. A call without its own end time ends now.
 func EndOf(c *call.Call, now time.Time) time.Time {
 	switch {
 	case !c.Status.Terminal():

@@ -14,60 +14,61 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// The most that one group holds.
+// The limits of one group.
 const (
 	maxChanges = 512
 	maxBytes   = 1 << 20
 )
 
-// keptMemory is how much of an op's memory is kept for a later one.
+// keptMemory is how many bytes of an op's buffer are kept for a later op.
 const keptMemory = 16 << 10
 
-// A Database carries out the transactions of a writer, one after the other, on the writer's goroutine.
+// A Database runs the transactions of a writer, one after the other, on the writer's goroutine.
 type Database interface {
-	// Begin opens a transaction and reads what the plan asks for, its clock last.
+	// Begin opens a transaction and reads what the plan asks for, and last the clock.
 	Begin(ctx context.Context, p *Plan) error
-	// Apply writes what the plan decided.
+	// Apply writes the decided changes of the plan.
 	Apply(ctx context.Context, p *Plan) error
-	// Commit ends the transaction. ErrFatal means that nobody knows whether it is committed; after any other error it is not.
+	// Commit ends the transaction. ErrFatal means that it is unknown whether the transaction is committed. After any other error it is not
+	// committed.
 	Commit(ctx context.Context, p *Plan) error
-	// Failed ends a transaction after an error and returns what the error means. again says that the same group is to be
-	// tried again at once.
+	// Failed ends a transaction after an error, and returns the error of package store that matches. With again, the writer tries the same
+	// group again at once.
 	Failed(ctx context.Context, p *Plan, err error) (again bool, _ error)
-	// Read reads what a plan asks for inside the open transaction.
+	// Read reads inside the open transaction what a plan asks for.
 	Read(ctx context.Context, p *Plan) error
-	// RemoveAction and InsertBatch write inside the open transaction: ErrNotFound when there is no such action, ErrExists or
-	// ErrTrimmed when the batch is known.
+	// RemoveAction and InsertBatch write inside the open transaction. RemoveAction returns ErrNotFound for an unknown action. InsertBatch
+	// returns ErrExists or ErrTrimmed for a known batch.
 	RemoveAction(ctx context.Context, namespace, id string) error
 	InsertBatch(ctx context.Context, b *call.Batch, record []byte) error
 }
 
-// Config says how a writer behaves.
+// Config configures a Writer.
 type Config struct {
 	Database Database
-	// Patience bounds a transaction; 0 is no bound.
+	// Patience is the time limit of a transaction. Zero means no limit.
 	Patience time.Duration
-	// Lost is called once when the writer ends with ErrFatal.
+	// Lost is called once when the writer stops with ErrFatal.
 	Lost func(error)
 }
 
-// A Writer takes changes and writes them in groups.
+// A Writer accepts changes and writes them in groups.
 type Writer struct {
 	cfg  Config
-	ops  sync.Pool // of *Op, for their memory
-	plan Plan      // of the group that is being written
+	ops  sync.Pool // *Op values, to reuse their buffers
+	plan Plan      // the group that is being written
 
-	Groups, Syncs *metric.Histogram // ops of a transaction; nanoseconds of one that waits for the disk
+	Groups, Syncs *metric.Histogram // ops in a transaction; nanoseconds of a commit with fsync
 
 	mu       sync.Mutex
 	arrived  *sync.Cond
-	full     []*Op // written first
+	full     []*Op // Full ops, written first
 	normal   []*Op
 	stopping bool
 	stopped  chan struct{} // closed when Write has returned
 
 	ended atomic.Pointer[error] // why every request is refused
-	done  chan struct{}         // closed with ended
+	done  chan struct{}         // closed when ended is set
 }
 
 // New returns a writer. The caller runs [Writer.Write].
@@ -80,7 +81,8 @@ func New(cfg Config) *Writer {
 	return w
 }
 
-// Submit queues a change. done runs on the goroutine that writes and must not wait for the store.
+// Submit queues a change. done runs on the writing goroutine, or before Submit returns when the change is refused at once. It must not wait
+// for the store.
 func (w *Writer) Submit(c *store.Change, done func(error)) {
 	o := w.newOp(c)
 	o.done = done
@@ -103,7 +105,7 @@ func (w *Writer) newOp(c *store.Change) *Op {
 	return o
 }
 
-// recycle keeps the memory of an op that is done.
+// recycle keeps a finished op for reuse, with its buffer.
 func (w *Writer) recycle(o *Op) {
 	memory := o.memory
 	if cap(memory) > keptMemory {
@@ -113,7 +115,7 @@ func (w *Writer) recycle(o *Op) {
 	w.ops.Put(o)
 }
 
-// Commit submits a change and waits.
+// Commit submits a change and waits for its outcome.
 func (w *Writer) Commit(ctx context.Context, c *store.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -128,7 +130,7 @@ func (w *Writer) Commit(ctx context.Context, c *store.Change) error {
 	}
 }
 
-// Do has the writer carry out an op that is no change, and waits.
+// Do runs an op without a change on the writing goroutine and waits for its outcome.
 func (w *Writer) Do(o Op) error {
 	done := make(chan error, 1)
 	if err := w.Queue(o, func(err error) { done <- err }); err != nil {
@@ -137,13 +139,13 @@ func (w *Writer) Do(o Op) error {
 	return <-done
 }
 
-// Queue is Do that does not wait.
+// Queue is Do without waiting.
 func (w *Writer) Queue(o Op, done func(error)) error {
 	o.done = done
 	return w.submit(&o, store.Full)
 }
 
-// Last carries out one op after Stop, on the goroutine of its caller.
+// Last runs one op after Stop, on the goroutine of its caller.
 func (w *Writer) Last(o Op) error {
 	w.commit([]*Op{&o})
 	return o.Err
@@ -167,7 +169,7 @@ func (w *Writer) submit(o *Op, d store.Durability) error {
 	return nil
 }
 
-// Refuse ends the store with a reason and reports whether it is the first, which counts.
+// Refuse stops the store with a reason. It reports whether this was the first reason; later ones are ignored.
 func (w *Writer) Refuse(err error) bool {
 	first := w.ended.CompareAndSwap(nil, &err)
 	if first {
@@ -176,7 +178,7 @@ func (w *Writer) Refuse(err error) bool {
 	return first
 }
 
-// Lose ends the store because nobody knows what is in the journal, or because it belongs to another daemon.
+// Lose stops the store because the state of the journal is unknown, or because another daemon owns the journal.
 func (w *Writer) Lose(err error) {
 	if !errors.Is(err, store.ErrFatal) {
 		err = fmt.Errorf("%w: %w", store.ErrFatal, err)
@@ -194,10 +196,10 @@ func (w *Writer) Refusal() error {
 	return nil
 }
 
-// Done is closed when requests are refused.
+// Done returns a channel that is closed when requests are refused.
 func (w *Writer) Done() <-chan struct{} { return w.done }
 
-// Stop lets the writer finish what was submitted. It waits for Write.
+// Stop refuses new ops and waits until Write has written the submitted ones.
 func (w *Writer) Stop() {
 	w.mu.Lock()
 	w.stopping = true
@@ -206,14 +208,14 @@ func (w *Writer) Stop() {
 	<-w.stopped
 }
 
-// Stats returns what the writer has counted.
+// Stats returns the counters of the writer.
 func (w *Writer) Stats() store.Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return store.Stats{Groups: w.Groups.Snapshot(), Syncs: w.Syncs.Snapshot(), Lanes: [2]int{len(w.full), len(w.normal)}}
 }
 
-// Write writes until Stop.
+// Write writes groups until Stop.
 func (w *Writer) Write() {
 	defer close(w.stopped)
 	for ops := w.take(); ops != nil; ops = w.take() {
@@ -222,13 +224,13 @@ func (w *Writer) Write() {
 		} else {
 			w.commit(ops)
 		}
-		w.plan.reset(nil) // it holds nothing of a group that is done
+		w.plan.reset(nil) // The plan must keep nothing of a finished group alive.
 		for _, o := range ops {
 			err, done := o.Err, o.done
 			w.recycle(o)
 			done(err)
 		}
-		runtime.Gosched() // the callers may have more for the next group
+		runtime.Gosched() // Let other goroutines submit changes for the next group.
 	}
 }
 
@@ -238,7 +240,7 @@ func refuse(ops []*Op, err error) {
 	}
 }
 
-// take waits for something to write and returns the next group, or nil after Stop. An op without a change is a group.
+// take waits for ops and returns the next group, or nil after Stop. An op without a change is a group of its own.
 func (w *Writer) take() []*Op {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,14 +268,14 @@ func (w *Writer) take() []*Op {
 			size += o.Size()
 		}
 		if *queue = (*queue)[n:]; len(*queue) > 0 {
-			return ops // the second queue is written when the first is empty
+			return ops // The Normal queue must wait until the Full queue is empty.
 		}
 		*queue = nil
 	}
 	return ops
 }
 
-// commit writes a group. One change may fail the whole group, so a group that fails is tried again one by one.
+// commit writes a group. One change can make the whole group fail, so commit then tries the changes one by one.
 func (w *Writer) commit(ops []*Op) {
 	again, err := true, error(nil)
 	for again {
@@ -297,8 +299,8 @@ func (w *Writer) commit(ops []*Op) {
 	}
 }
 
-// transaction writes a group once. A nil error means that each op's Err says what became of it; with any other error
-// nothing of the group is committed, or nobody knows (ErrFatal).
+// transaction writes a group once. When err is nil, each op's Err is its outcome. After ErrFatal it is unknown whether the group is
+// committed. After any other error nothing of it is committed.
 func (w *Writer) transaction(ops []*Op) (again bool, err error) {
 	ctx, cancel := w.context(ops[0])
 	defer cancel()
@@ -334,7 +336,7 @@ func (w *Writer) steps(ctx context.Context, p *Plan) error {
 	return db.Commit(ctx, p)
 }
 
-// context bounds a transaction: by Patience, or by the life of the store when the op may take long.
+// context limits a transaction to Patience. An op that may take long is limited only by the life of the store.
 func (w *Writer) context(o *Op) (context.Context, context.CancelFunc) {
 	switch {
 	case w.cfg.Patience == 0:
@@ -343,7 +345,7 @@ func (w *Writer) context(o *Op) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.Background(), w.cfg.Patience)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // ends with the first of them
+	go func() { // Ends when the store stops or the caller cancels.
 		select {
 		case <-w.done:
 			cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// positioned gives new actions their places.
+// positioned assigns positions to new actions.
 func (st *state) positioned(actions []store.Action) []store.Action {
 	actions = slices.Clone(actions)
 	for i := range actions {
@@ -19,7 +19,7 @@ func (st *state) positioned(actions []store.Action) []store.Action {
 	return actions
 }
 
-// Amend makes an amendment.
+// Amend applies an amendment.
 func (s *Store) Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentNotice, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Store) Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentN
 	return told, nil
 }
 
-// Actions returns what was not carried out yet.
+// Actions returns actions that were not carried out yet.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []store.Action, err error) {
 	now := s.Now()
 	err = s.read(ctx, func(st *state) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A batch is the stored form of a batch; of a trimmed one its key alone.
+// A batch is a batch in its stored form. A trimmed batch has only its key.
 type batch struct {
 	key            call.Key
 	record         []byte
@@ -65,7 +65,7 @@ func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.C
 	}
 	now := s.nowLocked()
 	for _, c := range calls {
-		if _, err := s.live.plan(c, now); err != nil { // before anything is written
+		if _, err := s.live.plan(c, now); err != nil { // Check all changes before anything is written.
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (s *Store) Batch(ctx context.Context, key call.Key) (b *call.Batch, err err
 	return b, err
 }
 
-// OpenBatches visits what has not ended.
+// OpenBatches visits the batches that have not ended.
 func (s *Store) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batch, error) error) error {
 	var open []batch
 	err := s.read(ctx, func(st *state) error {
@@ -110,7 +110,7 @@ func (s *Store) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batc
 	return err
 }
 
-// EndBatch notes that there is nothing to do any more.
+// EndBatch marks a batch as ended.
 func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (st *state) inOpenBatch(r *row) bool {
 	return ok && r.batch != "" && b.ended.IsZero()
 }
 
-// trimBatches leaves of batches whose calls are gone their ids alone.
+// trimBatches reduces ended batches to their ids when all their calls were trimmed.
 func (st *state) trimBatches(e *effect, before, now time.Time) {
 	left := map[call.Key]bool{}
 	for _, r := range st.calls {
@@ -156,7 +156,7 @@ func (st *state) trimBatches(e *effect, before, now time.Time) {
 	}
 }
 
-// sweepBatches makes tombstones of batches, and forgets old ones.
+// sweepBatches replaces batches with tombstones, and removes old tombstones.
 func (st *state) sweepBatches(e *effect) {
 	if e.emptied == nil {
 		return

@@ -15,12 +15,10 @@ type documentsOf struct {
 	namespace string
 }
 
-// Document implements [store.DocumentReader].
 func (r documentsOf) Document(k store.DocumentKey) (store.DocumentState, error) {
 	return r.st.documents[doc{r.namespace, k}].DocumentState, nil
 }
 
-// Room implements [store.DocumentReader].
 func (r documentsOf) Room(in store.DocumentScope) (room store.DocumentRoom, err error) {
 	for k, d := range r.st.documents {
 		switch {

@@ -1,8 +1,8 @@
-// Package memory is a journal without a disk, for tests.
+// Package memory is a journal in memory, for tests.
 //
-// It keeps the stored forms, so that nobody shares a pointer with it, has no goroutines, and reads time only through
-// [Config]: it works inside a testing/synctest bubble. [Store.Crash] and [Store.LosePower] end a store as kill -9 and a
-// power cut would, and return what the next daemon finds.
+// It keeps data in stored form, so no caller shares a pointer with it. It has no goroutines and reads the time only through [Config], so it
+// works inside a testing/synctest bubble. [Store.Crash] simulates kill -9 and [Store.LosePower] simulates a power loss. Both return the
+// store that the next daemon opens.
 package memory
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Config says how a store behaves; the zero value is usable.
+// Config configures a Store; the zero value is usable.
 type Config struct {
-	Now func() time.Time // nil: time.Now
-	// Fail is called with each change before anything is looked at, outside any lock. A change for which it returns an
-	// error is refused with it, and ErrFatal ends the store, as a failing disk would.
+	Now func() time.Time // nil means time.Now
+	// Fail is called with each change before any check, without a lock held. When it returns an error, the change is refused with that
+	// error. ErrFatal stops the store, as a failing disk does.
 	Fail   func(*store.Change) error
 	Output store.OutputLimits
 }
@@ -32,14 +32,14 @@ type Store struct {
 
 	mu   sync.Mutex
 	live *state
-	// durable is live without the changes in pending: what a power cut leaves.
+	// durable is live without the changes in pending. It is what remains after a power loss.
 	durable *state
 	pending []*effect
 	clock   time.Time
-	machine time.Time // what the machine's clock was then
+	machine time.Time // reading of the machine's clock when last was set
 	moved   bool
 	clean   bool
-	ended   error // why every call is refused
+	ended   error // why every request is refused
 }
 
 var _ interface {
@@ -58,14 +58,13 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// Crash ends s as kill -9 would and returns the store that the next daemon opens: all that was acknowledged, one epoch
-// later.
+// Crash ends s like kill -9 and returns the store that the next daemon opens. It has all acknowledged changes, and the next epoch.
 func (s *Store) Crash() *Store { return s.next(false, false) }
 
-// LosePower ends s as a power cut would: Normal changes since the last Full one are gone.
+// LosePower ends s like a power loss: Normal changes since the last Full change are lost.
 func (s *Store) LosePower() *Store { return s.next(true, false) }
 
-// Reopen ends s in order, unless Close did, and returns the store that the next daemon opens.
+// Reopen closes s cleanly if it is open, and returns the store that the next daemon opens.
 func (s *Store) Reopen() *Store { return s.next(false, true) }
 
 func (s *Store) next(power, clean bool) *Store {
@@ -88,14 +87,14 @@ func (s *Store) next(power, clean bool) *Store {
 	return n
 }
 
-// SetMoved makes the identity say that the store is a copy, for tests of what follows from that.
+// SetMoved marks the store as moved, or not, for tests of moved stores.
 func (s *Store) SetMoved(moved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.moved = moved
 }
 
-// Now is the store's clock.
+// Now returns the time of the store's clock, which never runs backwards.
 func (s *Store) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,17 +113,17 @@ func (s *Store) nowLocked() time.Time {
 	return s.clock
 }
 
-// Identity returns what makes this store this one.
+// Identity returns the store's id and its current epoch.
 func (s *Store) Identity() store.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return store.Identity{StoreID: s.live.id, Epoch: s.live.epoch, Moved: s.moved, Clean: s.clean}
 }
 
-// Spool returns the output of the calls of this store.
+// Spool returns the spool, which holds the output of this store's calls.
 func (s *Store) Spool() store.Spool { return s.spool }
 
-// Close refuses all that comes later.
+// Close makes the store refuse all later requests.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +133,7 @@ func (s *Store) Close() error {
 	return s.spool.Close()
 }
 
-// Submit applies c before it returns; done is called without a lock held.
+// Submit applies c before it returns. It calls done without a lock held.
 func (s *Store) Submit(c *store.Change, done func(error)) { done(s.apply(c)) }
 
 // Commit applies c.
@@ -184,7 +183,7 @@ func (s *Store) commitLocked(e *effect, d store.Durability) {
 	s.pending = nil
 }
 
-// write commits what belongs to no change.
+// write commits an effect that belongs to no change.
 func (s *Store) write(make func(st *state, now time.Time) *effect) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +194,7 @@ func (s *Store) write(make func(st *state, now time.Time) *effect) error {
 	return nil
 }
 
-// read calls f with the state as it is.
+// read calls f with the current state.
 func (s *Store) read(ctx context.Context, f func(st *state) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -38,7 +38,7 @@ func creation(id string, d store.Durability) *store.Change {
 	return &store.Change{Call: newCall(id), Create: true, Events: []call.Event{{Sequence: 1}}, Durability: d}
 }
 
-// A power cut takes what was Normal and had no Full change after it; kill -9 takes nothing.
+// A power loss removes Normal changes without a later Full change; kill -9 removes nothing.
 func TestLosePower(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		s := memory.New(memory.Config{})
@@ -84,7 +84,7 @@ func TestFail(t *testing.T) {
 		t.Errorf("Commit with space = %v", err)
 	}
 	fail = store.ErrFatal
-	for range 2 { // once is for ever
+	for range 2 { // After the first ErrFatal, every request fails.
 		if err := s.Commit(t.Context(), creation("b", store.Full)); !errors.Is(err, store.ErrFatal) {
 			t.Errorf("Commit = %v, want ErrFatal", err)
 		}
@@ -107,7 +107,7 @@ func TestBubble(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			s.Now() // done may use the store
+			s.Now() // done may use the store.
 		})
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/store/group"
 )
 
-// plan checks a change against the state and works out its effect; the state stays as it is.
+// plan checks a change against the state and returns its effect. It does not modify the state.
 func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 	old, err := st.check(c, now)
 	if err != nil {
@@ -42,7 +42,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 	return e, planRow(e, old, c, now)
 }
 
-// copyOf returns a decision that shares nothing that its owner could change.
+// copyOf returns a deep copy of a decision.
 func copyOf(d *store.Decision) store.Decision {
 	c := *d
 	c.Decision.DecidedBy.Roles = slices.Clone(c.Decision.DecidedBy.Roles)
@@ -58,7 +58,7 @@ func copyOf(d *store.Decision) store.Decision {
 	return c
 }
 
-// addRecord appends a record to what an effect stores.
+// addRecord adds a record to an effect.
 func (e *effect) addRecord(st *state, r store.Record, position int64, callID string, now time.Time) {
 	r.Bytes = bytes.Clone(r.Bytes)
 	if r.Chained {
@@ -67,7 +67,7 @@ func (e *effect) addRecord(st *state, r store.Record, position int64, callID str
 	e.records = append(e.records, store.StoredRecord{Record: r, Position: position, CallID: callID, Time: now})
 }
 
-// lastOfKind returns what is kept of the newest record of a kind.
+// lastOfKind returns the stored bytes of the newest record of a kind.
 func lastOfKind(records []store.StoredRecord, kind string) []byte {
 	for _, r := range slices.Backward(records) {
 		if r.Kind == kind {

@@ -38,7 +38,7 @@ func (st *state) putPolicies(policies []policy) {
 	}
 }
 
-// PutPolicy stores a policy that belongs to no call.
+// PutPolicy stores a policy without a call.
 func (s *Store) PutPolicy(_ context.Context, p store.Policy) error {
 	return s.write(func(_ *state, now time.Time) *effect { return &effect{policies: []policy{policyOf(p, now)}} })
 }
@@ -61,7 +61,7 @@ func (s *Store) Policies(ctx context.Context, visit func(store.Policy, error) er
 	return err
 }
 
-// trimPolicies forgets what ended before, and what was set for runs and threads that nothing is left of.
+// trimPolicies removes expired policies, and policies of runs and threads without calls.
 func (st *state) trimPolicies(e *effect, before time.Time) {
 	type place struct {
 		scope tool.Scope

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Purge erases the content of a call that has ended.
+// Purge erases the content of a finished call.
 func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 	return nil
 }
 
-// purge takes what belongs to the log of a call away, and why it blocked its run.
+// purge removes the log of a call, and the reason that it stored for blocking its run.
 func (st *state) purge(r *row) {
 	st.feed = slices.DeleteFunc(slices.Clone(st.feed), func(f feedEntry) bool { return f.key == r.key })
 	n := name{r.key.Namespace, r.run}
@@ -55,7 +55,7 @@ func (st *state) purge(r *row) {
 	}
 }
 
-// Shred erases what is beside purged calls, runs and threads.
+// Shred erases the data beside purged calls, runs and threads.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (st *state) find(key call.Key) (*row, error) {
 	return nil, store.ErrNotFound
 }
 
-// CallBySuspension returns the call that has, or had, this suspension.
+// CallBySuspension returns the call with this suspension, open or closed.
 func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (c *call.Call, err error) {
 	err = s.read(ctx, func(st *state) error {
 		key, ok := st.suspensions[name{namespace, id}]
@@ -128,7 +128,7 @@ func matches(q call.Query, r *row) bool {
 		(q.CreatedBefore.IsZero() || r.created.Before(q.CreatedBefore))
 }
 
-// Unfinished visits what recovery has to look at.
+// Unfinished visits the calls that recovery must check.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
 	var found []*row
 	err := s.read(ctx, func(st *state) error {
@@ -163,7 +163,7 @@ func (st *state) waiting() []*row {
 	return rows
 }
 
-// DueNamespaces returns the namespaces that have suspended calls that nobody answered in time.
+// DueNamespaces returns the namespaces with suspended calls whose open suspension has expired.
 func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
 	err = s.read(ctx, func(st *state) error {
 		now := s.nowLocked()
@@ -177,7 +177,7 @@ func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Due returns the suspended calls of a namespace that nobody answered in time.
+// Due returns the suspended calls of a namespace whose open suspension has expired.
 func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
 	err = s.read(ctx, func(st *state) error {
 		now := s.nowLocked()
@@ -241,7 +241,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 	return entries, newest, err
 }
 
-// beyond reports whether a position is on a later page than the query's.
+// beyond reports whether a position comes after q.After in list order.
 func beyond(q call.Query, position int64) bool {
 	if q.After == 0 {
 		return true

@@ -49,7 +49,7 @@ func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
 	return counts, err
 }
 
-// BlockedRuns visits the runs that are blocked.
+// BlockedRuns visits the blocked runs.
 func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
 	var blocked []store.Run
 	err := s.read(ctx, func(st *state) error {
@@ -71,11 +71,11 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 	return nil
 }
 
-// Trim forgets what is old.
+// Trim removes old data.
 func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
 	err = s.write(func(st *state, now time.Time) *effect {
 		e := &effect{trimmed: map[call.Key]tombstone{}, before: tombstonesBefore, deadBefore: callsBefore}
-		busy := map[name]bool{} // threads that wait
+		busy := map[name]bool{} // threads with an open suspension
 		for _, r := range st.calls {
 			if r.suspension != "" && r.thread != "" {
 				busy[name{r.key.Namespace, r.thread}] = true
@@ -102,7 +102,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 }
 
 func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time) {
-	busy, known := map[name]bool{}, map[name]bool{} // runs with something new or unfinished; with any call that stays
+	busy, known := map[name]bool{}, map[name]bool{} // busy: runs with a recent or unfinished call; known: runs with any remaining call
 	threads := map[name]bool{}
 	for _, r := range st.calls {
 		if _, goes := e.trimmed[r.key]; goes {
@@ -146,7 +146,7 @@ func (s *Store) EndRun(_ context.Context, r store.Run) error {
 	})
 }
 
-// PutRecord stores something that belongs to no call.
+// PutRecord stores a record without a call.
 func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
 	return s.write(func(st *state, now time.Time) *effect {
 		e := &effect{namespace: namespace}
@@ -155,7 +155,7 @@ func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) e
 	})
 }
 
-// Records reads back what plugins stored.
+// Records returns stored records.
 func (s *Store) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
 	err = s.read(ctx, func(st *state) error {
 		for _, r := range st.records[namespace] {

@@ -29,7 +29,7 @@ func NewSpool(limits store.OutputLimits) *Spool {
 	return &Spool{ledger: store.NewLedger(limits), streams: map[call.Key]map[string][]byte{}, threads: map[call.Key]string{}}
 }
 
-// Reopen closes s and returns a spool with what it held.
+// Reopen closes s and returns a spool with the same streams.
 func (s *Spool) Reopen() *Spool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Spool) Append(key call.Key, thread, name string, b []byte) (int64, erro
 	return offset, nil
 }
 
-// ReadAt reads as io.ReaderAt does.
+// ReadAt reads from a stream like io.ReaderAt.
 func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Spool) streamLocked(key call.Key, name string) ([]byte, error) {
 	return b, nil
 }
 
-// Release does nothing: nothing is open.
+// Release does nothing: no file is open.
 func (s *Spool) Release(call.Key) {}
 
 // Remove deletes all streams of a call.
@@ -110,7 +110,7 @@ func (s *Spool) Remove(key call.Key) error {
 	return nil
 }
 
-// Close refuses all that comes later.
+// Close makes the spool refuse all later requests.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

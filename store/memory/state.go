@@ -9,12 +9,12 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A row is what is known of a call: its stored forms and the words that queries select by. A row is never changed: a
-// change makes a new one, which shares what is under it.
+// A row is a stored call: its encoded forms and the fields that queries select by. A row is immutable. A change makes a new row, which
+// shares the encoded forms.
 type row struct {
 	store.Standing
 	key      call.Key
-	position int64 // of its creation in the feed
+	position int64 // of the call's creation in the feed
 	record   []byte
 	digest   string
 	chunks   []chunk
@@ -26,7 +26,7 @@ type row struct {
 	expires                 time.Time
 }
 
-// A chunk is the events that one change brought.
+// A chunk holds the events of one change.
 type chunk struct {
 	position    int64
 	first, last int64
@@ -58,8 +58,8 @@ type state struct {
 	epoch       int64
 	position    int64
 	calls       map[call.Key]*row
-	open        map[call.Key]*row // those that have not ended
-	order       []call.Key        // by position
+	open        map[call.Key]*row // calls that have not ended
+	order       []call.Key        // keys in the order of position
 	feed        []feedEntry
 	suspensions map[name]call.Key
 	decisions   map[name]store.Decision
@@ -93,10 +93,10 @@ func (st *state) clone() *state {
 	return &c
 }
 
-// An effect is what a change does to a state, worked out once so that it can be installed twice.
+// An effect is the result of a change. It is computed once and applied to both states, live and durable.
 type effect struct {
 	position  int64
-	row       *row // the new one
+	row       *row // the new row
 	created   bool
 	fed       bool
 	decision  *store.Decision
@@ -105,20 +105,20 @@ type effect struct {
 	batch     *batch
 	records   []store.StoredRecord
 	policies  []policy
-	done      name           // action that was carried out
-	actions   []store.Action // new ones, and those with a new due time
+	done      name           // the action that was carried out
+	actions   []store.Action // new actions, and actions with a new due time
 	namespace string
 
-	purged    bool // the row takes the place of one with content
+	purged    bool // The row replaces one with content.
 	shred     func(*state)
 	trimmed   map[call.Key]tombstone
 	forgotten []call.Key
 	dropped   []doc
-	ended     []name // runs that nothing is left of
+	ended     []name // ended runs without calls
 	before    time.Time
-	emptied   map[call.Key]batch // batches whose calls are gone
+	emptied   map[call.Key]batch // batches whose calls were trimmed
 
-	deadBefore time.Time // actions that died before go
+	deadBefore time.Time // Dead actions that are older are removed.
 }
 
 func (st *state) install(e *effect) {
@@ -170,7 +170,7 @@ func (st *state) install(e *effect) {
 	st.sweep(e)
 }
 
-// sweep removes what an effect says is gone.
+// sweep removes the data that an effect names.
 func (st *state) sweep(e *effect) {
 	for key, t := range e.trimmed {
 		delete(st.calls, key)

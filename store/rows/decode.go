@@ -11,29 +11,30 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Row is one row of a result. Columns count from 0; one that is NULL is zero. What it returns stays when the next row is read.
+// A Row is one row of a result. Columns count from 0. A NULL column gives the zero value. Returned values stay valid when the next row is
+// read.
 type Row interface {
 	Int(col int) int64
 	Text(col int) string
 	Bytes(col int) []byte
-	Time(col int) time.Time // nanoseconds since 1970
+	Time(col int) time.Time // The column holds nanoseconds since 1970.
 	Null(col int) bool
 }
 
 var errChecksum = errors.New("checksum")
 
-// CallColumns is what [ReadCall] reads, of a table that is named calls.
+// CallColumns lists the columns that [ReadCall] reads. The table must be named calls.
 const CallColumns = "calls.position, calls.namespace, call_id, calls.status, revision, last_sequence, crc, record"
 
-// A Call is a call as it was stored, or why it cannot be read.
+// A Call is a stored call, or the error that reading it gave.
 type Call struct {
 	Position int64
 	Key      call.Key
-	Call     *call.Call // nil with Err
+	Call     *call.Call // nil when Err is set
 	Err      error
 }
 
-// ReadCall reads CallColumns.
+// ReadCall decodes a row of CallColumns.
 func ReadCall(r Row) Call {
 	c := Call{Position: r.Int(0), Key: call.Key{Namespace: r.Text(1), ID: r.Text(2)}}
 	record := r.Bytes(7)
@@ -49,9 +50,9 @@ func ReadCall(r Row) Call {
 	return c
 }
 
-// A Chunk is the events that one change brought.
+// A Chunk holds the events of one change.
 type Chunk struct {
-	Position    int64 // in feeds
+	Position    int64 // position in feeds
 	Key         call.Key
 	Epoch       int64
 	Call        int64 // position of the call
@@ -60,7 +61,7 @@ type Chunk struct {
 	Events      []byte
 }
 
-// Decode returns at most limit events of the chunk, which are above after.
+// Decode returns at most limit events of the chunk with sequences above after.
 func (c *Chunk) Decode(after int64, limit int) ([]call.Event, error) {
 	if SumEvents(c.Events, c.Call, c.First, c.Last) != c.CRC {
 		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.First, c.Last)
@@ -72,8 +73,8 @@ func (c *Chunk) Decode(after int64, limit int) ([]call.Event, error) {
 	return events, nil
 }
 
-// Log returns at most limit events above after of a call's chunks. A broken chunk is refused when it is the first, so that
-// what stands before it can be read.
+// Log returns at most limit events above after from a call's chunks. It returns an error only when the first chunk is broken; else it
+// returns the events before the broken chunk.
 func Log(id string, chunks []Chunk, after int64, limit int) (events []call.Event, err error) {
 	for i := range chunks {
 		some, err := chunks[i].Decode(after, limit-len(events))
@@ -90,7 +91,7 @@ func Log(id string, chunks []Chunk, after int64, limit int) (events []call.Event
 	return events, nil
 }
 
-// Entry is the chunk in a feed.
+// Entry returns the chunk as an entry of a feed.
 func (c *Chunk) Entry() store.FeedEntry {
 	e := store.FeedEntry{Position: c.Position, Key: c.Key, Epoch: c.Epoch}
 	var err error
@@ -100,17 +101,17 @@ func (c *Chunk) Entry() store.FeedEntry {
 	return e
 }
 
-// A Batch is a batch as it was stored, or why it cannot be read.
+// A Batch is a stored batch, or the error that reading it gave.
 type Batch struct {
 	Key   call.Key
-	Batch *call.Batch // nil with Err
+	Batch *call.Batch // nil when Err is set
 	Err   error
 }
 
-// BatchColumns is what [ReadBatch] reads.
+// BatchColumns lists the columns that [ReadBatch] reads.
 const BatchColumns = "namespace, batch_id, ended, trimmed, crc, record"
 
-// ReadBatch reads BatchColumns.
+// ReadBatch decodes a row of BatchColumns.
 func ReadBatch(r Row) (b Batch) {
 	b.Key = call.Key{Namespace: r.Text(0), ID: r.Text(1)}
 	if !r.Null(3) {
@@ -130,10 +131,10 @@ func ReadBatch(r Row) (b Batch) {
 	return b
 }
 
-// ActionColumns is what [ReadAction] reads.
+// ActionColumns lists the columns that [ReadAction] reads.
 const ActionColumns = "position, namespace, id, call_id, state, due, crc, record"
 
-// ReadAction reads ActionColumns.
+// ReadAction decodes a row of ActionColumns.
 func ReadAction(r Row) store.Action {
 	known := store.Action{Namespace: r.Text(1), ID: r.Text(2), CallID: r.Text(3)}
 	a, record := known, r.Bytes(7)
@@ -144,20 +145,20 @@ func ReadAction(r Row) store.Action {
 	return a
 }
 
-// RunColumns is what readRun reads.
+// RunColumns lists the columns that readRun reads.
 const RunColumns = "namespace, id, owner, state, reason, call_id, changed"
 
 func readRun(r Row) store.Run {
 	return store.Run{Namespace: r.Text(0), ID: r.Text(1), Owner: r.Text(2), State: call.RunState(r.Text(3)), Reason: r.Text(4), CallID: r.Text(5), Changed: r.Time(6)}
 }
 
-// A policy is a policy as it was stored, or why it cannot be read.
+// A policy is a stored policy, or the error that reading it gave.
 type policy struct {
 	store.Policy
 	err error
 }
 
-// PolicyColumns is what readPolicy reads.
+// PolicyColumns lists the columns that readPolicy reads.
 const PolicyColumns = "namespace, kind, key, scope, scope_id, expires, crc, value"
 
 func readPolicy(r Row) policy {

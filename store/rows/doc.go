@@ -1,6 +1,6 @@
-// Package rows is what the tables of SQLite and PostgreSQL have in common: the checksums of their rows, their decoding, and the
-// reads of small tables.
+// Package rows has the parts that the SQLite and PostgreSQL stores share: the checksums and the decoding of rows, and the reads of small
+// tables.
 //
-// A [Reader] has the reads; a store embeds it and gives it the text of each query. A row whose checksum or form is wrong
-// is refused alone, with store.ErrCorrupt.
+// A [Reader] does these reads; a store embeds it and provides the SQL texts. A row with a wrong checksum or form gives store.ErrCorrupt;
+// other rows are not affected.
 package rows

@@ -13,46 +13,46 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// ErrEnough ends a query when its row function returns it: no more rows are wanted.
+// ErrEnough ends a query without an error when the row function returns it.
 var ErrEnough = errors.New("enough")
 
 // A Database runs queries.
 type Database interface {
-	// Query calls row with each row. When the query is begun anew, reset is called before the first row.
+	// Query calls row with each row. It may run the query again after a failure; it calls reset before the first row of each run.
 	Query(ctx context.Context, text string, reset func(), row func(Row) error, args ...any) error
 	Now() time.Time // the store's clock
 }
 
-// Queries are the texts of a [Reader]. Each says what it selects and which values it takes.
+// Queries has the SQL texts of a [Reader]. Each comment lists the selected columns and, after the semicolon, the parameters.
 type Queries struct {
-	CallAt        string // CallColumns; a position
+	CallAt        string // CallColumns; position
 	BySuspension  string // CallColumns; namespace, id
-	Due           string // CallColumns, by their expiry; time, namespace, limit, offset
-	DueNamespaces string // namespaces; time
-	NextExpiry    string // a time
-	Waiting       string // of open suspensions: action, how many, position of the oldest call
+	Due           string // CallColumns, ordered by expiry; time, namespace, limit, offset
+	DueNamespaces string // namespace; time
+	NextExpiry    string // time of the next expiry; no parameters
+	Waiting       string // action, number of open suspensions, position of the oldest call; no parameters
 	Decision      string // crc, decision; namespace, id
 	Run           string // RunColumns; namespace, id
-	BlockedRuns   string // RunColumns in order; namespace and id that they are beyond, limit
-	RunCounts     string // status, how many calls; namespace, id
-	Counts        string // status, how many calls
-	Records       string // position, key, call_id, created, crc, bytes; namespace, kind, position that they are beyond, limit
-	Policies      string // PolicyColumns in order; namespace, kind and key that they are beyond, limit
+	BlockedRuns   string // RunColumns, ordered by namespace and id; namespace and id after which to start, limit
+	RunCounts     string // status, number of calls; namespace, id
+	Counts        string // status, number of calls; no parameters
+	Records       string // position, key, call_id, created, crc, bytes; namespace, kind, position after which to start, limit
+	Policies      string // PolicyColumns, ordered by namespace, kind and key; namespace, kind and key after which to start, limit
 	Batch         string // BatchColumns; namespace, id
-	OpenBatches   string // BatchColumns in order; namespace and id that they are beyond, limit
-	DeadLetters   string // namespace, how many dead actions
+	OpenBatches   string // BatchColumns, ordered by namespace and id; namespace and id after which to start, limit
+	DeadLetters   string // namespace, number of dead actions; no parameters
 }
 
-// A Reader reads the tables that both stores read alike.
+// A Reader reads the tables that both stores read in the same way.
 type Reader struct {
 	db   Database
 	text *Queries
 }
 
-// NewReader returns a reader.
+// NewReader returns a Reader for a database and its SQL texts.
 func NewReader(db Database, text *Queries) Reader { return Reader{db, text} }
 
-// all returns what read makes of each row of a query.
+// all returns the result of read for each row of a query.
 func all[T any](ctx context.Context, r *Reader, text string, read func(Row) T, args ...any) (found []T, err error) {
 	err = r.db.Query(ctx, text, func() { found = nil }, func(row Row) error {
 		found = append(found, read(row))
@@ -61,7 +61,7 @@ func all[T any](ctx context.Context, r *Reader, text string, read func(Row) T, a
 	return found, err
 }
 
-// one is all for a query that finds one row at most; ErrNotFound when there is none.
+// one is all for a query with at most one row. It returns ErrNotFound when there is none.
 func one[T any](ctx context.Context, r *Reader, text string, read func(Row) T, args ...any) (t T, err error) {
 	found, err := all(ctx, r, text, read, args...)
 	if err == nil && len(found) == 0 {
@@ -73,8 +73,8 @@ func one[T any](ctx context.Context, r *Reader, text string, read func(Row) T, a
 	return found[0], nil
 }
 
-// pages visits what a query finds, some rows at a time. Nothing is held while visit runs, so it may write. beyond returns the
-// values that the next page begins beyond.
+// pages visits the rows of a query page by page. No query is open while visit runs, so visit may write. beyond returns the key of a row;
+// the next page begins after it.
 func pages[T any](ctx context.Context, r *Reader, text string, size int, read func(Row) T, beyond func(T) []any, visit func(T) error) error {
 	var last T
 	for n := size; n == size; {
@@ -93,18 +93,18 @@ func pages[T any](ctx context.Context, r *Reader, text string, size int, read fu
 	return nil
 }
 
-// FindCalls returns the calls that a query finds, which selects CallColumns.
+// FindCalls returns the calls of a query that selects CallColumns.
 func (r *Reader) FindCalls(ctx context.Context, text string, args ...any) ([]Call, error) {
 	return all(ctx, r, text, ReadCall, args...)
 }
 
-// CallBySuspension returns the call that has, or had, this suspension.
+// CallBySuspension returns the call with this suspension, open or closed.
 func (r *Reader) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
 	found, err := one(ctx, r, r.text.BySuspension, ReadCall, namespace, id)
 	return found.Call, cmp.Or(err, found.Err)
 }
 
-// Due returns the suspended calls of a namespace that nobody answered in time. Broken rows are left out: they cannot expire.
+// Due returns the suspended calls of a namespace whose open suspension has expired. It leaves out broken rows, which cannot expire.
 func (r *Reader) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
 	for skip, n := 0, limit; len(due) < limit && n == limit; skip += n {
 		found, err := all(ctx, r, r.text.Due, ReadCall, r.db.Now(), namespace, limit, skip)
@@ -121,7 +121,7 @@ func (r *Reader) Due(ctx context.Context, namespace string, limit int) (due []*c
 	return due, nil
 }
 
-// DueNamespaces returns the namespaces that have suspended calls that nobody answered in time.
+// DueNamespaces returns the namespaces with suspended calls whose open suspension has expired.
 func (r *Reader) DueNamespaces(ctx context.Context) ([]string, error) {
 	return all(ctx, r, r.text.DueNamespaces, func(row Row) string { return row.Text(0) }, r.db.Now())
 }
@@ -131,8 +131,8 @@ func (r *Reader) NextExpiry(ctx context.Context) (time.Time, error) {
 	return one(ctx, r, r.text.NextExpiry, func(row Row) time.Time { return row.Time(0) })
 }
 
-// Waiting returns how many questions are open, all namespaces, by action, and since when that of the oldest call is; zero
-// when none is.
+// Waiting returns the number of open suspensions by action, over all namespaces. since is the time of the suspension of the oldest call, or
+// zero when there is none.
 func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.Time, err error) {
 	oldest := int64(0)
 	err = r.db.Query(ctx, r.text.Waiting, func() { open, oldest = map[string]int{}, 0 }, func(row Row) error {
@@ -147,7 +147,7 @@ func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.T
 	}
 	found, err := one(ctx, r, r.text.CallAt, ReadCall, oldest)
 	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && found.Err != nil: // the number is known all the same
+	case errors.Is(err, store.ErrNotFound), err == nil && found.Err != nil: // The counts are still correct.
 		err = nil
 	case err == nil && found.Call.Open() != nil:
 		since = found.Call.Open().Created
@@ -184,7 +184,7 @@ func (r *Reader) Run(ctx context.Context, namespace, id string) (*store.Run, err
 	return &run, nil
 }
 
-// BlockedRuns visits the runs that are blocked.
+// BlockedRuns visits the blocked runs.
 func (r *Reader) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
 	return pages(ctx, r, r.text.BlockedRuns, 500, readRun, func(last store.Run) []any { return []any{last.Namespace, last.ID} }, visit)
 }
@@ -199,7 +199,7 @@ func (r *Reader) Counts(ctx context.Context) (map[call.Status]int, error) {
 	return counts[call.Status](ctx, r, r.text.Counts)
 }
 
-// DeadLetters returns how many actions failed for good, by namespace.
+// DeadLetters returns the number of dead actions by namespace.
 func (r *Reader) DeadLetters(ctx context.Context) (map[string]int, error) {
 	return counts[string](ctx, r, r.text.DeadLetters)
 }
@@ -212,8 +212,8 @@ func counts[K ~string](ctx context.Context, r *Reader, text string, args ...any)
 	return counts, err
 }
 
-// Records reads back what plugins stored. A broken one is left out when others stand before it, and refused when it is the
-// first: a reader that continues from its position reads the rest.
+// Records returns stored records. When the first record is broken, it returns an error. Else it returns the records before the broken one:
+// a reader that skips the position of a broken record can read the rest.
 func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
 	err = r.db.Query(ctx, r.text.Records, func() { records = nil }, func(row Row) error {
 		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5), Chained: row.Int(6) != 0}}
@@ -229,7 +229,7 @@ func (r *Reader) Records(ctx context.Context, namespace, kind string, after int6
 	return records, err
 }
 
-// Policies visits every policy. A broken one is given with its error.
+// Policies visits every policy. It passes the error of a broken policy to visit.
 func (r *Reader) Policies(ctx context.Context, visit func(store.Policy, error) error) error {
 	return pages(ctx, r, r.text.Policies, 500, readPolicy, func(last policy) []any { return []any{last.Namespace, last.Kind, last.Key} },
 		func(p policy) error { return visit(p.Policy, p.err) })
@@ -241,13 +241,13 @@ func (r *Reader) Batch(ctx context.Context, key call.Key) (*call.Batch, error) {
 	return found.Batch, cmp.Or(err, found.Err)
 }
 
-// OpenBatches visits the batches that have not ended. A broken one is given with its error.
+// OpenBatches visits the batches that have not ended. It passes the error of a broken batch to visit.
 func (r *Reader) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batch, error) error) error {
 	return pages(ctx, r, r.text.OpenBatches, 128, ReadBatch, func(last Batch) []any { return []any{last.Key.Namespace, last.Key.ID} },
 		func(b Batch) error { return visit(b.Key, b.Batch, b.Err) })
 }
 
-// Actions returns the actions that a query finds, in the order in which they were stored.
+// Actions returns the actions of a query that selects ActionColumns, ordered by position.
 func (r *Reader) Actions(ctx context.Context, text string, args ...any) ([]store.Action, error) {
 	actions, err := all(ctx, r, text, ReadAction, args...)
 	slices.SortFunc(actions, func(a, b store.Action) int { return cmp.Compare(a.Position, b.Position) })

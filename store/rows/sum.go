@@ -11,7 +11,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the checksum of a row: over the words of its key, each with its length, and its bytes.
+// Sum returns the checksum of a row. It covers each word of the key with its length, and then the bytes.
 func Sum(b []byte, key ...string) uint32 {
 	var memory [256]byte
 	words := memory[:0]
@@ -21,7 +21,7 @@ func Sum(b []byte, key ...string) uint32 {
 	return SumParts(words, b)
 }
 
-// SumParts is the checksum of bytes in several parts.
+// SumParts returns the checksum of the concatenated parts.
 func SumParts(parts ...[]byte) (crc uint32) {
 	for _, p := range parts {
 		crc = crc32.Update(crc, castagnoli, p)
@@ -29,10 +29,10 @@ func SumParts(parts ...[]byte) (crc uint32) {
 	return crc
 }
 
-// AppendWord appends a word of a key as a checksum sees it.
+// AppendWord appends a word of a key in the form that checksums cover.
 func AppendWord(b []byte, word string) []byte { return append(AppendLength(b, len(word)), word...) }
 
-// AppendNumber appends the digits of a number as a word.
+// AppendNumber appends the decimal digits of a number as a word.
 func AppendNumber(b []byte, n int64) []byte {
 	var memory [20]byte
 	digits := strconv.AppendInt(memory[:0], n, 10)
@@ -42,14 +42,14 @@ func AppendNumber(b []byte, n int64) []byte {
 // AppendLength appends the length of a word.
 func AppendLength(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
 
-// SumCall is the checksum of a record.
+// SumCall returns the checksum of a call's record.
 func SumCall(key call.Key, status call.Status, revision int64, record []byte) uint32 {
 	var memory [256]byte
 	words := AppendWord(AppendWord(AppendWord(memory[:0], key.Namespace), key.ID), string(status))
 	return SumParts(AppendNumber(words, revision), record)
 }
 
-// SumEvents is the checksum of the events first to last of the call at a position.
+// SumEvents returns the checksum of the events first to last of the call at a position.
 func SumEvents(b []byte, position, first, last int64) uint32 {
 	var key [24]byte
 	binary.BigEndian.PutUint64(key[:], uint64(position))
@@ -58,12 +58,12 @@ func SumEvents(b []byte, position, first, last int64) uint32 {
 	return SumParts(key[:], b)
 }
 
-// SumDocument is the checksum of a document.
+// SumDocument returns the checksum of a document.
 func SumDocument(namespace string, k store.DocumentKey, revision int64, value string) uint32 {
 	return Sum([]byte(value), namespace, string(k.Scope), k.ScopeID, k.Key, strconv.FormatInt(revision, 10))
 }
 
-// SumPolicy is the checksum of a policy.
+// SumPolicy returns the checksum of a policy.
 func SumPolicy(p *store.Policy) uint32 {
 	return Sum(p.Value, p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID)
 }

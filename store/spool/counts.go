@@ -12,17 +12,18 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// counts is the file that a spool leaves behind when it is closed in order: what its ledger had. It goes when the spool is
-// opened again, so that nobody trusts it after a crash.
+// counts is the name of the file in which a spool saves its ledger when it is closed cleanly. Opening the spool removes the file, so that
+// the counts are not trusted after a crash.
 const counts = "counts"
 
-// An owned is what the owner file of a call holds.
+// An owned is the content of the owner file in a call's directory.
 type owned struct {
 	call.Key
 	Thread string `json:",omitempty"`
 }
 
-// held says whose a directory is, and how much is in it. ErrNotFound when there is none, or one that a crash left half made.
+// held returns the owner of a directory and the bytes in it. It returns ErrNotFound when there is no directory, or only an incomplete one
+// after a crash.
 func held(dir string) (of owned, bytes int64, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, owner))
 	if err != nil {
@@ -43,10 +44,10 @@ func held(dir string) (of owned, bytes int64, err error) {
 	return of, bytes, nil
 }
 
-// Counted reports whether the spool knows what threads and namespaces have in it. When it does not, [Spool.Sweep] finds out.
+// Counted reports whether the usage of threads and namespaces is known. If not, [Spool.Sweep] counts it.
 func (s *Spool) Counted() bool { return s.ledger == nil || s.counted }
 
-// Output returns what each namespace has in the spool; nil when that is not bounded.
+// Output returns the bytes of each namespace in the spool. It returns nil when there are no limits.
 func (s *Spool) Output() map[string]int64 {
 	namespaces, _ := s.ledger.Counts()
 	return namespaces
@@ -62,7 +63,7 @@ type keptThread struct {
 	Bytes int64
 }
 
-// recall takes the counts that the spool left when it was closed.
+// recall loads the counts that the spool saved when it was closed.
 func (s *Spool) recall() error {
 	path := filepath.Join(s.cfg.Dir, counts)
 	b, err := os.ReadFile(path)
@@ -73,7 +74,7 @@ func (s *Spool) recall() error {
 		err = os.Remove(path)
 	}
 	if err == nil {
-		err = syncDir(s.cfg.Dir) // or a power cut may bring it back when it is no longer true
+		err = syncDir(s.cfg.Dir) // Else a power loss could restore the file when it is out of date.
 	}
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
@@ -91,7 +92,7 @@ func (s *Spool) recall() error {
 	return nil
 }
 
-// remember stores the counts for the next start.
+// remember saves the counts for the next start.
 func (s *Spool) remember() error {
 	if s.ledger == nil || !s.counted {
 		return nil

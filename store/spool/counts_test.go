@@ -46,12 +46,12 @@ func wantThreadFull(t *testing.T, s *spool.Spool, thread string, room int) {
 	}
 }
 
-// After a kill nobody trusts what was counted, and Sweep counts what is there, without the calls that it removes.
+// After a kill the saved counts are not used. Sweep counts the output, without the calls that it removes.
 func TestQuotasAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	limits := store.OutputLimits{Thread: 100}
 	s := limited(t, dir, limits)
-	if _, err := s.Sweep(all); err != nil { // of the start: the spool is empty
+	if _, err := s.Sweep(all); err != nil { // the sweep at start, with an empty spool
 		t.Fatal(err)
 	}
 	put(t, s, "before", "a", 10)
@@ -66,7 +66,7 @@ func TestQuotasAfterAKill(t *testing.T) {
 	put(t, s, "c", "a", 20)
 	put(t, s, "forgotten", "a", 30)
 
-	s = limited(t, dir, limits) // the other was never closed
+	s = limited(t, dir, limits) // The first spool is never closed, as after a kill.
 	if s.Counted() {
 		t.Fatal("it trusts counts from before the kill")
 	}
@@ -82,7 +82,7 @@ func TestQuotasAfterAKill(t *testing.T) {
 	}
 }
 
-// What was written while nothing was bounded counts once it is, and a snapshot that is older than that is not used.
+// Output that was written before there were limits counts once there are limits. A saved count from before that is not used.
 func TestQuotasThatComeLater(t *testing.T) {
 	dir := t.TempDir()
 	limits := store.OutputLimits{Thread: 100}
@@ -120,7 +120,7 @@ func TestBrokenCounts(t *testing.T) {
 	}
 }
 
-// Whatever is appended, refused and removed at once, the counts are what is on the disk, and never above the bound.
+// After concurrent appends, refusals and removals, the counts equal the bytes on the disk and never exceed the limit.
 func TestCountsAreWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	s := limited(t, dir, store.OutputLimits{Thread: 3000, Namespace: 8000})

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	trash = "trash" // what Remove has moved out of the way
-	gone  = "gone"  // one of those, in a directory of its own
-	owner = "call"  // the file that says whose directory this is
+	trash = "trash" // directory for removed call directories
+	gone  = "gone"  // name of a removed call directory, inside its own temporary directory
+	owner = "call"  // file that names the owner of a call directory
 )
 
-// open opens the file of a stream, whose mu is held, and makes it for a call of a thread when create is set.
+// open opens the file of a stream. With create it also creates the file and the directory of the call. The caller holds st.mu.
 func (s *Spool) open(st *stream, create bool, thread string) error {
 	if st.file != nil {
 		return nil
@@ -31,7 +31,7 @@ func (s *Spool) open(st *stream, create bool, thread string) error {
 	path := s.path(st.key, st.name)
 	flags := os.O_RDWR | os.O_APPEND
 	f, err := os.OpenFile(path, flags, 0)
-	for create && errors.Is(err, fs.ErrNotExist) { // Remove may take the directory away between the two
+	for create && errors.Is(err, fs.ErrNotExist) { // Remove may delete the directory between mkdir and OpenFile.
 		if err = s.mkdir(st.key, thread); err == nil {
 			f, err = os.OpenFile(path, flags|os.O_CREATE, 0o600)
 		}
@@ -48,7 +48,7 @@ func (s *Spool) open(st *stream, create bool, thread string) error {
 	return nil
 }
 
-// mkdir makes the directory of a call, complete with its owner before other goroutines see it.
+// mkdir creates the directory of a call. Other goroutines see it only once it contains the owner file.
 func (s *Spool) mkdir(key call.Key, thread string) error {
 	dir := s.dir(key)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
@@ -68,13 +68,13 @@ func (s *Spool) mkdir(key call.Key, thread string) error {
 	if err != nil {
 		os.RemoveAll(made)
 		if errors.Is(err, fs.ErrExist) {
-			return nil // another stream of the call was first; Remove may have taken it away again, which open sees
+			return nil // Another stream of the call created the directory. If Remove has deleted it since, open tries again.
 		}
 	}
 	return err
 }
 
-// Append adds b to a stream.
+// Append adds b to a stream and returns the offset at which b begins.
 func (s *Spool) Append(key call.Key, thread, name string, b []byte) (offset int64, err error) {
 	if err := s.ledger.Take(key, thread, int64(len(b))); err != nil {
 		return 0, err
@@ -86,11 +86,11 @@ func (s *Spool) Append(key call.Key, thread, name string, b []byte) (offset int6
 			st.size += int64(n)
 			return nil
 		}
-		// Half of it is none of it: offsets of what comes later must not shift.
+		// Undo a partial write, so that the offsets of later appends are right.
 		if n > 0 {
 			if cut := st.file.Truncate(offset); cut != nil {
 				err = errors.Join(err, cut, st.file.Close())
-				st.file = nil // the next writer finds out how long it is
+				st.file = nil // The next append opens the file again and reads its size.
 			}
 		}
 		return full(err)
@@ -101,7 +101,7 @@ func (s *Spool) Append(key call.Key, thread, name string, b []byte) (offset int6
 	return offset, err
 }
 
-// ReadAt reads as io.ReaderAt does.
+// ReadAt reads from a stream like io.ReaderAt.
 func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (n int, err error) {
 	err = s.use(key, "", name, false, func(st *stream) error {
 		n, err = st.file.ReadAt(p, off)
@@ -119,12 +119,12 @@ func (s *Spool) Size(key call.Key, name string) (size int64, err error) {
 	return size, err
 }
 
-// Remove deletes all streams of a call. A writer that appends meanwhile begins a new stream.
+// Remove deletes all streams of a call. A concurrent append may begin a new stream.
 func (s *Spool) Remove(key call.Key) error {
 	if s.isClosed() {
 		return store.ErrClosed
 	}
-	// First out of sight, then closed: a writer in between appends to the removed file.
+	// Move the directory first and then close the streams: an append in between goes to the removed file.
 	away, err := s.discard(s.dir(key))
 	s.mu.Lock()
 	open := slices.Collect(maps.Values(s.streams[key]))
@@ -149,7 +149,7 @@ func (s *Spool) isClosed() bool {
 	return s.closed
 }
 
-// discard moves a directory to the trash and returns where it is now, or "" when there was none.
+// discard moves a directory to the trash. It returns the new parent directory, or "" when the directory did not exist.
 func (s *Spool) discard(dir string) (string, error) {
 	bin := filepath.Join(s.cfg.Dir, trash)
 	if err := os.MkdirAll(bin, 0o700); err != nil {
@@ -169,8 +169,8 @@ func (s *Spool) discard(dir string) (string, error) {
 	return away, nil
 }
 
-// Sweep removes the streams of calls that keep does not want, and what a crash left half made, and counts what is left. It
-// is for the start, before calls run.
+// Sweep removes the streams of calls for which keep returns false, and incomplete directories after a crash. It counts the remaining
+// output. Call it at start, before calls run.
 func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error) {
 	if s.ledger != nil {
 		s.ledger.Reset(map[string]int64{}, map[store.ThreadKey]int64{})
@@ -194,7 +194,7 @@ func (s *Spool) calls(visit func(dir string) error) error {
 	}
 	for _, fan := range fans {
 		if _, err := strconv.ParseUint(fan.Name(), 16, 8); err != nil || !fan.IsDir() {
-			continue // not ours
+			continue // The spool did not create this entry.
 		}
 		dirs, err := os.ReadDir(filepath.Join(s.cfg.Dir, fan.Name()))
 		if err != nil {
@@ -209,7 +209,7 @@ func (s *Spool) calls(visit func(dir string) error) error {
 	return nil
 }
 
-// Sizes implements [store.SpoolSizer]. Calls that are removed meanwhile may be left out.
+// Sizes implements [store.SpoolSizer]. It may miss calls that are removed meanwhile.
 func (s *Spool) Sizes(ctx context.Context, visit func(call.Key, int64)) error {
 	return s.calls(func(dir string) error {
 		if err := ctx.Err(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// limitFileSize lets no file grow beyond n bytes until the test ends.
+// limitFileSize limits all files to n bytes until the test ends.
 func limitFileSize(t *testing.T, n uint64) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)

@@ -1,10 +1,10 @@
-// Package spool keeps what calls print and save in files.
+// Package spool stores the output of calls in files: what they print and save.
 //
-// A call has a directory and each of its streams a file. Their names are hashes: nothing that a caller named reaches
-// the file system. A file named call in the directory says whose it is, for [Spool.Sweep] and for people. What was
-// appended is in the page cache of the kernel and survives kill -9.
+// Each call has a directory, and each of its streams is a file in it. The names are hashes, so no name that a client chooses reaches the
+// file system. A file named call in each directory names the owner, for [Spool.Sweep] and for operators. Appended bytes are in the page
+// cache of the kernel, so they survive kill -9.
 //
-// Where that is bounded, the spool counts what each thread and namespace has in it.
+// When there are limits, the spool counts the bytes of each thread and namespace.
 package spool
 
 import (
@@ -22,22 +22,22 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Config says where and how.
+// Config configures a Spool.
 type Config struct {
-	Dir     string // made when it is not there, 0700
-	MaxOpen int    // open descriptors at once; 0 means 256
+	Dir     string // New creates it with mode 0700 when it does not exist.
+	MaxOpen int    // maximum open files; 0 means 256
 	Limits  store.OutputLimits
 }
 
-// A Spool is a directory of streams. It is used by one process at a time.
+// A Spool is a directory of streams. Only one process at a time may use it.
 type Spool struct {
 	cfg     Config
-	ledger  *store.Ledger // nil: nothing is bounded
-	counted bool          // the ledger has all that is there; written before calls run
+	ledger  *store.Ledger // nil when there are no limits
+	counted bool          // The ledger is complete. Written before calls run.
 
 	mu      sync.Mutex
 	streams map[call.Key]map[string]*stream
-	recent  *list.List // of *stream with an open file, the newest use first
+	recent  *list.List // *stream values with an open file, the most recently used first
 	closed  bool
 }
 
@@ -46,21 +46,21 @@ var (
 	_ store.SpoolSizer = (*Spool)(nil)
 )
 
-// A stream is one that is in use, or was lately.
+// A stream is a stream that is in use or was used recently.
 type stream struct {
 	key  call.Key
 	name string
 
-	users   int           // guarded by Spool.mu; nobody closes the file of a stream with users
+	users   int           // Guarded by Spool.mu. The file stays open while users is not zero.
 	element *list.Element // in recent; guarded by Spool.mu
 
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	gone bool // removed: a goroutine that waits for mu starts again
+	gone bool // The stream was removed. A goroutine that waits for mu must start again.
 }
 
-// New opens a spool.
+// New opens the spool in cfg.Dir.
 func New(cfg Config) (*Spool, error) {
 	if cfg.MaxOpen == 0 {
 		cfg.MaxOpen = 256
@@ -86,7 +86,7 @@ func (s *Spool) path(key call.Key, name string) string {
 	return filepath.Join(s.dir(key), hex.EncodeToString(sum[:20]))
 }
 
-// use calls f with the stream's open file, which no one else uses meanwhile.
+// use calls f with the open stream. No other goroutine uses the stream meanwhile.
 func (s *Spool) use(key call.Key, thread, name string, create bool, f func(*stream) error) error {
 	for {
 		st, err := s.acquire(key, name)
@@ -127,13 +127,13 @@ func (s *Spool) acquire(key call.Key, name string) (*stream, error) {
 	return st, nil
 }
 
-// release gives a stream back and closes what was not used for longest.
+// release ends a use of a stream. It closes the least recently used files when too many are open.
 func (s *Spool) release(st *stream, opened bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.users--
 	switch {
-	case st.gone: // nobody finds it any more
+	case st.gone: // The stream is no longer in s.streams.
 	case !opened:
 		if st.users == 0 {
 			s.forgetLocked(st)
@@ -152,14 +152,14 @@ func (s *Spool) release(st *stream, opened bool) {
 	}
 }
 
-// forgetLocked drops a stream that nobody uses.
+// forgetLocked closes and drops a stream without users.
 func (s *Spool) forgetLocked(st *stream) {
 	if st.element != nil {
 		s.recent.Remove(st.element)
 		st.element = nil
 	}
 	if st.file != nil {
-		st.file.Close() // all writes were acknowledged by write(2); close adds nothing
+		st.file.Close() // write(2) has acknowledged all writes, so an error of Close does not matter.
 		st.file = nil
 	}
 	if s.streams[st.key][st.name] == st {
@@ -170,7 +170,7 @@ func (s *Spool) forgetLocked(st *stream) {
 	}
 }
 
-// Release closes what is open for a call.
+// Release closes the unused open files of a call.
 func (s *Spool) Release(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Spool) Release(key call.Key) {
 	}
 }
 
-// Close closes what is open. It is called when nobody appends any more.
+// Close closes all files and saves the counts. Call it when no goroutine appends any more.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -202,7 +202,7 @@ func (s *Spool) Close() error {
 	return s.remember()
 }
 
-// retire waits for the users of a stream and closes it.
+// retire waits for the goroutine that uses a stream, and then closes and drops the stream.
 func (s *Spool) retire(st *stream) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

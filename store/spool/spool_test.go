@@ -64,7 +64,7 @@ func appendTo(t *testing.T, s *spool.Spool, k call.Key, name string) {
 	}
 }
 
-// Nothing that a caller named is a name on the disk, and nobody else may read it.
+// No name that a client chooses is a name on the disk, and other users cannot read the files.
 func TestNothingForeignOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	s := newSpool(t, dir, 0)
@@ -109,7 +109,7 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	}
 }
 
-// Who appends while the call is removed begins anew, and leaves nothing open.
+// An append during the removal of the call begins a new stream, and leaves no file open.
 func TestRemoveWhileAppending(t *testing.T) {
 	before := descriptors(t)
 	s := newSpool(t, t.TempDir(), 0)
@@ -161,7 +161,7 @@ func TestSweep(t *testing.T) {
 	for _, id := range []string{"kept", "orphan1", "orphan2"} {
 		appendTo(t, s, key(id), "out")
 	}
-	half := filepath.Join(dir, "ab", "new-123") // a crash between mkdir and rename
+	half := filepath.Join(dir, "ab", "new-123") // left by a crash between mkdir and rename
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// An append that the disk took half of is not there, and what comes later begins where it began.
+// An append that the disk accepted only in part leaves no bytes, and the next append begins at the same offset.
 func TestHalfAppend(t *testing.T) {
 	s := newSpool(t, t.TempDir(), 0)
 	appendTo(t, s, key("c"), "out")

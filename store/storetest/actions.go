@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// action returns one that is due, or that waits for the end of batch b or run r.
+// action returns an action that is due, or that waits for the end of batch b or run r.
 func action(id string, phase tool.Phase) store.Action {
 	a := store.Action{Namespace: "ns", ID: id, CallID: "c1", Run: "r", Thread: "t", Batch: "b", Caller: "ann", Round: 1, State: store.ActionPending, Created: start,
 		Action: tool.Action{Handler: "h", Phase: phase, Payload: `{"big":9007199254740993}`}}
@@ -25,7 +25,7 @@ func action(id string, phase tool.Phase) store.Action {
 	return a
 }
 
-// actions is the ids of what a query finds.
+// actions returns the ids of the actions that a query selects.
 func (f *fixture) actions(q store.ActionQuery) string {
 	f.t.Helper()
 	list, err := f.Actions(f.t.Context(), q)
@@ -94,7 +94,7 @@ func testActions(t *testing.T, f *fixture) {
 	}
 }
 
-// An action goes with what came of it, at once or not at all.
+// The removal of an action and its results commit together.
 func testAmend(t *testing.T, f *fixture) {
 	f.create("c1")
 	f.commit(&store.Change{Key: ns("c1"), Actions: []store.Action{action("a", tool.AfterCommit), action("b", tool.AfterCommit)}})
@@ -138,12 +138,12 @@ func testAmend(t *testing.T, f *fixture) {
 	if err != nil || got[0].Error != "no" || got[0].Attempts != 5 || !got[0].Due.IsZero() {
 		t.Errorf("dead %+v, %v", got, err)
 	}
-	// the end of a run wakes no dead ones
+	// The end of a run makes no dead actions due.
 	f.amend(store.Amendment{Ended: "r", EndPhase: tool.RunEnd})
 	f.wantActions(store.ActionQuery{Due: true}, "next")
 }
 
-// A queue is read in the order of the commits, whatever the namespace; what waits in it is never due.
+// A queue is read in commit order, over all namespaces. Actions in a queue are never due.
 func testQueues(t *testing.T, f *fixture) {
 	queued := func(id, queue string) store.Action {
 		a := action(id, tool.AfterCommit)
@@ -199,5 +199,5 @@ func testActionsGo(t *testing.T, f *fixture) {
 	if _, err := f.Trim(t.Context(), f.Now(), time.Time{}, time.Time{}, 10); err != nil {
 		t.Fatal(err)
 	}
-	f.wantActions(store.ActionQuery{}, "c2-0") // what is still to be done stays
+	f.wantActions(store.ActionQuery{}, "c2-0") // Pending actions stay.
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// testChain holds the link of each chained record to be of the one before it in its namespace, across calls, changes of one
-// group, changes that are refused, and restarts.
+// testChain checks that each chained record is linked to the one before it in its namespace. It covers calls, changes of one group, refused
+// changes, and restarts.
 func testChain(t *testing.T, f *fixture) {
 	put := func(namespace, text string) {
 		t.Helper()
@@ -66,8 +66,8 @@ func testChain(t *testing.T, f *fixture) {
 	}
 }
 
-// testTrimChain holds what is left of a chain to begin with a record that is older than what retention keeps: that shows that
-// the beginning is missing because of it.
+// testTrimChain checks that a trimmed chain begins with a record that is older than the retention time. This shows that retention removed
+// the beginning.
 func testTrimChain(t *testing.T, f *fixture) {
 	put := func(namespace, kind string, names ...string) {
 		t.Helper()
@@ -99,7 +99,7 @@ func testTrimChain(t *testing.T, f *fixture) {
 	put("quiet", "seal", "1", "2")
 	put("ns", "note", "1")
 	f.clock.move(2 * time.Hour)
-	trim() // all of it is old
+	trim() // All records are old now.
 	want("ns", "audit", "2")
 	want("quiet", "audit", "3")
 	want("quiet", "seal", "2")

@@ -23,14 +23,14 @@ func testCreate(t *testing.T, f *fixture) {
 	if diff := cmp.Diff(c, f.get("c1")); diff != "" {
 		t.Errorf("stored call differs (-want +got):\n%s", diff)
 	}
-	// the same id in another namespace is another call
+	// The same id in another namespace is another call.
 	if _, err := f.Call(t.Context(), call.Key{Namespace: "other", ID: "c1"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Call in another namespace = %v, want ErrNotFound", err)
 	}
 	f.create("c1", func(c *call.Call) { c.Namespace = "other" })
 }
 
-// Digests are taken over these bytes, and an answer counts for its digest only: they come back as they are.
+// The store returns these bytes unchanged, because digests cover them and a decision is valid only for its digest.
 func testVerbatim(t *testing.T, f *fixture) {
 	odd := "{ \"html\" : \"<b>&\",\n \"n\": 1e0, \"bad\": \"\xff\" }"
 	c := newCall("c1", func(c *call.Call) { c.Requested, c.Effective = odd, odd })
@@ -80,7 +80,8 @@ func testCreateRace(t *testing.T, f *fixture) {
 	}
 }
 
-// race runs f n times at once; exactly one must succeed, the others fail as lost says. It returns the winner.
+// race runs f n times concurrently. Exactly one run must succeed, and lost must accept the errors of the others. It returns the index of
+// the winner.
 func race(n int, f func(i int) error, lost func(error) bool, t *testing.T) int {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -143,7 +144,7 @@ func testLogConflict(t *testing.T, f *fixture) {
 		t.Errorf("record that does not know the last event = %v, want ErrConflict", err)
 	}
 	c.Revision++
-	f.commit(&store.Change{Call: c}) // a record without events
+	f.commit(&store.Change{Call: c}) // A record without events.
 	if got := f.get("c1"); got.LastSequence != 5 || got.Revision != 3 {
 		t.Errorf("after a record alone: sequence %d revision %d, want 5 and 3", got.LastSequence, got.Revision)
 	}
@@ -165,7 +166,7 @@ func testIllegalSteps(t *testing.T, f *fixture) {
 	if err := f.Commit(t.Context(), step(&after, call.Cancelled)); !errors.Is(err, store.ErrTransition) {
 		t.Errorf("SUCCEEDED to CANCELLED = %v, want ErrTransition", err)
 	}
-	// a record may still change after the end, as long as its status does not
+	// A record may change after the call has ended, as long as its status stays the same.
 	c.Checkpoint = []byte("late")
 	c.Revision++
 	f.commit(&store.Change{Call: c})
@@ -219,7 +220,7 @@ func testNoSharedPointers(t *testing.T, f *fixture) {
 	}
 }
 
-// Changes that are submitted together are written together; one that loses takes nobody with it.
+// Changes that are submitted together are written together. A refused change does not affect the others.
 func testLoserHarmsNobody(t *testing.T, f *fixture) {
 	f.create("known")
 	const n = 200
@@ -244,7 +245,7 @@ func testLoserHarmsNobody(t *testing.T, f *fixture) {
 	}
 }
 
-// Within a durability the order of submission holds, so a log may be written without waiting for each event.
+// Changes of one durability keep the order of submission. So a log can be written without waiting for each event.
 func testLanesKeepOrder(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	f.step(c, call.Running)

@@ -38,7 +38,7 @@ func testDecideOnce(t *testing.T, f *fixture) {
 			return err
 		}
 		if c.Open() == nil {
-			return store.ErrConflict // it came too late to even try
+			return store.ErrConflict // The call was decided before this attempt began.
 		}
 		return f.Commit(t.Context(), decide(c, fmt.Sprint("d", i), fmt.Sprint(i)))
 	}, func(err error) bool { return errors.Is(err, store.ErrConflict) }, t)
@@ -59,7 +59,7 @@ func testDecisionReplay(t *testing.T, f *fixture) {
 	other := f.suspended("c2", start.Add(time.Hour))
 	stale := f.get("c1")
 	f.commit(decide(c, "d", "content"))
-	f.clock.move(2 * time.Hour) // a replay is known as one even when it comes too late
+	f.clock.move(2 * time.Hour) // A replay is recognized even after the expiry.
 	for name, c := range map[string]*call.Call{"replay": stale, "another call": other} {
 		if err := f.Commit(t.Context(), decide(c, "d", "content")); !errors.Is(err, store.ErrDecisionExists) {
 			t.Errorf("%s = %v, want ErrDecisionExists", name, err)
@@ -95,7 +95,7 @@ func testNotAfter(t *testing.T, f *fixture) {
 	if err := f.Commit(t.Context(), expiry); !errors.Is(err, store.ErrTooEarly) {
 		t.Fatalf("expiry before its time = %v, want ErrTooEarly", err)
 	}
-	f.clock.move(time.Hour) // the bound itself is too late
+	f.clock.move(time.Hour) // The expiry time itself is too late.
 	late := *c
 	if err := f.Commit(t.Context(), decide(&late, "d", "x")); !errors.Is(err, store.ErrExpired) {
 		t.Fatalf("decision at the expiry = %v, want ErrExpired", err)
@@ -109,7 +109,7 @@ func testNotAfter(t *testing.T, f *fixture) {
 	f.commit(expiry)
 }
 
-// P8: whatever the machine's clock does, a suspension that has expired stays so.
+// P8: a suspension that has expired stays expired, whatever the machine's clock does.
 func testClockNeverBack(t *testing.T, f *fixture) {
 	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
 		id := "c-" + name
@@ -133,7 +133,7 @@ func testClockNeverBack(t *testing.T, f *fixture) {
 	}
 }
 
-// A machine's clock that ran ahead once does not stop the store's: questions expire, and what waits has its turn.
+// When the machine's clock ran ahead and is set back, the store's clock still advances: suspensions expire and waiting actions become due.
 func testClockGoesOn(t *testing.T, f *fixture) {
 	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
 		f.clock.move(24 * time.Hour)
@@ -213,7 +213,7 @@ func testCallBySuspension(t *testing.T, f *fixture) {
 	find("other", "s-c1", "")
 	find("ns", "s-c2", "")
 	f.commit(decide(c, "d", "x"))
-	find("ns", "s-c1", "c1") // had it
+	find("ns", "s-c1", "c1") // a closed suspension
 	f.commit(suspend(c, "s-second", "input", start.Add(time.Hour)))
 	find("ns", "s-second", "c1")
 	find("ns", "s-c1", "c1")
@@ -221,7 +221,7 @@ func testCallBySuspension(t *testing.T, f *fixture) {
 	if err != nil || !same(ids(page.Calls), []string{"c1"}) {
 		t.Errorf("Calls(action input) = %v, %v", ids(page.Calls), err)
 	}
-	page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Action: "approval"}) // closed by now
+	page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Action: "approval"}) // The suspension is closed now.
 	if err != nil || len(page.Calls) != 0 {
 		t.Errorf("Calls(action approval) = %v, %v", ids(page.Calls), err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// documentPromises are those of documents and of what is carried out after a commit.
+// documentPromises returns the tests of documents and actions.
 func documentPromises() []promise {
 	return []promise{
 		{"Documents", testDocuments},
@@ -36,7 +36,7 @@ func command(op tool.CommandOp, key, value string) store.DocumentChange {
 	return d
 }
 
-// apply commits commands of a call and returns what was told of each: its new revision, or why it was dropped.
+// apply commits commands of a call. It returns the notice of each command: its new revision, or why it was dropped.
 func (f *fixture) apply(edit func(*store.Change), commands ...store.DocumentChange) string {
 	f.t.Helper()
 	var told []string
@@ -77,12 +77,12 @@ func testDocumentCommands(t *testing.T, f *fixture) {
 		command(tool.OpAppend, "list", "null"), command(tool.OpMerge, "list", `{"now":"an object"}`), set("n", "1", 3)),
 		"TYPE@2 TYPE@3 4 3 4 REVISION@4")
 	f.wantValues(`list={"now":"an object"}@4`, "n=9007199254740994@4", `o={"y":{"a":2,"b":3.10}}@2`)
-	// What is deleted is not built upon.
+	// After a deletion, add and merge start from nothing.
 	f.wantTold(f.apply(nil, del("n"), command(tool.OpAdd, "n", "1"), del("o"), command(tool.OpMerge, "o", `{"new":true}`)), "5 6 3 4")
 	f.wantValues(`list={"now":"an object"}@4`, "n=1@6", `o={"new":true}@4`)
 }
 
-// Of the calls of a group the first to commit has what it claimed; sums and lists are for all of them.
+// In a group, the first call to commit owns the documents that it claimed. Add and append are open to all calls.
 func testDocumentClaims(t *testing.T, f *fixture) {
 	for _, id := range []string{"c1", "c2", "c3"} {
 		f.create(id)
@@ -93,13 +93,13 @@ func testDocumentClaims(t *testing.T, f *fixture) {
 	f.wantTold(f.apply(of("c1", "g"), set("a", "1"), set("a", "2"), command(tool.OpAdd, "n", "1")), "1 2 1")
 	f.wantTold(f.apply(of("c2", "g"), set("a", "3"), command(tool.OpMerge, "a", "{}"), del("a"), command(tool.OpAdd, "a", "5"), command(tool.OpAdd, "n", "1"), set("b", "1")),
 		"CLAIMED@2 CLAIMED@2 CLAIMED@2 3 2 1")
-	f.wantTold(f.apply(of("c1", "g"), set("a", "4"), set("b", "2")), "4 CLAIMED@1") // its own, later
+	f.wantTold(f.apply(of("c1", "g"), set("a", "4"), set("b", "2")), "4 CLAIMED@1") // The call that claimed it may set it again.
 	f.reopen()
 	f.wantTold(f.apply(of("c3", "g"), set("a", "5"), set("c", "1")), "CLAIMED@4 1")
-	f.wantTold(f.apply(of("c3", ""), set("a", "6")), "5")          // of no group
-	f.wantTold(f.apply(of("c2", "g"), set("a", "7")), "CLAIMED@5") // still
+	f.wantTold(f.apply(of("c3", ""), set("a", "6")), "5")          // This call is in no group.
+	f.wantTold(f.apply(of("c2", "g"), set("a", "7")), "CLAIMED@5") // The claim of c1 still counts.
 	f.wantTold(f.apply(of("c2", "h"), set("a", "8"), del("c")), "6 2")
-	f.wantTold(f.apply(of("c3", "h"), set("c", "9")), "CLAIMED@0") // also of what is gone
+	f.wantTold(f.apply(of("c3", "h"), set("c", "9")), "CLAIMED@0") // The claim counts for a deleted document, too.
 	f.wantValues("a=8@6", "b=1@1", "n=2@2")
 }
 
@@ -111,10 +111,10 @@ func testDocumentLimits(t *testing.T, f *fixture) {
 	f.wantTold(f.apply(limited, set("c", "1"), set("d", "2"), set("a", "1"), set("d", "2"), del("a"), set("d", "12")), "1 ROOM@0 2 ROOM@0 3 1")
 	f.wantTold(f.apply(limited, set("b", `"12345678"`), set("c", "123456789"), set("c", "12345678")), "3 ROOM@1 2")
 	f.wantValues(`b="12345678"@3`, "c=12345678@2", "d=12@1")
-	// What is over a bound that was lowered may shrink, and be left as it is.
+	// When a limit was lowered, a document above it may shrink or stay unchanged.
 	lower := func(c *store.Change) { c.Limits = store.DocumentLimits{Size: 4, Count: 1, Total: 4} }
 	f.wantTold(f.apply(lower, set("b", `"1234567"`), set("b", `"7654321"`), set("b", `"87654321"`), set("e", "1")), "4 5 SIZE@5 ROOM@0")
-	// Deleted documents are remembered; they do not pile up without end.
+	// Deleted documents keep a row, and their number is limited.
 	one := func(c *store.Change) { c.Limits = store.DocumentLimits{Count: 1} }
 	f.apply(nil, del("b"), del("c"), del("d"))
 	var told string
@@ -124,10 +124,10 @@ func testDocumentLimits(t *testing.T, f *fixture) {
 		}
 	}
 	f.wantTold(told, "ROOM@0 0")
-	f.wantTold(f.apply(one, set("b", "1")), "7") // one of them comes back
+	f.wantTold(f.apply(one, set("b", "1")), "7") // Recreating a deleted document is allowed.
 }
 
-// A snapshot of several scopes is of one moment.
+// A snapshot of several scopes shows one moment.
 func testDocumentSnapshot(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	scopes := []store.DocumentScope{{Scope: tool.NamespaceScope}, {Scope: tool.RunScope, ID: "r"}, {Scope: tool.ThreadScope, ID: "r"}}
@@ -171,7 +171,7 @@ func testDocumentSnapshot(t *testing.T, f *fixture) {
 	<-stopped
 }
 
-// Documents of the namespace belong to no run and no thread, and to no other namespace.
+// Documents of a namespace belong to no run or thread, and are not visible in other namespaces.
 func testDocumentNamespace(t *testing.T, f *fixture) {
 	c := f.create("c1", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "t" })
 	d := set("a", "1")

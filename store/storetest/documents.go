@@ -36,7 +36,7 @@ func (f *fixture) docs(scope tool.Scope, id string) []tool.Document {
 	return docs
 }
 
-// values is key=value@revision of each document of the run r.
+// values returns key=value@revision for each document of run r.
 func (f *fixture) values() []string {
 	f.t.Helper()
 	var values []string
@@ -83,7 +83,7 @@ func testDocuments(t *testing.T, f *fixture) {
 	f.wantValues("b=2@2")
 }
 
-// Documents never decide the fate of a call: what loses is told, the rest stands.
+// A document conflict never fails a call: the losing command is reported, and the rest of the change commits.
 func testDocumentConflict(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	change := step(c, call.Running)
@@ -131,7 +131,7 @@ func testDocumentConflictSilent(t *testing.T, f *fixture) {
 	f.wantValues()
 }
 
-// A document that is made again does not repeat revisions, or an old expectation would meet a new value.
+// A recreated document does not reuse revisions. Else an old expected revision could match a new value.
 func testDocumentAgain(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	for _, d := range []store.DocumentChange{set("a", "old"), del("a"), set("a", "new", 0)} {
@@ -178,7 +178,7 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	}
 	f.clock.move(100 * time.Hour)
 	trim()
-	f.wantValues("a=1@1") // the call that made it has not ended
+	f.wantValues("a=1@1") // The call that made the document has not ended.
 	f.step(c, call.Running)
 	f.step(c, call.Succeeded)
 	f.clock.move(23 * time.Hour)
@@ -192,7 +192,7 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	}
 }
 
-// The state and the documents of an ended run go when no call of it is left, of however many runs; a blocked one stays, and one with a call.
+// For any number of runs, trim removes the state and documents of an ended run without calls. It keeps blocked runs and runs with calls.
 func testTrimRuns(t *testing.T, f *fixture) {
 	for i := range 600 {
 		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: call.RunEnded, Changed: f.Now()}); err != nil {
@@ -234,7 +234,8 @@ func testTrimRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// Whose a run or a thread is, its calls say: what they leave behind would be for whoever names it next.
+// The owner of a run or thread is known only from its calls. So its documents go with its last call; else the next caller that uses the id
+// could read them.
 func testTrimLastCall(t *testing.T, f *fixture) {
 	thread := set("a", "1")
 	thread.Command.Scope = tool.ThreadScope

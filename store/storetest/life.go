@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// commitTrim moves the clock to now and trims all that ended before.
+// commitTrim moves the clock to now and trims everything that ended before.
 func (f *fixture) commitTrim(now time.Time) []string {
 	f.t.Helper()
 	f.clock.move(now.Sub(f.clock.Now()))
@@ -75,10 +75,10 @@ func testTrim(t *testing.T, f *fixture) {
 	if _, err := f.Call(t.Context(), ns("a")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Call = %v, want ErrNotFound: the tombstone is forgotten", err)
 	}
-	f.create("a") // only now
+	f.create("a") // Only now is the id free.
 }
 
-// Output of a call lives as long as the open suspensions of its thread, so the call does.
+// A finished call and its output stay while its thread has an open suspension.
 func testTrimThreads(t *testing.T, f *fixture) {
 	inThread := func(id string) func(*call.Call) { return func(c *call.Call) { c.Run.Thread = id } }
 	for _, thread := range []string{"waits", "quiet", ""} {
@@ -99,8 +99,8 @@ func testTrimThreads(t *testing.T, f *fixture) {
 	}
 }
 
-// Calls that ended as they were created are forgotten like all others, each once its own end is old enough, in small
-// pages and over restarts; those that are not old enough, go on, or whose thread waits stay.
+// Calls that were finished when they were created are trimmed like all others, each when its own end is old enough. The test uses small
+// pages and restarts. Calls stay when they are too young, unfinished, or in a thread with an open suspension.
 func testTrimPacked(t *testing.T, f *fixture) {
 	packed := func(id, thread string, ended time.Time) {
 		f.create(id, func(c *call.Call) {
@@ -118,8 +118,8 @@ func testTrimPacked(t *testing.T, f *fixture) {
 		packed(fmt.Sprint("w", i), "waits", f.clock.Now())
 		f.clock.move(time.Minute)
 	}
-	packed("late", "", start.Add(time.Hour))       // ends after all the others
-	packed("early", "", start.Add(-100*time.Hour)) // was written long after it ended
+	packed("late", "", start.Add(time.Hour))       // ends after all other calls
+	packed("early", "", start.Add(-100*time.Hour)) // written long after its end
 	trim := func(before time.Time, limit int) (gone []string) {
 		t.Helper()
 		for {
@@ -186,7 +186,7 @@ func testReopen(t *testing.T, f *fixture) {
 func testCrash(t *testing.T, f *fixture) {
 	c := f.suspended("c1", start.Add(time.Hour))
 	f.commit(decide(c, "d", "x"))
-	f.commit(progress(c, 3)) // Normal survives it too
+	f.commit(progress(c, 3)) // Normal changes survive a crash, too.
 	want := f.get("c1")
 	for epoch := int64(2); epoch < 5; epoch++ {
 		f.crash()
@@ -216,7 +216,7 @@ func testUnfinished(t *testing.T, f *fixture) {
 				t.Errorf("visit(%v, %v, %v)", key, c, err)
 			}
 			seen = append(seen, key.ID)
-			if stop == nil && c.Status == call.Running { // whoever visits may write
+			if stop == nil && c.Status == call.Running { // visit may write.
 				f.step(c, call.Failed)
 			}
 			return stop
@@ -286,7 +286,7 @@ func testContext(t *testing.T, f *fixture) {
 	f.get("c1")
 }
 
-// testModel does random things to the store and to a map, and compares them after each crash.
+// testModel applies random operations to the store and to a map, and compares the two after each crash.
 func testModel(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	model := map[string]*call.Call{}

@@ -14,7 +14,7 @@ func testEvents(t *testing.T, f *fixture) {
 	c := f.create("c1", func(c *call.Call) { c.LastSequence = 3 })
 	f.step(c, call.Running)
 	f.commit(progress(c, 10))
-	f.step(c, call.Succeeded) // 1-3, 4, 5-14, 15
+	f.step(c, call.Succeeded) // The chunks have the events 1-3, 4, 5-14 and 15.
 	for after := range int64(16) {
 		for _, limit := range []int{1, 2, 5, 100} {
 			got, first, err := f.Events(t.Context(), c.Key(), after, limit)
@@ -46,7 +46,7 @@ func testEvents(t *testing.T, f *fixture) {
 	}
 }
 
-// follow reads a feed to its end in steps and returns call:first-last of each entry.
+// follow reads a feed to its end in steps. It returns call:first-last for each entry.
 func (f *fixture) follow(feed store.Feed, after int64, limit int) (seen []string, cursor int64) {
 	f.t.Helper()
 	for {
@@ -108,7 +108,7 @@ func testFeedSelects(t *testing.T, f *fixture) {
 	}
 }
 
-// A watcher of a quiet run comes back after much has happened elsewhere.
+// A reader of a quiet run continues after many changes elsewhere.
 func testFeedBehind(t *testing.T, f *fixture) {
 	quiet := f.create("quiet", func(c *call.Call) { c.Run.ID = "quiet" })
 	busy := f.create("busy", func(c *call.Call) { c.Run.ID = "busy" })
@@ -136,8 +136,8 @@ func testFeedBehind(t *testing.T, f *fixture) {
 	}
 }
 
-// A follower that reads while many write sees each event once, and each call's in order: a position that was passed
-// never fills later.
+// A reader that follows a feed during concurrent writes sees each event once, and the events of each call in order. No entry appears later
+// at a position that the reader has passed.
 func testFeedOrder(t *testing.T, f *fixture) {
 	const writers, each = 8, 60
 	var wg sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// testMoves takes calls through many steps, several of one call in one group, and compares what every kind of query finds with
-// the same selection from a list: whatever a store keeps to find calls by has to follow them.
+// testMoves takes calls through many steps, with several steps of one call in one group. Then it compares the results of all kinds of
+// queries with a selection from a list. So every index of a store must follow the changes.
 func testMoves(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	m := &moves{fixture: f, random: random}
@@ -45,7 +45,7 @@ type moves struct {
 	asked  int
 }
 
-// told is what one change put into the feeds.
+// told is the feed entry of one change.
 type told struct {
 	of    *call.Call
 	entry string
@@ -60,7 +60,7 @@ var onward = map[call.Status][]call.Status{
 
 func (m *moves) one(words ...string) string { return words[m.random.IntN(len(words))] }
 
-// create is a new call of any status.
+// create returns a new call with a random status.
 func (m *moves) create() *call.Call {
 	m.made++
 	c := newCall(fmt.Sprint("c", m.made), func(c *call.Call) {
@@ -78,7 +78,7 @@ func (m *moves) create() *call.Call {
 	return c
 }
 
-// enter gives a call a status, and what goes with it.
+// enter sets the status of a call, and the fields that depend on it.
 func (m *moves) enter(c *call.Call, to call.Status) {
 	c.Rounds = slices.Clone(c.Rounds)
 	if n := len(c.Rounds); c.Status == call.Suspended && n > 0 && to != call.Suspended {
@@ -93,7 +93,7 @@ func (m *moves) enter(c *call.Call, to call.Status) {
 	}
 }
 
-// group has the store find changes together.
+// group submits n random changes, and sometimes one that is refused, as one group.
 func (m *moves) group(n int) {
 	var changes []*store.Change
 	submitted := func(c *call.Call, change *store.Change) {
@@ -117,7 +117,7 @@ func (m *moves) group(n int) {
 		m.enter(c, to)
 		submitted(c, &store.Change{Events: events(int(c.LastSequence), int(c.LastSequence))})
 	}
-	if m.random.IntN(2) == 0 { // one that is refused
+	if m.random.IntN(2) == 0 { // a change that is refused
 		submitted(newCall("late", func(c *call.Call) { c.Revision = 7 }), &store.Change{Events: events(9, 9)})
 	}
 	for i, err := range m.submit(changes) {
@@ -127,7 +127,7 @@ func (m *moves) group(n int) {
 	}
 }
 
-// follow reads a feed of anything.
+// follow reads a random feed and compares it.
 func (m *moves) follow() {
 	m.t.Helper()
 	f := store.Feed{Namespace: m.one("ns", "ns", "other")}
@@ -145,7 +145,7 @@ func (m *moves) follow() {
 	}
 }
 
-// look asks anything.
+// look runs a random query and compares the result.
 func (m *moves) look() {
 	m.t.Helper()
 	q := call.Query{OldestFirst: m.random.IntN(2) == 0, Limit: 1 + m.random.IntN(12)}
@@ -185,7 +185,7 @@ func (m *moves) look() {
 	}
 }
 
-// count compares what is counted and what recovery visits.
+// count compares the counts, and the calls that Unfinished visits.
 func (m *moves) count() {
 	m.t.Helper()
 	want, visited := map[call.Status]int{}, []string{}
@@ -220,7 +220,7 @@ func (m *moves) purge() {
 	}
 }
 
-// trim forgets what ended before some moment, a few at a time.
+// trim removes calls that ended before a random time, a few at a time.
 func (m *moves) trim() {
 	m.t.Helper()
 	before := m.clock.Now().Add(time.Duration(m.random.IntN(5)-2) * time.Minute)

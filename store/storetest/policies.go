@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// policies returns what is stored, as "namespace kind key=value".
+// policies returns the stored policies as "namespace kind key=value".
 func (f *fixture) policies() []string {
 	f.t.Helper()
 	all := []string{}
@@ -37,7 +37,7 @@ func policyOf(key, value string) store.Policy {
 	return store.Policy{Namespace: "ns", Kind: "rule", Key: key, Scope: tool.NamespaceScope, Value: []byte(value)}
 }
 
-// What is set with a decision is there when the decision is, and only then.
+// A policy that is set with a decision is stored if and only if the decision is.
 func testPolicies(t *testing.T, f *fixture) {
 	c := f.suspended("c1", start.Add(time.Hour))
 	stale := f.get("c1")
@@ -53,7 +53,7 @@ func testPolicies(t *testing.T, f *fixture) {
 	other := policyOf("alone", "")
 	other.Namespace, other.Value = "other", value
 	f.putPolicy(other)
-	value[0] = 'x' // of the caller again
+	value[0] = 'x' // The caller may modify its slice after the commit.
 	f.putPolicy(policyOf("gone", "1"))
 	f.putPolicy(policyOf("changed", "1"))
 	removed := policyOf("gone", "")
@@ -70,8 +70,7 @@ func testPolicies(t *testing.T, f *fixture) {
 	}
 }
 
-// What was set for a run ends with it, what has an end is forgotten some time after, and nothing is kept for runs and
-// threads that nobody knows any more.
+// The policies of a run end with it. Expired policies are removed some time later. Policies of unknown runs and threads are removed.
 func testPoliciesEnd(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "t" })
 	in := func(key string, scope tool.Scope, id string, expires time.Time) {
@@ -99,7 +98,7 @@ func testPoliciesEnd(t *testing.T, f *fixture) {
 	if _, err := f.Trim(t.Context(), start, time.Time{}, time.Time{}, 10); err != nil {
 		t.Fatal(err)
 	}
-	check("long", "run r", "run r2", "short", "thread t", "thread t2") // young
+	check("long", "run r", "run r2", "short", "thread t", "thread t2") // All of them are too young to be trimmed.
 	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: call.RunEnded}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (f *fixture) purge(id string) {
 	}
 }
 
-// wantPurged checks what is left of a call, in every way to look at it.
+// wantPurged checks a purged call through every kind of read.
 func (f *fixture) wantPurged(was *call.Call) {
 	f.t.Helper()
 	want := was.Purged(call.Purge{By: tool.Principal{Subject: "oscar"}, Time: start.Add(time.Minute)})
@@ -52,7 +52,7 @@ func testPurge(t *testing.T, f *fixture) {
 	other := f.create("c2", of)
 	f.purge("c1")
 	f.wantPurged(c)
-	f.purge("c1") // again
+	f.purge("c1") // Purging again changes nothing.
 	f.reopen()
 	f.wantPurged(c)
 	if seen, _ := f.follow(store.Feed{Namespace: "ns", Run: "r"}, 0, 100); !same(seen, []string{"c2:1-1"}) {
@@ -80,7 +80,7 @@ func testPurge(t *testing.T, f *fixture) {
 	}
 }
 
-// A call that was written once, with its whole log, is purged like any other, and trimmed when it would have been.
+// A call that was written once, with its whole log, can be purged like any other, and is trimmed at the same time as without the purge.
 func testPurgePacked(t *testing.T, f *fixture) {
 	var all []*call.Call
 	for i := range 3 {

@@ -70,8 +70,7 @@ func testQueries(t *testing.T, f *fixture) {
 	}
 }
 
-// testQueriesOfMany compares what queries select of many calls, among whose changes other calls' stand, with the same
-// selection from a list.
+// testQueriesOfMany compares queries over many calls, whose changes are interleaved, with a selection from a list.
 func testQueriesOfMany(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	pick := func(of string, n int) string { return fmt.Sprint(of, random.IntN(n)) }
@@ -130,7 +129,7 @@ func testQueriesOfMany(t *testing.T, f *fixture) {
 	}
 }
 
-// all pages through a query.
+// all returns the results of all pages of a query.
 func (f *fixture) all(q call.Query) (seen []string) {
 	f.t.Helper()
 	for {
@@ -161,13 +160,13 @@ func testPaging(t *testing.T, f *fixture) {
 	if err != nil || len(page.Calls) != 10 || page.Next != 0 || page.Calls[9].ID != "0" {
 		t.Fatalf("second page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
-	// a page that is full exactly at the end is the last
+	// A full page at the end of the list is the last page.
 	if page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 60}); err != nil || len(page.Calls) != 60 || page.Next != 0 {
 		t.Errorf("full page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
 }
 
-// Who pages sees each call that was there at the first page once, whatever is made or ends meanwhile.
+// A client that pages sees each call of the first moment once, whatever is created or ends meanwhile.
 func testPagingStable(t *testing.T, f *fixture) {
 	var want []string
 	for i := range 20 {
@@ -242,7 +241,8 @@ func testRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// A run that stays blocked outlives its calls, and can be ended without one. Without calls it goes as tombstones go.
+// A blocked run stays when its calls are trimmed, and can be ended without a call. A run without calls is trimmed at the same time as
+// tombstones.
 func testEndRun(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
 	f.step(c, call.Running)
@@ -311,7 +311,7 @@ func testRecords(t *testing.T, f *fixture) {
 	if err := f.PutRecord(t.Context(), "other", store.Record{Kind: "note", Key: "k2"}); err != nil {
 		t.Fatal(err)
 	}
-	// what does not commit leaves no record
+	// A refused change stores no record.
 	change = creation(newCall("a"))
 	change.Records = []store.Record{{Kind: "note", Key: "lost"}}
 	if err := f.Commit(t.Context(), change); err == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// What does not fit is refused whole, whoever else has room; it fits again when a call has gone; and who opens the spool
-// next knows what is there.
+// An append that exceeds a quota is refused as a whole, whatever quota other threads have left. After the removal of a call there is space
+// again. The counts survive reopening the spool.
 func testSpoolQuotas(t *testing.T, h SpoolHarness) {
 	s := h.Limited(t, store.OutputLimits{Thread: 10, Namespace: 25})
 	put := func(id, thread string, n int, of string) {
@@ -39,7 +39,7 @@ func testSpoolQuotas(t *testing.T, h SpoolHarness) {
 	}
 	s = h.Reopen(t, s)
 	put("a3", "a", 1, "thread")
-	for range 2 { // twice is once
+	for range 2 { // Removing again changes nothing.
 		if err := s.Remove(ns("a1")); err != nil {
 			t.Fatal(err)
 		}

@@ -20,15 +20,15 @@ func newRandom(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// A SpoolHarness makes and ends spools.
+// A SpoolHarness opens and reopens spools.
 type SpoolHarness struct {
 	Open   func(t *testing.T) store.Spool
 	Reopen func(t *testing.T, s store.Spool) store.Spool
-	// Limited opens one that is bounded; Reopen keeps its limits.
+	// Limited opens a spool with limits. Reopen keeps the limits.
 	Limited func(t *testing.T, limits store.OutputLimits) store.Spool
 }
 
-// RunSpool tests every promise of a spool.
+// RunSpool runs all tests of a spool.
 func RunSpool(t *testing.T, h SpoolHarness) {
 	tests := []struct {
 		name string
@@ -100,7 +100,7 @@ func testSpoolAppend(t *testing.T, h SpoolHarness) {
 	}
 }
 
-// Names are foreign: none reaches beyond its call, and no two meet.
+// Clients choose the names of streams: no name gives access to another call, and different names never share a stream.
 func testSpoolNames(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	names := []string{"", ".", "..", "/", "../../escape", "a/b", "a", "A", "a\x00b", strings.Repeat("long", 1000), "a.lock", "日本", "\xff\xfe"}
@@ -123,7 +123,7 @@ func testSpoolNames(t *testing.T, h SpoolHarness) {
 	}
 }
 
-// More streams are in use than descriptors may be open.
+// The test uses more streams than files may be open.
 func testSpoolMany(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	const calls = 200
@@ -141,7 +141,7 @@ func testSpoolMany(t *testing.T, h SpoolHarness) {
 	}
 }
 
-// Appends to one stream do not overlap, whoever makes them, while others are released and removed.
+// Concurrent appends to one stream do not overlap, while other streams are released and removed.
 func testSpoolConcurrent(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	const writers, each = 8, 50
@@ -188,7 +188,7 @@ func testSpoolRemove(t *testing.T, h SpoolHarness) {
 	if _, err := s.Append(ns("c2"), "", "a", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // twice is once
+	for range 2 { // Removing again changes nothing.
 		if err := s.Remove(ns("c1")); err != nil {
 			t.Fatalf("Remove = %v", err)
 		}

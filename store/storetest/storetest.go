@@ -1,4 +1,4 @@
-// Package storetest holds the promises of a journal as tests. Each store calls [Run], and [RunSpool] for its spool.
+// Package storetest tests the promises of a journal. Each store calls [Run], and [RunSpool] for its spool.
 package storetest
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Options are what a test asks of a store.
+// Options are the options with which a test opens a store.
 type Options struct {
 	Now func() time.Time // the clock of the machine, which may jump
 }
 
-// A Harness makes and ends stores.
+// A Harness opens, reopens and crashes stores.
 type Harness struct {
 	// Open returns an empty store. The harness closes it at the end of the test.
 	Open func(t *testing.T, o Options) store.Store
@@ -28,7 +28,7 @@ type Harness struct {
 	Crash func(t *testing.T, s store.Store, o Options) store.Store
 }
 
-// Run tests every promise of a store.
+// Run runs all tests of a store.
 func Run(t *testing.T, h Harness) {
 	for _, tt := range append(promises(), documentPromises()...) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// A promise is what one test holds a store to.
+// A promise is one test of a store.
 type promise struct {
 	name string
 	test func(*testing.T, *fixture)
@@ -106,7 +106,7 @@ func promises() []promise {
 	}
 }
 
-// A fixture is a store under test with shorthand around it.
+// A fixture is a store under test with helper methods.
 type fixture struct {
 	store.Store
 	t     *testing.T
@@ -117,7 +117,7 @@ type fixture struct {
 func (f *fixture) reopen() { f.Store = f.h.Reopen(f.t, f.Store, Options{Now: f.clock.Now}) }
 func (f *fixture) crash()  { f.Store = f.h.Crash(f.t, f.Store, Options{Now: f.clock.Now}) }
 
-// commit commits what must succeed.
+// commit commits a change and fails the test on an error.
 func (f *fixture) commit(c *store.Change) {
 	f.t.Helper()
 	if err := f.Commit(f.t.Context(), c); err != nil {
@@ -125,7 +125,7 @@ func (f *fixture) commit(c *store.Change) {
 	}
 }
 
-// get returns a call that must be there.
+// get returns a call and fails the test when it does not exist.
 func (f *fixture) get(id string) *call.Call {
 	f.t.Helper()
 	c, err := f.Call(f.t.Context(), call.Key{Namespace: "ns", ID: id})
@@ -163,7 +163,7 @@ func creation(c *call.Call) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: events(1, int(c.LastSequence))}
 }
 
-// step moves c on and returns the change of it.
+// step updates c to the next revision and returns the change for it.
 func step(c *call.Call, to call.Status) *store.Change {
 	c.Revision++
 	c.LastSequence++
@@ -174,14 +174,14 @@ func step(c *call.Call, to call.Status) *store.Change {
 	return &store.Change{Call: c, Events: events(int(c.LastSequence), int(c.LastSequence))}
 }
 
-// suspend is step to SUSPENDED with a ticket.
+// suspend returns the step to SUSPENDED with a ticket.
 func suspend(c *call.Call, id, action string, expires time.Time) *store.Change {
 	c.Rounds = append(c.Rounds, call.Round{Suspension: call.Suspension{ID: id, Round: len(c.Rounds) + 1, Action: action,
 		Origin: "approval", Message: "may it?", ExpiresAt: expires}})
 	return step(c, call.Suspended)
 }
 
-// progress returns a change that only appends.
+// progress returns a change that only appends events.
 func progress(c *call.Call, n int) *store.Change {
 	first := int(c.LastSequence) + 1
 	c.LastSequence += int64(n)
@@ -199,7 +199,7 @@ func events(first, last int) []call.Event {
 
 var start = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 
-// A clock is the machine's: it stands until somebody moves it, back too.
+// A clock stands in for the machine's clock. It changes only when a test moves it, forwards or backwards.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
@@ -207,7 +207,7 @@ type clock struct {
 
 func newClock() *clock { return &clock{t: start} }
 
-// Now is what the machine says.
+// Now returns the current time of the clock.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

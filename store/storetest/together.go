@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// submit has the store find changes together: they wait while it writes the first. It returns what became of each.
+// submit submits changes as one group: the others wait while the store writes the first. It returns the outcome of each.
 func (f *fixture) submit(changes []*store.Change) []error {
 	errs := make([]error, len(changes))
 	var all sync.WaitGroup
@@ -32,7 +32,7 @@ func (f *fixture) submit(changes []*store.Change) []error {
 			all.Done()
 		})
 	}
-	go submit(0) // of a store that writes at once it returns with the others there
+	go submit(0) // A store that writes within Submit returns here only after the others are submitted.
 	<-begun
 	for i := range changes[1:] {
 		submit(i + 1)
@@ -42,7 +42,7 @@ func (f *fixture) submit(changes []*store.Change) []error {
 	return errs
 }
 
-// assorted is a new call: most have ended, as read-only ones that are written behind.
+// assorted returns a new call with random fields. Most are finished, like read-only calls of the BEHIND class.
 func assorted(random *rand.Rand, n int) *call.Call {
 	one := func(words ...string) string { return words[random.IntN(len(words))] }
 	return newCall(fmt.Sprintf("call-%03d", n), func(c *call.Call) {
@@ -70,10 +70,10 @@ func assorted(random *rand.Rand, n int) *call.Call {
 	})
 }
 
-// logOf is the log that an assorted call is created with.
+// logOf returns the events with which an assorted call is created.
 func logOf(c *call.Call) []call.Event { return events(1, int(c.LastSequence)) }
 
-// Calls that are written together are each as if it had been written alone, however a store keeps them.
+// Calls that are written in one group behave as if each had been written alone.
 func testTogether(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	model := map[string]*call.Call{}
@@ -120,7 +120,7 @@ func testTogether(t *testing.T, f *fixture) {
 	f.trimTogether(random, model)
 }
 
-// trimTogether trims in pages of many sizes and looks at what is left each time.
+// trimTogether trims with many limits and compares the remaining calls each time.
 func (f *fixture) trimTogether(random *rand.Rand, model map[string]*call.Call) {
 	f.t.Helper()
 	f.clock.move(time.Hour)
@@ -156,7 +156,7 @@ func waits(model map[string]*call.Call, c *call.Call) bool {
 	return false
 }
 
-// compareTogether compares every way to look at calls, of which nothing but their creation is told, with what they are.
+// compareTogether compares the results of every kind of read with the model. The calls have no events but those of their creation.
 func (f *fixture) compareTogether(model map[string]*call.Call) {
 	f.t.Helper()
 	for _, want := range model {
@@ -219,7 +219,7 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 	}
 }
 
-// selected is what a query is to find.
+// selected returns the ids that a query must find.
 func selected(model map[string]*call.Call, order []string, q call.Query) (ids []string) {
 	is := func(want, have string) bool { return want == "" || want == have }
 	for _, id := range order {
