@@ -27,7 +27,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// adminOf is what operators do with a daemon.
+// adminOf implements [grpcserver.Admin] for a daemon.
 type adminOf struct{ d *daemon }
 
 // Info implements [grpcserver.Admin].
@@ -74,9 +74,9 @@ func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 		p = *period
 	}
 	deadline, first := a.d.drains.begin(p, time.Now())
-	a.d.engine.RefuseCalls() // a client that gets the answer finds no call that began later
+	a.d.engine.RefuseCalls() // after the response, the client cannot find a call that began later
 	if first {
-		a.d.drains.wish <- p // the daemon takes one
+		a.d.drains.wish <- p // run receives one period
 	}
 	return deadline, a.d.engine.Stats().Running
 }
@@ -122,15 +122,16 @@ func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string)
 	return copied, nil
 }
 
-// drains remembers that the daemon has begun to stop.
+// drains remembers whether a shutdown has begun.
 type drains struct {
-	wish chan time.Duration // from an operator's request
+	wish chan time.Duration // the drain period that an operator requested
 
 	mu       sync.Mutex
 	deadline time.Time
 }
 
-// begin returns when running calls are stopped, and whether nobody began before.
+// begin records the start of a shutdown. It returns the time at which running calls are stopped. first is false if a shutdown had already
+// begun.
 func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,21 +141,21 @@ func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time,
 	return d.deadline, first
 }
 
-// reloads is what a reload compares with.
+// reloads holds the state with which a reload compares the new configuration.
 type reloads struct {
 	mu           sync.Mutex
-	rules        []byte // of the rule file in force
+	rules        []byte // text of the rule file in force
 	descriptions map[string]string
 	level        string
 	secrets      redact.Config
 	references   []config.NamedSecret
 }
 
-// A reloader reads the configuration and the rules again, and puts in force what changed and can change while the daemon serves.
+// A reloader reads the configuration and the rules again. It applies the changes that need no restart.
 type reloader struct{ *daemon }
 
-// readSecrets reads again the secrets that are redacted. The function puts it in force; it is nil when nothing is
-// new. What the calls of a daemon pass is fitted together once: one that began without secrets has none until a restart.
+// readSecrets reads the secrets that are redacted again. It returns a function that applies them, or nil when nothing changed. A daemon
+// that started without secrets needs a restart to get some, because its chain of filters is built once.
 func (d reloader) readSecrets(cfg *config.Config) (func(), error) {
 	if d.secrets == nil {
 		return nil, nil
@@ -167,7 +168,7 @@ func (d reloader) readSecrets(cfg *config.Config) (func(), error) {
 	return func() { d.secrets.Swap(r); d.reload.secrets = secrets }, err
 }
 
-// reloads reports whether a setting holds without a restart.
+// reloads reports whether a reload can apply a change of the setting.
 func (d reloader) reloads(s setting.Setting) bool {
 	switch s.Reload {
 	case "always":
@@ -179,7 +180,7 @@ func (d reloader) reloads(s setting.Setting) bool {
 	}
 }
 
-// needRestart lists the settings that changed and hold after a restart alone.
+// needRestart lists the changed settings that need a restart.
 func (d reloader) needRestart(next *config.Config) (keys []string) {
 	for _, s := range config.Changed(d.cfg, next) {
 		if !d.reloads(s) {
@@ -202,7 +203,7 @@ func (d reloader) reloadDescriptions(next *config.Config) (swapped bool, err err
 	return true, nil
 }
 
-// reloadRules puts the rules in force, and reports whether they are others.
+// reloadRules applies the rules and reports whether they changed.
 func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text []byte) bool {
 	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
 		return false
@@ -210,22 +211,22 @@ func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text
 	d.gate.Swap(rules)
 	d.warnOfRules(next, rules)
 	d.reload.rules = text
-	d.tools.Refresh() // the tools that a caller sees may have changed
+	d.tools.Refresh() // the rules may change which tools a caller sees
 	return true
 }
 
-// A fresh is all that a reload reads before it changes anything.
+// A fresh holds everything that a reload reads before it changes anything.
 type fresh struct {
 	cfg         *config.Config
-	kept        *config.Config // cfg with the workspaces that are in force until a restart
+	kept        *config.Config // cfg with the current workspaces, which only a restart changes
 	rules       *permission.Rules
-	text        []byte // of the rules
-	swapSecrets func() // nil: nothing new
+	text        []byte // text of the rule file
+	swapSecrets func() // applies the new secrets; nil when nothing changed
 	references  []secret.Secret
 	hooks       externalHooks
 	servers     nextMCP
 	manifests   *command.Set
-	restart     bool // an existing profile of the sandbox is another
+	restart     bool // an existing sandbox profile changed
 }
 
 func (d reloader) readAll() (*fresh, error) {
@@ -258,7 +259,7 @@ func (d reloader) readAll() (*fresh, error) {
 	return n, nil
 }
 
-// reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
+// reloadAll reads the configuration and the rules again. It applies all changes that need no restart, or none when one of them is invalid.
 func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()
@@ -310,7 +311,7 @@ func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 		d.reload.level = n.cfg.Log.Level
 		done.Changed = append(done.Changed, "log.level")
 	}
-	d.proof.Store(d.startProof(d.policy)) // the machine may have changed
+	d.proof.Store(d.startProof(d.policy)) // the machine's support for isolation may have changed
 	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))
 	return done, nil
 }
@@ -323,7 +324,7 @@ func descriptionsOf(c *config.Config) map[string]string {
 	return texts
 }
 
-// storeKind is the word for the store.
+// storeKind returns the name of the kind of store.
 func storeKind(c *config.Config) string {
 	if c.Store == "" {
 		return "sqlite"

@@ -12,24 +12,24 @@ import (
 	"github.com/toold-dev/toold/cli"
 )
 
-// Ready says where a daemon serves.
+// Ready holds the addresses of a daemon that serves.
 type Ready struct {
-	Ready     bool   `json:"ready"`             // true
+	Ready     bool   `json:"ready"`             // always true; a standby prints false
 	TCP       string `json:"tcp,omitempty"`     // host:port
-	TLS       bool   `json:"tls,omitempty"`     // of TCP
-	Unix      string `json:"unix,omitempty"`    // path of the socket
+	TLS       bool   `json:"tls,omitempty"`     // the TCP listener uses TLS
+	Unix      string `json:"unix,omitempty"`    // path of the unix socket
 	Metrics   string `json:"metrics,omitempty"` // host:port
-	TokenFile string `json:"token_file"`        // absolute
+	TokenFile string `json:"token_file"`        // absolute path
 	PID       int    `json:"pid"`
 	Epoch     int64  `json:"epoch"`
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// announce says where the daemon is: to its program, and to the output in words on a terminal, else in one line of JSON.
+// announce reports the addresses of the daemon: it calls the program's function, and prints text on a terminal or else one line of JSON.
 func (d *daemon) announce() error {
 	r := Ready{Ready: true, Metrics: d.metricsAt, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
-	if path, err := filepath.Abs(r.TokenFile); err == nil { // its reader may have another working directory
+	if path, err := filepath.Abs(r.TokenFile); err == nil { // the reader may have another working directory
 		r.TokenFile = path
 	}
 	for _, a := range d.addresses {

@@ -24,10 +24,10 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// auditPage is how many records are read at once.
+// auditPage is how many records are read in one query.
 const auditPage = 500
 
-// keepAudit signs where the chains of audit records stand until ctx is done, when the configuration asks for it.
+// keepAudit signs the last record of each audit chain regularly until ctx is done, if the configuration enables it.
 func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	if d.plugins.audit == nil {
 		return nil
@@ -52,7 +52,7 @@ func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	return nil
 }
 
-// chainOf reads chains out of a store.
+// chainOf reads audit chains from a store.
 func chainOf(s store.RecordReader) audit.Source {
 	return func(ctx context.Context, namespace string, after int64) iter.Seq2[call.ChainRecord, error] {
 		return func(yield func(call.ChainRecord, error) bool) {
@@ -77,8 +77,8 @@ func chainOf(s store.RecordReader) audit.Source {
 	}
 }
 
-// operations keeps a record of what is asked for beside calls; nil when none is kept. One that cannot be written stops nobody, or
-// a full disk could not be made empty: it is in the log then.
+// operations returns a function that writes an audit record of each request that is not a call; nil when the audit is off. A record that
+// cannot be written is logged and does not stop the request. Otherwise an operator could not free space on a full disk.
 func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 	if d.plugins.audit == nil {
 		return nil
@@ -108,9 +108,9 @@ func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit
 	return records, kept, err
 }
 
-const auditKeyType = "PRIVATE KEY" // PKCS #8, RFC 5208
+const auditKeyType = "PRIVATE KEY" // the PEM type of PKCS #8, RFC 5208
 
-// ensureAuditKey returns the key of an earlier start, or makes one.
+// ensureAuditKey returns the key of an earlier start, or creates one.
 func ensureAuditKey(file string) (ed25519.PrivateKey, error) {
 	key, err := readAuditKey(file)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -154,7 +154,7 @@ func readAuditKey(file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// auditKeyFile is the key with which checkpoints are signed.
+// auditKeyFile returns the path of the key that signs checkpoints.
 func auditKeyFile(c *config.Config) string { return filepath.Join(c.Data, "audit", "key") }
 
 func checkpointFile(c *config.Config) string {

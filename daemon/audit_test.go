@@ -21,13 +21,13 @@ import (
 
 const auditOn = "audit: {enabled: true, every: 1s}\n"
 
-// lie is what somebody would like to have been.
+// lie returns a changed copy of a record, as a forger would write it.
 func lie(r auditRow) auditRow {
 	r.bytes = append(slices.Clip(r.bytes[:call.LinkSize]), strings.ReplaceAll(string(r.bytes[call.LinkSize:]), "RESUME", "CANCEL")...)
 	return r
 }
 
-// forgeries are what toold audit verify has to find, on the store of a daemon that runs.
+// forgeries are changes to the store of a running daemon that toold audit verify must find.
 var forgeries = []struct {
 	name, want string
 	do         func(f *forger)
@@ -70,8 +70,8 @@ func TestAuditFindsForgeriesOnPostgres(t *testing.T) {
 	findForgeries(t, newPluginSite(t, auditOn, "--store", url), forgePostgres(url))
 }
 
-// findForgeries holds that a changed row, a row taken out, a removed tail or beginning, and a chain that was written anew are
-// found, by the command and the daemon as they are shipped; what is as it was is not.
+// findForgeries checks that the command and the daemon find a changed row, a removed row, a removed tail or beginning, and a rewritten
+// chain. It checks that they accept an unchanged chain.
 func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginSite) *forger) {
 	t.Helper()
 	asking(t, p.p, "one")
@@ -97,7 +97,7 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 		f.restore(whole)
 		forgery.do(f)
 		f.close()
-		signed, err := os.ReadFile(checkpoints) // as it was copied elsewhere: the daemon goes on signing what it finds
+		signed, err := os.ReadFile(checkpoints) // a copy from before the forgery, because the running daemon also signs forged records
 		must(t, err)
 		elsewhere := filepath.Join(t.TempDir(), "checkpoints.jsonl")
 		must(t, os.WriteFile(elsewhere, signed, 0o600))
@@ -111,7 +111,7 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 	}
 }
 
-// verifyHonest verifies what nobody forged: the chain of the daemon that runs, and an export of it.
+// verifyHonest verifies an unchanged chain of the running daemon, and an export of it.
 func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
 	t.Helper()
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).says(t, 0, "records of default", "checkpoints")
@@ -127,7 +127,7 @@ func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
 	wantEntries(t, export)
 }
 
-// wantEntries looks at what was kept of the calls of the test.
+// wantEntries checks the audit records of the test's calls.
 func wantEntries(t *testing.T, export string) {
 	t.Helper()
 	told := map[string]int{}
@@ -150,8 +150,8 @@ func wantEntries(t *testing.T, export string) {
 	}
 }
 
-// What operators do, and what is only described, is in the chain as well: before it is done, and again when it is refused. So
-// is the rule that a decision brings, and a reload by signal.
+// The chain has records of operators' requests and of DescribeCall: one before the request runs, and another when it is refused. It also
+// has the rule that a decision creates, and a reload by signal.
 func TestAuditOfOperations(t *testing.T) {
 	p := newPluginSite(t, auditOn)
 	ctx := within(t)

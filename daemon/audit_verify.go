@@ -24,7 +24,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// auditOf reads the chain of a daemon.
+// auditOf reads the audit chain of a running daemon.
 func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, namespace string) iter.Seq2[call.ChainRecord, error] {
 	return func(yield func(call.ChainRecord, error) bool) {
 		for r, err := range cli.AuditRecords(ctx, c, 0) {
@@ -39,7 +39,7 @@ func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, namespace string
 	}
 }
 
-// auditFlags are what verify compares with.
+// auditFlags are the flags of verify.
 type auditFlags struct {
 	checkpoints, key, namespace string
 	retention                   time.Duration
@@ -143,7 +143,7 @@ func verifyFile(a *cli.App, name string, f *auditFlags, signed []audit.Checkpoin
 	return tellVerified(a, report, bad, f.checkpoints != "")
 }
 
-// exported reads what export printed.
+// exported reads the output of export.
 func exported(r io.Reader) iter.Seq2[call.ChainRecord, error] {
 	return func(yield func(call.ChainRecord, error) bool) {
 		d := json.NewDecoder(r)
@@ -163,7 +163,7 @@ func exported(r io.Reader) iter.Seq2[call.ChainRecord, error] {
 	}
 }
 
-// tellVerified prints a report; findings are an error.
+// tellVerified prints a report. It returns an error when there are findings.
 func tellVerified(a *cli.App, r audit.Report, bad []audit.Finding, compared bool) error {
 	r.Findings = append(bad, r.Findings...)
 	if a.Output == cli.FormJSON {

@@ -18,13 +18,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// localUser is the user of the daemon on its machine: through the token of the first start, or as the daemon's own user
-// at the unix socket. It is one person, so that nobody is a second pair of eyes for himself.
+// localUser returns the principal of the daemon's user on this machine. The token of the first start and the user's peer identity at the
+// unix socket both give this principal. It is one person, so that nobody can approve twice in a four-eyes approval.
 func localUser() tool.Principal {
 	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer", "admin"}}
 }
 
-// newAuth returns the authentication. localToken is the text of the token of the first start; empty while there is none.
+// newAuth returns the authentication. localToken is the token of the first start, or empty if there is none yet.
 func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
 	var tokens []access.Token
 	if localToken != "" {
@@ -50,7 +50,7 @@ func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
 
 const tokenBytes = 32
 
-// readToken returns the token of an earlier start; empty when there was none.
+// readToken returns the token of an earlier start, or "" if there is none.
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,13 +63,13 @@ func readToken(file string) (string, error) {
 	if len(token) < base64.RawURLEncoding.EncodedLen(16) {
 		return "", config.Errorf("token file %s holds no token of 128 bits or more; remove it and the next start makes one", file)
 	}
-	if err := os.Chmod(file, 0o600); err != nil { // it may have been copied here
+	if err := os.Chmod(file, 0o600); err != nil { // a copied file may have another mode
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil
 }
 
-// ensureToken returns the token of an earlier start, or makes one. Only the owner of the data directory's lock calls it.
+// ensureToken returns the token of an earlier start, or creates one. The caller must hold the lock of the data directory.
 func ensureToken(file string) (string, error) {
 	token, err := readToken(file)
 	if err != nil || token != "" {
@@ -84,13 +84,13 @@ func ensureToken(file string) (string, error) {
 	}
 	_, err = f.WriteString(token + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(file) // half a token is none
+		_ = os.Remove(file) // the file is incomplete
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil
 }
 
-// newTLS reads the files of the TCP listener; nil without.
+// newTLS reads the certificate files of the TCP listener. It returns nil when none are configured.
 func newTLS(cfg *config.Config) (*tls.Config, error) {
 	if cfg.TLS.Cert == "" {
 		return nil, nil

@@ -20,7 +20,7 @@ import (
 
 const allowAll = "rules:\n  - {name: all, action: allow, tools: ['*']}\n"
 
-// inThread is a call of one thread.
+// inThread returns a call in the thread that all background tests share.
 func inThread(id, tool string, args map[string]any) *tooldv1.CallSpec {
 	text, err := json.Marshal(args)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *proc) do(spec *tooldv1.CallSpec) *tooldv1.Call {
 	return r.GetCall()
 }
 
-// stray starts a shell in the background that has left a daemon of its own, and returns the pid of that.
+// stray starts a background shell that starts its own daemon process and leaves it running. It returns the pid of that process.
 func (p *proc) stray(s *site, id string) int {
 	p.t.Helper()
 	name := filepath.Join(s.workspace, id)
@@ -54,13 +54,13 @@ func (p *proc) stray(s *site, id string) int {
 	return hostPID(p.t, id, pid)
 }
 
-// lives is not true of a dead one that its new parent has not asked for.
+// lives reports whether a process is alive. A zombie, which its new parent has not reaped, is not alive.
 func lives(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")
 }
 
-// P5: no process in the background outlives the end of its run, the daemon's drain, or a start after kill -9.
+// P5: no background process outlives the end of its run, the daemon's drain, or a start after kill -9.
 func TestBackgroundShellsEnd(t *testing.T) {
 	s := newSite(t, allowAll)
 	p := s.start()
@@ -93,7 +93,7 @@ func TestBackgroundShellsEnd(t *testing.T) {
 	}
 }
 
-// What a caller types reaches the terminal of its call; what a model was shown the head and tail of, it can page through.
+// Input of a caller reaches the terminal of its call. A model that got the head and tail of an output can read the rest page by page.
 func TestTypeAndPage(t *testing.T) {
 	s := newSite(t, allowAll)
 	p := s.start()
@@ -105,9 +105,9 @@ func TestTypeAndPage(t *testing.T) {
 		return events.has(func(e *tooldv1.CallEvent) bool { return strings.Contains(string(e.GetOutput().GetData()), "ready") })
 	})
 	at := int64(0)
-	for range 2 { // the second is a repeat
+	for range 2 { // the second request repeats the first
 		r, err := p.calls.SendInput(within(t), &tooldv1.SendInputRequest{CallId: id, Data: []byte("20000\n"), Position: &at})
-		if err != nil && status.Code(err) != codes.FailedPrecondition { // it may be over by then
+		if err != nil && status.Code(err) != codes.FailedPrecondition { // the call may have ended already
 			t.Fatal(err)
 		}
 		if err == nil && r.GetPosition() != 6 {
@@ -132,8 +132,8 @@ func TestTypeAndPage(t *testing.T) {
 	}
 }
 
-// T73: a tool that prints 1 GiB and a watcher that reads nothing of it leave the others served, in bounded memory. In the
-// landing check it is a quarter of that.
+// T73: a tool prints 1 GiB, and a watcher reads nothing of it. Other clients are served, and the memory stays bounded. A short run uses a
+// quarter of the amount.
 func TestT73PrintsOneGiB(t *testing.T) {
 	size := 256 << 20
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -169,7 +169,7 @@ func TestT73PrintsOneGiB(t *testing.T) {
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	_, err = fmt.Sscan(rest, &peak)
 	must(t, err)
-	bound := int64(192 << 10) // KiB: less than what was printed
+	bound := int64(192 << 10) // in KiB; less than the printed amount
 	if raced() {
 		bound = 512 << 10
 	}
@@ -179,7 +179,7 @@ func TestT73PrintsOneGiB(t *testing.T) {
 	t.Logf("%d KiB at most", peak)
 }
 
-// raced reports whether the race detector is in this binary, which multiplies what is used without it.
+// raced reports whether this binary has the race detector, which multiplies the memory use.
 func raced() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})

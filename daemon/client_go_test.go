@@ -16,7 +16,7 @@ import (
 	toold "github.com/toold-dev/toold/sdk/go"
 )
 
-// asClient makes this test binary be the client of sdk/testdata/client.jsonl for the daemon at this address.
+// asClient is a variable with the address of a daemon. When it is set, this test binary acts as the client of sdk/testdata/client.jsonl.
 const asClient = "TOOLD_TEST_AS_CLIENT"
 
 type told map[string]any
@@ -81,7 +81,7 @@ func playBatch(ctx context.Context, client *toold.Client, out *json.Encoder) err
 	return out.Encode(told{"step": "batch", "messages": messages})
 }
 
-// playWatch watches a call while the daemon is killed.
+// playWatch watches a call while the test kills the daemon.
 func playWatch(ctx context.Context, client *toold.Client, out *json.Encoder) error {
 	spec := toold.NewSpec("asks", told{})
 	spec.CallId = "watched-over-a-kill"
@@ -107,7 +107,7 @@ func playWatch(ctx context.Context, client *toold.Client, out *json.Encoder) err
 	return out.Encode(told{"step": "watch", "sequences": sequences})
 }
 
-// kindsOf are the events of a stream, as the API names them.
+// kindsOf returns the kinds of the events of a stream, as the API names them.
 func kindsOf(events iter.Seq2[*tooldv1.CallEvent, error], err error) (string, error) {
 	if err != nil {
 		return "", err

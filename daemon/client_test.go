@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestClientTranscript: the client of each language does the same with the same daemon, which is killed in the middle.
+// The clients of all languages behave the same with the same daemon, which the test kills in the middle.
 func TestClientTranscript(t *testing.T) {
 	text, err := os.ReadFile("../sdk/testdata/client.jsonl")
 	must(t, err)
@@ -50,7 +50,7 @@ func TestClientTranscript(t *testing.T) {
 	})
 }
 
-// paint answers the question of a call.
+// paint answers the open question of a call.
 func (p *proc) paint(id string) {
 	p.t.Helper()
 	r, err := p.calls.GetCall(p.t.Context(), &tooldv1.GetCallRequest{CallId: id})
@@ -63,7 +63,7 @@ func (p *proc) paint(id string) {
 	}
 }
 
-// TestSDKUnits runs the tests that the packages in other languages have of their own.
+// The unit tests of the packages in other languages pass.
 func TestSDKUnits(t *testing.T) {
 	for _, l := range languages() {
 		if l.units == nil {
@@ -82,10 +82,10 @@ func pythonSDK(t *testing.T, args ...string) *exec.Cmd {
 	if out, err := exec.Command("../sdk/python/generate.sh").CombinedOutput(); err != nil {
 		t.Fatalf("generate.sh: %v\n%s", err, out)
 	}
-	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // that for which the packages are
+	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // the Python for which the packages are installed
 }
 
-// needNode leaves a test out on a machine without Node or the packages that a script fetches. CI refuses a run that left tests out.
+// needNode skips a test on a machine without Node or without the packages that a script fetches. CI refuses a run that skipped tests.
 func needNode(t *testing.T, packages, script string) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 )
 
-// TestBannerNamesTheProgram: commands that people copy begin as the daemon was started.
+// Commands in the banner begin with the name by which the daemon was started, so that people can copy them.
 func TestBannerNamesTheProgram(t *testing.T) {
 	text := (&daemon{cfg: &config.Config{Data: "my data"}, options: options{program: "bin/toold"}}).welcome(&Ready{})
 	if !strings.Contains(text, "\n  bin/toold --data 'my data' tools\n") {

@@ -57,7 +57,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 	return c
 }
 
-// check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
+// check does everything that serve does before it opens the store. The warnings are about settings that are valid but probably unintended.
 func check(ctx context.Context, cfg *config.Config, o options) (warnings []string, err error) {
 	rules, rulesErr := readOnly(readRules(cfg))
 	token, tokenErr := readToken(cfg.TokenFile())
@@ -74,7 +74,7 @@ func check(ctx context.Context, cfg *config.Config, o options) (warnings []strin
 	tools, all, toolsErr := offlineTools(cfg, o.tools)
 	_, mcpErr := readMCP(cfg, "")
 	if toolsErr == nil {
-		defer func() { _ = all.Close() }() // nothing was written
+		defer func() { _ = all.Close() }() // closing only releases handles; nothing was written
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
 	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)

@@ -39,7 +39,7 @@ give it one of its own.`,
 	return c
 }
 
-// conformanceFlags are what run plays, and how.
+// conformanceFlags are the flags of run.
 type conformanceFlags struct {
 	only            []string
 	tokens, restart string
@@ -94,7 +94,7 @@ func runConformance(ctx context.Context, a *cli.App, f *conformanceFlags, args [
 	if len(chosen) == 0 {
 		return cli.Usagef("no transcript is called %s; toold conformance list lists them", strings.Join(f.only, " or "))
 	}
-	conn, err := a.DialAt(strings.Join(args, "")) // one at most
+	conn, err := a.DialAt(strings.Join(args, "")) // args has at most one element
 	if err != nil {
 		return err
 	}
@@ -135,14 +135,14 @@ func (f *conformanceFlags) readTokens() (map[string]string, error) {
 func restartDaemon(ctx context.Context, a *cli.App, command string) error {
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	c.Stdout, c.Stderr, c.Env = a.Err, a.Err, a.Environ
-	c.WaitDelay = time.Second // the daemon may have got hold of our standard error
+	c.WaitDelay = time.Second // a daemon that the command left behind may hold standard error open
 	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("--restart: %w", err)
 	}
 	return nil
 }
 
-// tellOutcome shows one as it comes, unless all are one list.
+// tellOutcome prints an outcome as soon as it is known, unless the output is one list.
 func tellOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) error {
 	if a.Output == cli.FormJSONL {
 		return json.NewEncoder(a.Out).Encode(shownOutcome(o))

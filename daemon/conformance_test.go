@@ -9,8 +9,7 @@ import (
 	"github.com/toold-dev/toold/cli"
 )
 
-// TestConformanceCommands plays some transcripts with the configuration that is written for them. All of them are played in
-// the tests of conformance.
+// The test plays some transcripts with their configuration. The tests of package conformance play all of them.
 func TestConformanceCommands(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Join(filepath.Dir(s.data), "conf")

@@ -1,7 +1,7 @@
 // Package daemon assembles the parts of toold: store, registry, engine, plugins, tools and endpoints.
 //
-// [Main] is the whole program: the command line of package cli with the commands that work on this machine, of which serve
-// runs the daemon.
+// [Main] is the whole program: the command line of package cli and the commands that work on this machine. The command serve runs the
+// daemon.
 package daemon
 
 import (
@@ -39,10 +39,10 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// heartbeatEvery is how long a stream may be silent.
+// heartbeatEvery is the longest time without a frame on a stream.
 const heartbeatEvery = 15 * time.Second
 
-// A daemon is all parts, fitted together. What it opened it closes in the reverse order.
+// A daemon connects all parts. It closes what it opened in reverse order.
 type daemon struct {
 	cfg     *config.Config
 	options options
@@ -57,73 +57,73 @@ type daemon struct {
 	endpoints
 	store  journal
 	engine *lifecycle.Engine
-	traces *trace.Tracer // nil: no call is traced
+	traces *trace.Tracer // nil when calls are not traced
 
 	reload  reloads
 	drains  drains
 	hangup  chan os.Signal
-	failed  chan error    // failures that end the daemon; the first counts
+	failed  chan error    // receives the first failure that ends the daemon
 	leaving chan struct{} // closed when the listeners close
 
 	opened []func() error
 }
 
-// logs are where lines go.
+// logs holds the outputs of the log.
 type logs struct {
 	log     *zap.Logger
-	lineLog *zap.Logger // of calls
+	lineLog *zap.Logger // receives the log lines of calls
 	level   zap.AtomicLevel
 	lines   *linelog.Filter
 }
 
-// confidential is what no line and no event shows.
+// confidential holds the values that no log line and no event may show.
 type confidential struct {
-	secrets    *redact.Live // nil: nothing is secret
+	secrets    *redact.Live // nil when nothing is redacted
 	references *secret.Resolver
-	token      string // of the first start
+	token      string // token of the first start
 }
 
-// isolated is what processes run in.
+// isolated holds the isolation of processes.
 type isolated struct {
 	runner   *sandbox.Runner
-	policy   *sandbox.Policy // of commands in the workspace that namespaces share; nil: none
+	policy   *sandbox.Policy // policy of commands in the shared workspace; nil means no isolation
 	proof    atomic.Pointer[proof]
-	profiles profileProofs // of manifests
+	profiles profileProofs // proofs for the profiles that manifests use
 }
 
-// sources are where tools come from.
+// sources holds the sources of tools.
 type sources struct {
 	tools      *registry.Registry
 	workspaces workspaces
-	jobs       *shell.Jobs // nil: no command runs in the background
+	jobs       *shell.Jobs // nil when commands may not run in the background
 	mcp        *mcp.Hub
 	servers    atomic.Pointer[mcpInForce]
 	manifests  *command.Set // guarded by reload.mu once the daemon serves
 	workers    *worker.Hub
 }
 
-// gates are the hooks of calls.
+// gates holds the hooks of calls.
 type gates struct {
 	gate      *permission.Gate
 	plugins   *plugins
 	externals atomic.Pointer[externalHooks]
 }
 
-// endpoints are where clients come in.
+// endpoints holds the servers and the addresses where clients connect.
 type endpoints struct {
 	auth      *access.Auth
 	server    *grpcserver.Server
 	listeners []net.Listener
 	addresses []grpcserver.Address
-	metricsAt string // address; empty: nowhere
+	metricsAt string // empty when metrics are not served
 }
 
-// newDaemon opens and recovers everything and listens, but answers nobody yet.
+// newDaemon opens all parts, recovers the stored calls and listens. It does not serve requests yet.
 func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, err error) {
 	d := &daemon{cfg: cfg, options: o, version: release(), started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
 	if o.alone {
-		signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
+		signal.Notify(d.hangup, syscall.SIGHUP) // first of all, because SIGHUP would otherwise end a daemon that starts
 		d.onClose(func() error { signal.Stop(d.hangup); return nil })
 	}
 	defer func() {
@@ -131,7 +131,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.secrets, err = newSecrets(cfg, ""); err != nil { // the owner of the store reads the token
+	if d.secrets, err = newSecrets(cfg, ""); err != nil { // without the token, which only the owner of the store may read
 		return nil, err
 	}
 	loggers, err := newLoggers(cfg, d.secrets)
@@ -149,7 +149,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 
 func (d *daemon) onClose(f func() error) { d.opened = append(d.opened, f) }
 
-// close closes what was opened, the newest first.
+// close closes the opened parts in reverse order.
 func (d *daemon) close() (err error) {
 	for i := len(d.opened) - 1; i >= 0; i-- {
 		err = errors.Join(err, d.opened[i]())
@@ -166,7 +166,7 @@ func (d *daemon) fail(err error) {
 	}
 }
 
-// openTools ends what an earlier daemon left running and registers the tools.
+// openTools ends processes that an earlier daemon left behind, and registers the tools.
 func (d *daemon) openTools(ctx context.Context) error {
 	if d.options.alone {
 		if err := sandbox.BecomeSubreaper(); err != nil {
@@ -229,7 +229,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	return err
 }
 
-// openEngine makes the engine with its plugins.
+// openEngine creates the engine with its plugins.
 func (d *daemon) openEngine(context.Context) error {
 	rules, text, err := readRules(d.cfg)
 	if err != nil {
@@ -286,26 +286,26 @@ func (d *daemon) openEngine(context.Context) error {
 	return err
 }
 
-// warnOfRules logs what in the rules is probably not meant so.
+// warnOfRules logs parts of the rules that are probably unintended.
 func (d *daemon) warnOfRules(cfg *config.Config, rules *permission.Rules) {
 	for _, w := range ruleWarnings(cfg, rules, d.tools) {
 		d.log.Warn("permission rule", zap.String("warning", w))
 	}
 }
 
-// warnOfDescriptions logs descriptions that nothing has.
+// warnOfDescriptions logs configured descriptions whose tool does not exist.
 func (d *daemon) warnOfDescriptions() {
 	for _, id := range d.tools.Undescribed() {
 		d.log.Warn("a description for a tool that is not there", zap.String("tool", id))
 	}
 }
 
-// hooks are those inside the daemon: permission decides before any other gate.
+// hooks returns the hooks inside the daemon. The permission gate comes before all other gates.
 func (d *daemon) hooks() hook.Set {
 	return inside(d.plugins, d.gate, d.filters(), d.options.hooks)
 }
 
-// filters are what events pass: secrets go first.
+// filters returns the filters of events. Redaction comes first.
 func (d *daemon) filters() []hook.Entry[hook.Filter] {
 	filters := []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}}
 	if d.secrets != nil {
@@ -314,7 +314,7 @@ func (d *daemon) filters() []hook.Entry[hook.Filter] {
 	return filters
 }
 
-// linger is the engine's form: its zero is the default, and a nanosecond is as good as nothing.
+// linger converts the setting for the engine, where zero means the default. A setting of zero becomes one nanosecond.
 func linger(d time.Duration) time.Duration {
 	if d == 0 {
 		return time.Nanosecond
@@ -322,7 +322,7 @@ func linger(d time.Duration) time.Duration {
 	return d
 }
 
-// openServer makes the endpoints.
+// openServer creates the server for clients.
 func (d *daemon) openServer(context.Context) error {
 	secure, err := newTLS(d.cfg)
 	if err != nil {
@@ -337,17 +337,17 @@ func (d *daemon) openServer(context.Context) error {
 	return err
 }
 
-// listen takes the addresses, so that one that is taken is found before anything runs.
+// listen opens the listeners. It comes before recovery, so that an address in use is found before any call runs.
 func (d *daemon) listen(ctx context.Context) error {
 	if len(d.listeners) > 0 {
-		return nil // it stood by
+		return nil // the daemon already listened as a standby
 	}
 	add := func(lis net.Listener, err error) error {
 		if err != nil {
 			return config.Errorf("%w", err)
 		}
 		d.listeners = append(d.listeners, lis)
-		d.onClose(func() error { _ = lis.Close(); return nil }) // the server has closed it, unless it never served
+		d.onClose(func() error { _ = lis.Close(); return nil }) // has no effect unless the server never served
 		return nil
 	}
 	if at := d.cfg.Listen.TCP; at != "" {
@@ -373,7 +373,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	return nil
 }
 
-// recover takes up what the last daemon left.
+// recover continues the unfinished calls of the last daemon.
 func (d *daemon) recover(ctx context.Context) error {
 	found, err := d.engine.Recover(ctx)
 	if err != nil {
@@ -389,7 +389,7 @@ func (d *daemon) recover(ctx context.Context) error {
 	return nil
 }
 
-// keepers are what keeps something of calls beside the hooks.
+// keepers returns the parts, other than hooks, that keep data of calls.
 func (d *daemon) keepers() []any {
 	if d.jobs == nil {
 		return nil

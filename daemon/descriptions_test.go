@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A description of the configuration is what models read, and a reload takes it back.
+// Models read the descriptions of the configuration, and a reload can remove them again.
 func TestDescriptions(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")

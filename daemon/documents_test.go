@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestDocuments: a person reads what a tool keeps, changes it, and is told when somebody else was faster.
+// The commands show and change documents of tools, and report a conflict when another writer was first.
 func TestDocuments(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -24,7 +24,7 @@ func TestDocuments(t *testing.T) {
 		args string
 		in   string
 		code int
-		want string // in what is written
+		want string // part of the output
 	}{
 		{"list --thread t-1", "", 0, "see the harbour"},
 		{"get todo --thread t-1", "", 0, `{"todos":[{"content":"see the harbour","status":"pending"}]}` + "\n"},
@@ -54,7 +54,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestDeadLettersAreShown: what a handler or a payload says reaches the terminal as text.
+// The terminal shows text from handlers and payloads without control characters.
 func TestDeadLettersAreShown(t *testing.T) {
 	now := time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC)
 	text := show.View{Now: now}.DeadLetters([]*tooldv1.DeadLetter{

@@ -23,19 +23,19 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// post asks for an action.
+// post is a tool that requests an action.
 func post(context.Context, *tool.Call) (*tool.Result, error) {
 	return &tool.Result{Status: tool.StatusSuccess, Message: "posted", Actions: []tool.Action{{Handler: "letters", Phase: tool.AfterCommit, Payload: `"Dear Ada"`}}}, nil
 }
 
-// refuses is a gate that refuses all calls that it is asked about.
+// refuses is a gate that refuses every call.
 type refuses struct{}
 
 func (refuses) Check(context.Context, *hook.Input) (hook.Verdict, error) {
 	return hook.Deny("not here"), nil
 }
 
-// letters hands over what it is asked to carry out.
+// letters is an action handler that sends each payload to the channel.
 type letters chan string
 
 func (l letters) Handle(_ context.Context, in *hook.ActionInput) (hook.ActionResult, error) {
@@ -43,8 +43,8 @@ func (l letters) Handle(_ context.Context, in *hook.ActionInput) (hook.ActionRes
 	return hook.ActionResult{}, nil
 }
 
-// TestEmbedded: a daemon in another program serves that program's tools, gates and action handlers. It takes nothing of the process.
-// Without a helper it isolates nothing, so that what needs isolation does not run; the program is never started again.
+// A daemon in another program serves the tools, gates and action handlers of that program, and does not change the state of the process.
+// Without a helper it cannot isolate processes, so tools that need isolation do not run. It never starts the program itself again.
 func TestEmbedded(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	cfg, err := config.Parse([]string{"--data", s.data, "--workspace", s.workspace, "--rules", s.rules, "--listen-tcp", "127.0.0.1:0", "--log-level", "error"}, nil)
@@ -119,7 +119,7 @@ func clientOf(t *testing.T, at Ready) func(name, arguments string) *tooldv1.Tool
 	}
 }
 
-// TestGivenHooks: hooks of the program stand behind the daemon's plugins, in their order, or where the configuration places them.
+// Hooks of the program run after the daemon's plugins in their order, or at the place that the configuration gives them.
 func TestGivenHooks(t *testing.T) {
 	gate := func(names ...string) (s hook.Set) {
 		for _, name := range names {

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The command prints what a program can read, and says on standard error what the list does not have as the tool has it.
+// The command prints a list for programs. On standard error it reports tools that the format cannot represent exactly.
 func TestExport(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	s.start()

@@ -2,5 +2,5 @@
 
 package daemon
 
-// failPoint is what named points of the engine and the journal call; nil in a daemon that is not built to be killed.
+// failPoint returns the function that the engine and the journal call at named points. It is nil in a normal build.
 func failPoint() func(name string) { return nil }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// failPoint returns what kills this process with SIGKILL when a point is reached for the n-th time. TOOLD_FAILPOINT is
-// name:n, such as before-commit:3; without it, or with one that cannot be read, nobody is killed.
+// failPoint returns a function that kills this process with SIGKILL when it reaches a named point for the n-th time. TOOLD_FAILPOINT has
+// the form name:n, such as before-commit:3. Without a valid value, the function kills nothing.
 func failPoint() func(name string) {
 	want, count, _ := strings.Cut(os.Getenv("TOOLD_FAILPOINT"), ":")
 	n, err := strconv.ParseInt(count, 10, 64)
@@ -22,8 +22,8 @@ func failPoint() func(name string) {
 	left.Store(n)
 	return func(name string) {
 		if name == want && left.Add(-1) == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail for oneself
-			select {}                                      // nothing happens between the signal and the end
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail for the own process
+			select {}                                      // do nothing between the signal and the end
 		}
 	}
 }

@@ -20,17 +20,17 @@ import (
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// frame is a frame of HTTP/2 as it is sent.
+// frame returns an encoded HTTP/2 frame.
 func frame(kind, flags byte, stream uint32, payload []byte) []byte {
 	n := len(payload)
 	return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...)
 }
 
-// openStreams begins HTTP/2 and then n streams without a credential that never end, each with 8 KB of headers.
+// openStreams returns the start of an HTTP/2 connection with n streams. They have no credential, never end, and have 8 KB of headers each.
 func openStreams(n uint32) []byte {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	headers := slices.Concat([]byte{0x83, 0x86, 0x04}, text("/toold.v1.AdminService/GetInfo"), []byte{0x01}, text("x"), []byte{0x0f, 0x10}, text("application/grpc"))
-	const size = 8 << 10 // of a value, as HPACK writes it: 127, and the rest in groups of seven bits
+	const size = 8 << 10 // length of a header value; HPACK encodes it as 127 and the rest in groups of seven bits
 	headers = slices.Concat(headers, []byte{0x00}, text("x-large"), []byte{0x7f, (size-127)&0x7f | 0x80, (size - 127) >> 7}, make([]byte, size))
 	for i := range size {
 		headers[len(headers)-1-i] = 'x'
@@ -42,8 +42,8 @@ func openStreams(n uint32) []byte {
 	return b
 }
 
-// Clients without a credential open more connections than the daemon has files for, and begin 100 large streams on most of them.
-// That takes little memory, and clients with a credential are served: those that are connected, and new ones.
+// Clients without a credential open more connections than the daemon has file descriptors, and begin 100 large streams on most of them. The
+// daemon uses little memory for them. It serves connected and new clients with a credential.
 func TestT119FloodLeavesOthersServed(t *testing.T) {
 	p := newPluginSite(t, "metrics: {listen: '127.0.0.1:0'}\n").p
 	info, err := p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
@@ -72,7 +72,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	}
 	begun.Wait()
 	for range 10 {
-		eventually(t, "a new client with a credential is served", func() bool { // a burst of others may cut it before its first request
+		eventually(t, "a new client with a credential is served", func() bool { // a burst of other connections may end this one before its first request
 			conn, err := grpc.NewClient(p.ready.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(p.token())))
 			must(t, err)
 			defer conn.Close()
@@ -83,16 +83,16 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 			t.Fatalf("a client that was connected before: %v", err)
 		}
 	}
-	eventually(t, "the flood takes at most 64 MiB", func() bool { // what the daemon has not collected yet counts, too
+	eventually(t, "the flood takes at most 64 MiB", func() bool { // the value includes garbage that is not collected yet
 		return scrape(t, p)["toold_heap_bytes"]-quiet["toold_heap_bytes"] <= 64<<20
 	})
-	const each = grpcserver.GuestStreams + 4 // a goroutine for each stream, and those of the connection
+	const each = grpcserver.GuestStreams + 4 // one goroutine for each stream, and those of the connection
 	if n, most := int(scrape(t, p)["toold_goroutines"]-quiet["toold_goroutines"]), grpcserver.GuestConnections*each+100; n > most {
 		t.Errorf("the flood takes %d goroutines, want at most %d", n, most)
 	}
 }
 
-// insist opens a connection, sends something and waits. It opens another one a second after the daemon cut it.
+// insist opens a connection, sends the bytes and waits. It connects again one second after the daemon ends the connection.
 func insist(address string, says []byte, begun func(), stop <-chan struct{}) {
 	for {
 		conn, err := net.Dial("tcp", address)
@@ -102,7 +102,7 @@ func insist(address string, says []byte, begun func(), stop <-chan struct{}) {
 				defer close(cut)
 				_, _ = io.Copy(io.Discard, conn)
 			}()
-			_, _ = conn.Write(says) // may block: the daemon reads no further; may fail: it was cut
+			_, _ = conn.Write(says) // may block or fail, because the daemon stops reading or ends the connection
 			begun()
 			select {
 			case <-cut:

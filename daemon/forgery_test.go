@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// forger has the whole store and knows how it is made, checksums included. Its statements are those of both stores.
+// forger is an attacker who can write to the whole store and compute its checksums. Its statements work on both kinds of store.
 type forger struct {
 	exec  func(text string, args ...any)
 	rows  func() []auditRow
@@ -79,7 +79,7 @@ func forgePostgres(url string) func(*testing.T, *pluginSite) *forger {
 	}
 }
 
-// put writes a row anew in its place.
+// put overwrites a row.
 func (f *forger) put(r auditRow) {
 	f.exec("UPDATE records SET bytes = $1, crc = $2 WHERE position = $3", r.bytes, r.sum(), r.position)
 }
@@ -93,7 +93,7 @@ func (r *auditRow) sum() int64 {
 	return int64(crc32.Update(crc32.Checksum(words, castagnoli), castagnoli, r.bytes))
 }
 
-// restore leaves these rows of the chain, and no others.
+// restore makes these rows the only ones of the chain.
 func (f *forger) restore(rows []auditRow) {
 	f.exec("DELETE FROM records WHERE kind = 'audit'")
 	for _, r := range rows {

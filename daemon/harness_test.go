@@ -30,13 +30,13 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// asDaemon makes this test binary be toold: what is tested is main itself, in a process of its own, with the race
-// detector when the tests have it.
+// asDaemon is a variable that makes this test binary act as toold. Tests so run main itself in a separate process, with the race detector
+// when they have it.
 const asDaemon = "TOOLD_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
 	sandbox.Help()
-	if mode := os.Getenv(mcptest.Mode); mode != "" { // a server that a daemon of a test started
+	if mode := os.Getenv(mcptest.Mode); mode != "" { // a daemon of a test started this binary as an MCP server
 		mcptest.Main(mode)
 		return
 	}
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// buildHelper puts the small helper beside this program, as it is beside the daemon: without it each isolated command would
-// start all of this program, with its race detector, for its first step.
+// buildHelper builds the small helper beside this program, where the daemon has it too. Without it, each isolated command would first start
+// this whole program with its race detector.
 func buildHelper() {
 	exe, err := os.Executable()
 	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") {
@@ -72,16 +72,16 @@ func buildHelper() {
 	}
 }
 
-// site is a data directory with a workspace and rules, for daemons one after the other.
+// site is a data directory with a workspace and rules. Several daemons can use it one after the other.
 type site struct {
 	t                      *testing.T
 	data, workspace, rules string
-	through                []string // what starts the daemon, with its arguments; none: nothing
+	through                []string // a command with arguments that starts the daemon; empty starts it directly
 }
 
 func newSite(t *testing.T, rules string) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "toold") // a test's own directory may be too long for a socket
+	dir, err := os.MkdirTemp("", "toold") // the path of t.TempDir may be too long for a socket
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	s := &site{t: t, data: filepath.Join(dir, "data"), workspace: filepath.Join(dir, "work"), rules: filepath.Join(dir, "rules.yaml")}
@@ -105,7 +105,7 @@ func (s *site) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// proc is a daemon in a process of its own.
+// proc is a daemon in a separate process.
 type proc struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -117,7 +117,7 @@ type proc struct {
 	ended chan struct{} // closed when the process has ended
 }
 
-// logBuffer is what a daemon wrote to standard error.
+// logBuffer collects the standard error of a daemon.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -135,7 +135,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// start runs a daemon until it is ready.
+// start starts a daemon and waits until it is ready.
 func (s *site) start(args ...string) *proc {
 	s.t.Helper()
 	p := &proc{t: s.t, cmd: s.command(args...), log: &logBuffer{}, ended: make(chan struct{})}
@@ -192,16 +192,16 @@ func (p *proc) wait(most time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// logs waits until the log says something: it comes through a pipe, later than the answer to what is logged.
+// logs waits until the log contains a text. The log goes through a pipe, so a line may arrive after the response to its request.
 func (p *proc) logs(t *testing.T, text string) {
 	t.Helper()
 	eventually(t, "the log says "+text, func() bool { return strings.Contains(p.log.String(), text) })
 }
 
-// hangs is after what time something will not come any more, on a machine that does much else too.
+// hangs is the time after which a test stops waiting for something, even on a busy machine.
 const hangs = 3 * time.Minute
 
-// eventually waits until f holds.
+// eventually waits until f returns true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(hangs); !f(); time.Sleep(10 * time.Millisecond) {
@@ -224,7 +224,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// aStream is a stream of frames that is read beside the test.
+// aStream reads a stream of frames in the background.
 type aStream struct {
 	mu     sync.Mutex
 	frames []*tooldv1.Frame
@@ -255,10 +255,10 @@ func follow[R interface{ GetFrame() *tooldv1.Frame }](t *testing.T, stream inter
 	return s
 }
 
-// has reports whether an event came for which f holds.
+// has reports whether f returned true for a received event.
 func (s *aStream) has(f func(*tooldv1.CallEvent) bool) bool { return s.count(f) > 0 }
 
-// count is how many events came for which f holds.
+// count returns the number of received events for which f returns true.
 func (s *aStream) count(f func(*tooldv1.CallEvent) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,7 +272,7 @@ func (s *aStream) count(f func(*tooldv1.CallEvent) bool) (n int) {
 	return n
 }
 
-// last is the last frame of a stream that has ended in order.
+// last waits for the regular end of the stream and returns its last frame.
 func (s *aStream) last(t *testing.T) *tooldv1.Frame {
 	t.Helper()
 	select {
@@ -286,7 +286,7 @@ func (s *aStream) last(t *testing.T) *tooldv1.Frame {
 	return s.frames[len(s.frames)-1]
 }
 
-// load reads a configuration as serve does; text is that of the file, and empty is no file.
+// load reads a configuration as serve does. text is the content of the configuration file; when it is empty, there is no file.
 func load(t *testing.T, text string, environ []string, args ...string) (*config.Config, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -305,13 +305,11 @@ func load(t *testing.T, text string, environ []string, args ...string) (*config.
 	return config.Load(flags, environ)
 }
 
-// bearer sends a token in the clear.
+// bearer sends a token, also without TLS.
 type bearer string
 
-// GetRequestMetadata implements credentials.PerRPCCredentials.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials.
 func (bearer) RequireTransportSecurity() bool { return false }

@@ -19,14 +19,14 @@ import (
 
 var update = flag.Bool("update", false, "write testdata")
 
-// root is the whole command line.
+// root returns the whole command line.
 func root() *cobra.Command {
 	a := &cli.App{}
 	addCommands(a, options{})
 	return a.Root()
 }
 
-// TestHelp: every command has help that fits a terminal, and examples that parse: commands, flags and arguments that there are.
+// Every command has help that fits a terminal. Its examples use only commands, flags and arguments that exist.
 func TestHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -34,7 +34,7 @@ func TestHelp(t *testing.T) {
 			walk(below)
 		}
 		if c.Name() == "exit-codes" || c.Name() == "help" || c.Name() == "completion" || c.HasParent() && c.Parent().Name() == "completion" {
-			return // a page, and what cobra brings
+			return // help pages and the commands that cobra adds
 		}
 		if c.Short == "" || !strings.Contains(c.Example, "toold "+strings.TrimPrefix(c.CommandPath(), "toold ")) && c.HasParent() {
 			t.Errorf("%s: help %q, example %q", c.CommandPath(), c.Short, c.Example)
@@ -56,7 +56,7 @@ func TestHelp(t *testing.T) {
 	walk(root())
 }
 
-// commandsOf returns the words of each command of toold in a text of shell.
+// commandsOf returns the words of each toold command in a shell script.
 func commandsOf(t *testing.T, text string) (all [][]string) {
 	t.Helper()
 	script, err := syntax.NewParser().Parse(strings.NewReader(text), "")
@@ -74,7 +74,7 @@ func commandsOf(t *testing.T, text string) (all [][]string) {
 	return all
 }
 
-// parses reads a command line as the program does before it runs it.
+// parses checks a command line as the program does before it runs the command.
 func parses(words []string) error {
 	c, rest, err := root().Find(words)
 	if err == nil {
@@ -86,7 +86,7 @@ func parses(words []string) error {
 	return err
 }
 
-// TestHelpOfAll shows what "toold help" prints.
+// The output of "toold help" matches the golden file.
 func TestHelpOfAll(t *testing.T) {
 	file := filepath.Join("testdata", "help.golden")
 	got := new(run).do(t, t.TempDir(), "help").out
@@ -101,7 +101,7 @@ func TestHelpOfAll(t *testing.T) {
 	}
 }
 
-// completions asks as a shell does.
+// completions requests completions as a shell does.
 func (s *site) completions(t *testing.T, words ...string) []string {
 	t.Helper()
 	r := new(run).do(t, s.data, append([]string{"__complete"}, words...)...)
@@ -139,7 +139,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"log-level", "d"}, "debug"},
 		{[]string{"watch", "-o", ""}, "jsonl"},
 	} {
-		eventually(t, strings.Join(tt.words, " "), func() bool { // a read-only call is listed a little later
+		eventually(t, strings.Join(tt.words, " "), func() bool { // a read-only call appears in lists a little later
 			return strings.Contains(strings.Join(s.completions(t, tt.words...), "\n"), tt.want)
 		})
 	}
@@ -151,7 +151,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionScripts: a shell takes them; bash completes with its own.
+// Shells accept the completion scripts, and bash completes commands with its script.
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if r := new(run).do(t, t.TempDir(), "completion", shell); r.code != 0 || !strings.Contains(r.out, "__complete") {

@@ -23,19 +23,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// externalHooks are the hooks that run outside the daemon, in the order of the configuration. They are never changed, only replaced.
+// externalHooks has the hooks that run outside the daemon, in the order of the configuration. A list is never changed, only replaced.
 type externalHooks []*externalHook
 
-// An externalHook is one of them; without a hook it is the position of a plugin of the daemon.
+// An externalHook is one entry of the list. Without a hook, it is the position of a built-in plugin.
 type externalHook struct {
 	entry config.Hook
-	made  any // its whole configuration, so that a reload keeps what has not changed
+	made  any // the complete configuration of the hook; a reload keeps a hook whose configuration is equal
 	hook  interface {
 		Health() external.Health
 	}
 }
 
-// hooks are those of the list that are outside.
+// hooks returns the entries that are external hooks.
 func (list *externalHooks) hooks() (found externalHooks) {
 	for _, o := range *list {
 		if o.hook != nil {
@@ -45,7 +45,7 @@ func (list *externalHooks) hooks() (found externalHooks) {
 	return found
 }
 
-// place is where the hook is, for people.
+// place returns the program or the address of the hook, for people.
 func (o *externalHook) place() string {
 	if len(o.entry.Command) > 0 {
 		return o.entry.Command[0]
@@ -53,8 +53,8 @@ func (o *externalHook) place() string {
 	return o.entry.Remote.Address
 }
 
-// newExternalHooks makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
-// error is the user's to correct.
+// newExternalHooks creates the hooks of a configuration. It keeps hooks of earlier that have not changed, and starts nothing. An error is a
+// mistake that the user can correct.
 func newExternalHooks(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier externalHooks) (externalHooks, error) {
 	var out externalHooks
 	var problems []error
@@ -71,7 +71,7 @@ func newExternalHooks(c *config.Config, start command.Starter, references expand
 	return out, errors.Join(problems...)
 }
 
-// make makes the hook, or takes the earlier one.
+// make creates the hook, or reuses the earlier one.
 func (o *externalHook) make(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier externalHooks) error {
 	var made any
 	var program command.Config
@@ -111,7 +111,7 @@ func (o *externalHook) make(c *config.Config, start command.Starter, references 
 	return err
 }
 
-// remoteConfig is the configuration of a service.
+// remoteConfig returns the configuration of a service.
 func remoteConfig(h *config.Hook) (remote.Config, error) {
 	r := &h.Remote
 	out := remote.Config{
@@ -146,7 +146,7 @@ func documentKeys(h *config.Hook, to *[]external.DocumentKey) error {
 	return nil
 }
 
-// commandConfig is the configuration of a program.
+// commandConfig returns the configuration of a program.
 func commandConfig(h *config.Hook, c *config.Config) (command.Config, error) {
 	out := command.Config{
 		Name: h.Name, Command: h.Command, Dir: h.Dir, Workspace: c.Workspace, Workspaces: c.Workspaces, AtOnce: h.AtOnce, MaxOutput: h.MaxAnswer,
@@ -171,7 +171,7 @@ func commandConfig(h *config.Hook, c *config.Config) (command.Config, error) {
 	return out, err
 }
 
-// processes starts the programs of hooks where all processes start.
+// processes starts the programs of hooks with the same runner as all processes.
 type processes struct{ runner *sandbox.Runner }
 
 // Run implements [command.Starter].
@@ -185,8 +185,8 @@ func (p processes) Run(ctx context.Context, r command.Process) (command.Exit, er
 	return command.Exit{Code: exit.Code, Signal: exit.Signal, Alive: len(exit.Unverified)}, nil
 }
 
-// arrange adds the hooks outside to those of the daemon. What the list of the configuration does not name comes first, in the
-// daemon's own order; then everything in the order of the list.
+// arrange combines the external hooks with those of the daemon. Hooks that the configuration's list does not name come first, in the
+// daemon's order. Then come the others in the order of the list.
 func (list externalHooks) arrange(base hook.Set) (hook.Set, error) {
 	kinds := [][]string{namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter)}
 	for _, names := range kinds {
@@ -213,7 +213,7 @@ func (list externalHooks) arrange(base hook.Set) (hook.Set, error) {
 	}, nil
 }
 
-// inside are the hooks of the daemon itself, and after them those that its program gave.
+// inside returns the hooks of the daemon, followed by those that its program supplied.
 func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter], given hook.Set) hook.Set {
 	set := p.set
 	set.Gate = slices.Insert(slices.Clone(set.Gate), 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: gate, Deadline: hook.NoDeadline})
@@ -221,7 +221,7 @@ func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter], given
 	return joined(set, given)
 }
 
-// filterNames are the filters of a daemon with this configuration, for callers that only need their names.
+// filterNames returns entries with the names of a daemon's filters, for callers that need only the names.
 func filterNames(c *config.Config) []hook.Entry[hook.Filter] {
 	filters := []hook.Entry[hook.Filter]{{Name: "log"}}
 	if c.Redacts() {
@@ -230,14 +230,14 @@ func filterNames(c *config.Config) []hook.Entry[hook.Filter] {
 	return filters
 }
 
-// nowhere starts nothing.
+// nowhere is a starter that refuses to start programs.
 type nowhere struct{}
 
 func (nowhere) Run(context.Context, command.Process) (command.Exit, error) {
 	return command.Exit{}, errors.New("nothing runs while the configuration is checked")
 }
 
-// same reports whether nothing has changed.
+// same reports whether both lists have the same hooks and entries.
 func (list externalHooks) same(other externalHooks) bool {
 	return slices.EqualFunc(list, other, func(a, b *externalHook) bool { return a.hook == b.hook && reflect.DeepEqual(a.entry, b.entry) })
 }
@@ -268,7 +268,7 @@ func arranged[T any](base []hook.Entry[T], list externalHooks, kind string) []ho
 	return append(out, placed...)
 }
 
-// entryOf is the entry of one kind of an external hook, which has that kind: the configuration was checked.
+// entryOf returns an external hook as an entry of one kind. The check of the configuration ensures that the hook has this kind.
 func entryOf[T any](o *externalHook) hook.Entry[T] {
 	h := &o.entry
 	e := hook.Entry[T]{
@@ -290,7 +290,7 @@ func entryOf[T any](o *externalHook) hook.Entry[T] {
 	return e
 }
 
-// readHooks makes the hooks of a configuration that are to be put in force.
+// readHooks creates the hooks of the next configuration and checks their order. It does not apply them.
 func (d reloader) readHooks(next *config.Config) (externalHooks, error) {
 	list, err := newExternalHooks(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.externals.Load())
 	if err == nil {
@@ -299,8 +299,7 @@ func (d reloader) readHooks(next *config.Config) (externalHooks, error) {
 	return list, err
 }
 
-// reloadHooks puts them in force and reports whether that changed anything. Calls that are on their way keep those that they
-// began with.
+// reloadHooks applies the hooks and reports whether they changed. A call in progress keeps the hooks with which it began.
 func (d reloader) reloadHooks(next externalHooks) (swapped bool, err error) {
 	if next.same(*d.externals.Load()) {
 		return false, nil

@@ -14,20 +14,20 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The HookService of examples in Python, with the stubs that its head says how to make, decides about the calls of a real daemon.
+// The example HookService in Python decides about the calls of a real daemon. Its stubs are generated as its header describes.
 func TestHooksOfPythonService(t *testing.T) {
 	dir := t.TempDir()
 	protos, err := filepath.Glob("../proto/toold/v1/*.proto")
 	must(t, err)
 	plugin, err := exec.LookPath("grpc_python_plugin")
-	must(t, err) // scripts/need.sh says what to install
+	must(t, err) // scripts/need.sh names the packages to install
 	args := append([]string{"-I", "../proto", "--python_out=" + dir, "--grpc_out=" + dir, "--plugin=protoc-gen-grpc=" + plugin}, protos...)
 	if out, err := exec.CommandContext(t.Context(), "protoc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("protoc: %v\n%s", err, out)
 	}
 	program, err := filepath.Abs("../examples/hooks/service/policy.py")
 	must(t, err)
-	service := exec.CommandContext(t.Context(), "/usr/bin/python3", program, filepath.Join(dir, "s")) // that for which the packages are
+	service := exec.CommandContext(t.Context(), "/usr/bin/python3", program, filepath.Join(dir, "s")) // the Python for which the packages are installed
 	service.Env = []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
 	said := &logBuffer{}
 	service.Stderr = said

@@ -21,7 +21,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// hookProgram writes a program and returns its path.
+// hookProgram writes an executable script and returns its path.
 func hookProgram(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -29,7 +29,7 @@ func hookProgram(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestHooksOfCommands: a program decides about the calls that it is asked about, as the configuration of now has it.
+// A program decides about the calls that match it, by the current configuration.
 func TestHooksOfCommands(t *testing.T) {
 	friday := hookProgram(t, "friday", `grep -q '"command":"deploy' || exit 0; echo "not on Fridays" >&2; exit 2`)
 	stop := hookProgram(t, "stop", `cat >/dev/null; echo '{"verdict":"block","reason":"stop"}'`)
@@ -62,7 +62,7 @@ func TestHooksOfCommands(t *testing.T) {
 	}
 }
 
-// A service is asked like a program, and GetInfo, the metrics and the log say how it fares.
+// A service decides as a program does. GetInfo, the metrics and the log show its health.
 func TestHooksOfServices(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte("hunter2\n"), 0o600))
@@ -110,7 +110,7 @@ func TestHooksOfServices(t *testing.T) {
 	}
 }
 
-// A service's token by reference is resolved for each question, for the hook that is entitled to it.
+// The token of a service is a reference to a secret. It is resolved for each question, if the hook may use the secret.
 func TestHookTokenByReference(t *testing.T) {
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
@@ -144,7 +144,8 @@ func TestHookTokenByReference(t *testing.T) {
 	}
 }
 
-// T79: a service that repeats its token tells nobody, whether the token came from a file or by reference; one of a reload neither.
+// T79: when a service repeats its token, the token appears nowhere. This holds for tokens from files and from references, also after a
+// reload.
 func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 	dir := t.TempDir()
 	const byFile, replaced = "token-in-the-file", "token-that-came-next"
@@ -170,7 +171,7 @@ func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 		t.Errorf("described with %v", described)
 	}
 	told += described.String()
-	journal := filesOf(t, p.data) // while the write-ahead log is there
+	journal := filesOf(t, p.data) // before the write-ahead log is removed
 	p.p.signal(syscall.SIGTERM)
 	p.p.wait(hangs)
 	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.p.log.String(), "files": string(filesOf(t, p.data))} {
@@ -182,11 +183,11 @@ func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 	}
 }
 
-// policyServer refuses to remove and takes the secret out of results.
+// policyServer refuses calls that remove files and cuts the secret from results.
 type policyServer struct {
 	tooldv1.UnimplementedHookServiceServer
 	token   atomic.Value
-	repeats bool // its token, where it refuses
+	repeats bool // refusals quote its token
 }
 
 func (s *policyServer) Gate(ctx context.Context, q *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
@@ -221,7 +222,7 @@ func (s *policyServer) Filter(stream grpc.BidiStreamingServer[tooldv1.FilterRequ
 	}
 }
 
-// TestHookSettings: what is wrong is named with its place, and config show prints a file that means the same.
+// An error names the place of an invalid setting. The output of config show is a file with the same meaning.
 func TestHookSettings(t *testing.T) {
 	program := hookProgram(t, "program", "exit 0")
 	for config, want := range map[string]string{
@@ -264,7 +265,7 @@ func TestHookSettings(t *testing.T) {
 	}
 }
 
-// The examples' configuration is good, but for where it stands.
+// The example configuration is valid except for its paths.
 func TestHookExample(t *testing.T) {
 	text, err := os.ReadFile("../examples/hooks/toold.yaml")
 	must(t, err)
@@ -277,7 +278,7 @@ func TestHookExample(t *testing.T) {
 	must(t, err)
 }
 
-// TestHookOrder: what the list does not name comes first, then everything in its order.
+// Hooks that the list does not name come first, then the others in the order of the list.
 func TestHookOrder(t *testing.T) {
 	program := hookProgram(t, "program", "exit 0")
 	entry := func(name string) string {

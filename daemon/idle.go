@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// When memory is given back.
+// When the daemon returns memory to the system.
 const (
 	idlePeriod = 5 * time.Second
-	idleBytes  = 1 << 20 // allocated in a period, at most: heartbeats of some thousand watchers
-	worthBytes = 8 << 20 // allocated since it was done last, at least
+	idleBytes  = 1 << 20 // most bytes allocated in an idle period: the heartbeats of some thousand watchers
+	worthBytes = 8 << 20 // least bytes allocated since memory was last returned
 )
 
-// giveBack returns memory to the system when little happens: the runtime keeps what a burst of calls left, up to four times of
-// what lives at [gcPercent], as long as nobody allocates. It takes a collection, some milliseconds.
+// giveBack returns memory to the system when the daemon is idle. With [gcPercent], the heap may grow to several times the live data during
+// a burst of calls. The runtime keeps that memory while nothing allocates. Each return needs a garbage collection of some milliseconds.
 func giveBack(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(idlePeriod)

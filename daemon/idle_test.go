@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestGiveBack: memory goes back to the system once after a burst, and never while there is work.
+// Memory returns to the system once after a burst, and never while the daemon works.
 func TestGiveBack(t *testing.T) {
 	allocate := func(bytes int) {
 		for range bytes >> 20 {
@@ -25,7 +25,7 @@ func TestGiveBack(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go giveBack(ctx)
-		time.Sleep(idlePeriod / 2) // work lies between two looks, never beside one
+		time.Sleep(idlePeriod / 2) // work happens between two checks, never at the time of one
 		for burst := range 2 {
 			before := collections()
 			for range 5 {

@@ -16,7 +16,7 @@ import (
 
 const callWaits = tooldv1.CallStatus_CALL_STATUS_SUSPENDED
 
-// ask makes a call that waits.
+// ask starts a call that is suspended with a question.
 func (p *proc) ask(tool, arguments string) *tooldv1.Call {
 	p.t.Helper()
 	c := p.callTool(tool, arguments)
@@ -26,7 +26,7 @@ func (p *proc) ask(tool, arguments string) *tooldv1.Call {
 	return c
 }
 
-// became waits until a call has ended.
+// became waits for the end of a call and returns it.
 func (p *proc) became(c *tooldv1.Call) (ended *tooldv1.Call) {
 	p.t.Helper()
 	eventually(p.t, "the end of "+c.GetTool(), func() bool {
@@ -46,7 +46,7 @@ func (s *site) file(name string) string {
 	return string(b)
 }
 
-// TestInbox works ten waiting calls through with the keyboard, as somebody would who reads the bottom of the screen.
+// The test answers ten waiting calls with the keyboard, as a user who follows the hints at the bottom of the screen.
 func TestInbox(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -95,7 +95,7 @@ func TestInbox(t *testing.T) {
 	x.expect("1  red", "3  blue", "a number:")
 	x.press("7\r")
 	x.expect("choose one of 1 to 3")
-	x.press("\x152\r") // ctrl-u
+	x.press("\x152\r") // Ctrl-U deletes the line
 	x.expect("5 wait", "ask_user: SUCCEEDED", "Who?")
 
 	x.press("a")
@@ -122,7 +122,7 @@ func TestInbox(t *testing.T) {
 	x.press("d\r")
 	x.expect("1 waits", "write: CANCELLED", "ten.txt")
 
-	// Somebody else is first: what is looked at stays, and cannot be decided.
+	// Another client cancels the call first. The call stays on the screen but cannot be decided.
 	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: calls[9].GetCallId(), Wait: durationpb.New(0)})
 	must(t, err)
 	x.expect("somebody else decided this", "▸ gone")
@@ -172,7 +172,7 @@ func TestInbox(t *testing.T) {
 	}
 }
 
-// inRun is callTool in a run, so that a thread remembers what was read.
+// inRun calls a tool in a run, so that the thread remembers which files were read.
 func (p *proc) inRun(run *tooldv1.Run, tool, arguments string) *tooldv1.Call {
 	p.t.Helper()
 	got, err := p.calls.CallTool(within(p.t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: tool, Arguments: arguments, Run: run}})
@@ -180,7 +180,7 @@ func (p *proc) inRun(run *tooldv1.Run, tool, arguments string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// TestInboxTerminal: it fits small terminals, follows their size, and leaves them as they were, however it ends.
+// The inbox fits small terminals, follows size changes, and restores the terminal however it ends.
 func TestInboxTerminal(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -190,7 +190,7 @@ func TestInboxTerminal(t *testing.T) {
 	x.expect("2 wait", "a.txt")
 	for _, size := range [][2]int{{40, 10}, {20, 6}, {200, 60}, {12, 4}, {80, 24}} {
 		x.resize(size[0], size[1])
-		must(t, x.cmd.Process.Signal(syscall.SIGWINCH)) // the kernel has told the session's foreground; this is for one that lost it
+		must(t, x.cmd.Process.Signal(syscall.SIGWINCH)) // a second signal, in case the process missed the one from the kernel
 		if size[0] < 40 {
 			x.expect("toold: too")
 		} else {
@@ -229,7 +229,7 @@ func TestInboxTerminal(t *testing.T) {
 	}
 }
 
-// TestInboxLosesTheDaemon: what cannot be reached is said, and found again.
+// The inbox reports a lost connection and reconnects.
 func TestInboxLosesTheDaemon(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -252,8 +252,8 @@ func TestInboxLosesTheDaemon(t *testing.T) {
 	}
 }
 
-// TestInboxKeepsAndVotes: an approval is kept for what the ticket offers, where the person says; of two votes each is cast
-// once, and what one person has said does not stand in their own list any more.
+// A user can remember an approval with an option of the ticket and a scope. With two votes required, each user votes once, and a call on
+// which a user has voted leaves that user's list.
 func TestInboxKeepsAndVotes(t *testing.T) {
 	s := newSite(t, "rules: [{action: ask, tools: [bash], count: 2}]")
 	dir := filepath.Dir(s.data)
@@ -278,7 +278,7 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	bob.press("3")
 	bob.press("2")
 	bob.expect("Where does it hold?", "r  in the run run-1", "t  in the thread thread-1", "w  for whatever the caller does")
-	bob.press("n") // no is no, here too
+	bob.press("n") // here n means no: nothing is decided
 	bob.expect("nothing was decided")
 	bob.press("a")
 	bob.expect("yes, and keep it")
@@ -312,7 +312,7 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	}
 }
 
-// TestEditorInterrupted: Ctrl-C in the editor is the editor's, which may save or give up; toold goes on.
+// While the editor runs, only the editor gets Ctrl-C. toold continues.
 func TestEditorInterrupted(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -337,7 +337,7 @@ func TestEditorInterrupted(t *testing.T) {
 	x.expect("the editor is open")
 	x.press("\x03")
 	x.expect("1 waits", "exit status 3")
-	x.press("\x03") // now it is ours
+	x.press("\x03") // now toold gets the key
 	if code := x.end(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, x.text())
 	}

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A person attaches to a call with a terminal: sees what was printed, types, resizes, detaches, comes back and ends it.
+// A user attaches to a call with a terminal: sees its earlier output, types, resizes, detaches, attaches again and ends it.
 func TestInputAttaches(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
@@ -32,9 +32,10 @@ func TestInputAttaches(t *testing.T) {
 	x.expect("hello anna")
 	x.resize(100, 30)
 	must(t, x.cmd.Process.Signal(syscall.SIGWINCH))
-	x.press("s") // is answered when the size is right
+	x.press("s") // the call answers when the size is right
 	x.expect("key 115")
-	// The interrupt is the call's. A key follows at once: bash runs a trap that meets it just before it reads with the next key.
+	// The call gets the interrupt. Another key follows at once, because bash may run a trap only after the next key when the interrupt
+	// comes just before a read.
 	x.press("\x03k\x1d\x1d\x1dz")
 	x.expect("interrupted", "key 107", "key 29", "key 122")
 	x.press("\x1dd")
@@ -58,7 +59,7 @@ func TestInputAttaches(t *testing.T) {
 	}
 }
 
-// TestInputLeavesADeafCall: a call that reads nothing, with all that it may leave unread typed, keeps nobody from leaving.
+// A user can detach from a call that reads no input, even when the input that may wait is full.
 func TestInputLeavesADeafCall(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
@@ -78,7 +79,7 @@ func TestInputLeavesADeafCall(t *testing.T) {
 	must(t, err)
 }
 
-// TestInputRestoresWhenItIsEnded: a signal leaves the terminal as it was.
+// A signal ends the command and restores the terminal.
 func TestInputRestoresWhenItIsEnded(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// helperPath returns the small helper beside this program; empty when it is not there, and this program is it.
+// helperPath returns the path of the helper beside this program. It returns "" when there is none, and then this program is the helper.
 func helperPath() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -33,19 +33,19 @@ func helperPath() string {
 	return path
 }
 
-// A proof is what a canary has shown of the isolation of commands.
+// A proof has the isolation facts that a canary found for commands.
 type proof struct {
 	done  chan struct{}
-	facts isolation.Facts // read after done
+	facts isolation.Facts // read only after done is closed
 	list  []call.Fact
 }
 
 func (p *proof) wait() *proof {
-	<-p.done // a canary's run has a bound
+	<-p.done // the run of a canary is bounded
 	return p
 }
 
-// startProof begins to find out what isolation holds around commands. Only calls that need to know wait for it.
+// startProof starts to test which isolation works for commands. Only calls that need the result wait for it.
 func (d *daemon) startProof(policy *sandbox.Policy) *proof {
 	p := &proof{done: make(chan struct{})}
 	go func() {
@@ -65,7 +65,7 @@ func (d *daemon) prove(policy *sandbox.Policy) isolation.Facts {
 	defer cancel()
 	facts, err := d.runner.Prove(ctx, *policy)
 	if errors.Is(err, sandbox.ErrClosed) {
-		return facts // the daemon ends: nothing was found out
+		return facts // the daemon ends before the test has a result
 	}
 	if err != nil {
 		d.log.Error("it is not known what isolation holds; commands that need one will not run", zap.Error(err))
@@ -91,7 +91,7 @@ func factList(f isolation.Facts) []call.Fact {
 	return facts
 }
 
-// ofShell reports whether a tool's commands have the profile of bash.
+// ofShell reports whether the commands of a tool use the profile of bash.
 func ofShell(t *tool.Descriptor) bool {
 	return t.Source == builtin && (t.ID == "bash" || t.ID == "bash_input")
 }

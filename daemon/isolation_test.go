@@ -21,7 +21,7 @@ func held(i *tooldv1.Isolation, name string) bool {
 	return false
 }
 
-// P12: the record of a call that starts processes says what held around them; that of another one has nothing to say.
+// P12: the record of a call that starts processes has isolation facts. The record of any other call has none.
 func TestFactsAreOfCallsThatStartProcesses(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
@@ -52,7 +52,7 @@ func TestFactsAreOfCallsThatStartProcesses(t *testing.T) {
 	}
 }
 
-// T41, T42: where there are no user namespaces a command does not run, unless the operator asked for less.
+// T41, T42: without user namespaces, a command does not run unless the operator configured less isolation.
 func TestNothingRunsWithLess(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	s.through = []string{"unshare", "-Ur", "sh", "-c", `echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"`, "sh"}
@@ -105,7 +105,7 @@ func TestSandboxCommands(t *testing.T) {
 	}
 }
 
-// T27: bash of a profile that bounds the memory of all processes.
+// T27: the profile of bash bounds the memory of all processes of a command together.
 func TestT27OutOfMemory(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
@@ -125,7 +125,7 @@ func TestT27OutOfMemory(t *testing.T) {
 	}
 }
 
-// A daemon that ends before it has found out what isolation holds says nothing of it.
+// A daemon that ends before it knows the isolation facts logs nothing about isolation.
 func TestTakenPortSaysNothingOfIsolation(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// A journal is what a daemon asks of a store, beside the contract.
+// A journal has the methods that a daemon needs of a store, in addition to the store contract.
 type journal interface {
 	store.Store
 	store.RecordReader
@@ -30,7 +30,7 @@ type journal interface {
 	Waiting(ctx context.Context) (open map[string]int, since time.Time, err error)
 }
 
-// openStore takes the store, and with it the right to call the data directory one's own.
+// openStore opens the store. The open store gives the daemon exclusive use of the data directory.
 func (d *daemon) openStore(ctx context.Context) error {
 	opened, err := d.openJournal(ctx)
 	if err != nil {
@@ -77,7 +77,8 @@ func (d *daemon) openJournal(ctx context.Context) (journal, error) {
 	return known(opened, err)
 }
 
-// own asks right before an effect whether the store is still this daemon's; nil when nobody can take it.
+// own returns a check that the store still belongs to this daemon; callers use it right before an effect. It is nil for a store that no
+// other daemon can take over.
 func (d *daemon) own() func(context.Context) error {
 	if s, ok := d.store.(store.Owned); ok {
 		return s.Own
@@ -85,7 +86,7 @@ func (d *daemon) own() func(context.Context) error {
 	return nil
 }
 
-// startBy is own with the instant until which a process may start.
+// startBy is like own, but its check also returns how long a process may still start.
 func (d *daemon) startBy() func(context.Context) (time.Duration, error) {
 	if s, ok := d.store.(store.Owned); ok {
 		return s.StartBy
@@ -93,7 +94,7 @@ func (d *daemon) startBy() func(context.Context) (time.Duration, error) {
 	return nil
 }
 
-// known keeps a store that is not there from looking as if it were.
+// known returns a nil interface on an error, so that a nil pointer does not look like an open store.
 func known[S journal](s S, err error) (journal, error) {
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func known[S journal](s S, err error) (journal, error) {
 	return s, nil
 }
 
-// A standby is a daemon while another one has its store: it answers that it does not serve.
+// A standby is a daemon that waits while another daemon owns its store. It answers requests with the status that it does not serve.
 type standby struct {
 	d      *daemon
 	ctx    context.Context //nolint:containedctx // of the start, which it is a part of
@@ -110,7 +111,7 @@ type standby struct {
 	began  time.Time
 }
 
-// begin takes the addresses and reports the owner of the store.
+// begin opens the listeners and reports the owner of the store.
 func (w *standby) begin(holder string) {
 	w.began = time.Now()
 	w.d.log.Info("another daemon has the store; this one stands by", zap.String("holder", holder))
@@ -131,7 +132,7 @@ func (w *standby) begin(holder string) {
 	}
 }
 
-// end gives the addresses back to the daemon that serves from now on.
+// end returns the listeners to the daemon, which serves from then on.
 func (w *standby) end(took bool) {
 	if w.server != nil {
 		w.server.Stop()
@@ -141,9 +142,9 @@ func (w *standby) end(took bool) {
 	}
 }
 
-// standing is what a program that started a standby reads: a ready line follows when it serves.
+// standing is the line that a standby prints for the program that started it. A ready line follows when the daemon serves.
 type standing struct {
-	Ready   bool   `json:"ready"` // false
+	Ready   bool   `json:"ready"` // always false
 	Standby bool   `json:"standby"`
 	Holder  string `json:"holder"`
 	TCP     string `json:"tcp,omitempty"`

@@ -31,13 +31,13 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// TestP6LeavesInTime: whatever ignores its end, the daemon is ready to exit within the drain period and five seconds. Time is that of a
-// bubble, so a busy machine does not count.
+// P6: whatever ignores the shutdown, the daemon is ready to exit within the drain period and five seconds. The test uses fake time, so a
+// busy machine does not matter.
 func TestP6LeavesInTime(t *testing.T) {
 	const period = 10 * time.Second
 	for _, tt := range []struct {
 		name            string
-		call, job, loop time.Duration // how long each continues after the request to end; 0: there is none
+		call, job, loop time.Duration // how long each continues after the request to end; zero means that there is none
 		atLeast, atMost time.Duration
 	}{
 		{name: "nothing runs"},
@@ -53,7 +53,7 @@ func TestP6LeavesInTime(t *testing.T) {
 			must(t, err)
 			defer runner.Close()
 			synctest.Test(t, func(t *testing.T) {
-				over := make(chan struct{}) // ends what ignores its end
+				over := make(chan struct{}) // closed at the end of the test to release what ignores the shutdown
 				d := &daemon{logs: logs{log: zap.NewNop()}, isolated: isolated{runner: runner}, failed: make(chan error, 1), leaving: make(chan struct{})}
 				tools, jobs, err := shell.New(shell.Config{
 					Exec: stubborn{over, map[string]time.Duration{"call": tt.call, "job": tt.job}}, Dir: "/", Background: shell.Background{Exec: stubborn{over, map[string]time.Duration{"job": tt.job}}},
@@ -87,7 +87,7 @@ func TestP6LeavesInTime(t *testing.T) {
 				if (err != nil) != (tt.call == time.Hour) {
 					t.Errorf("error: %v", err)
 				}
-				if f := watch(); err == nil && f.GetClosing().GetReason() != tooldv1.ClosingReason_CLOSING_REASON_DRAIN { // else what happens is not all known
+				if f := watch(); err == nil && f.GetClosing().GetReason() != tooldv1.ClosingReason_CLOSING_REASON_DRAIN { // when there is an error, not every event arrives
 					t.Errorf("the last frame is %v", f)
 				}
 				close(over)
@@ -96,7 +96,7 @@ func TestP6LeavesInTime(t *testing.T) {
 	}
 }
 
-// stubborn runs processes that go on for a time after they were asked to end, by their command.
+// stubborn runs fake processes. Each continues for a time, which depends on its command, after the request to end.
 type stubborn struct {
 	over  chan struct{}
 	lasts map[string]time.Duration
@@ -118,7 +118,8 @@ func lastFor(over chan struct{}, d time.Duration) {
 	}
 }
 
-// serveInBubble makes engine and server, and a watcher of the namespace. What it returns waits for the last frame.
+// serveInBubble starts the engine, the server and a watcher of the namespace. It returns a function that waits for the watcher's last
+// frame.
 func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.Frame {
 	t.Helper()
 	d.tools = registry.New(registry.Config{Trusted: []string{builtin}})

@@ -7,14 +7,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// engineLimits puts the limits of the configuration into that of the engine.
+// engineLimits copies the configured limits into the configuration of the engine.
 func engineLimits(c *config.Config, to *lifecycle.Config) {
 	l := &c.Limits
 	to.Documents, to.Limits, to.QueueTimeout = c.Documents, callLimits(l), c.Timeouts.Queue
 	to.OutputBudget, to.OutputQuota, to.MaxArguments = l.OutputBudget, int64(l.OutputQuota), l.Arguments
 }
 
-// callLimits returns what bounds calls.
+// callLimits returns the limits of calls.
 func callLimits(l *config.Limits) call.Limits {
 	limits := call.Limits{
 		Concurrency: l.Concurrency, QueueLength: l.QueueLength,

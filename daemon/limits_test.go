@@ -39,7 +39,7 @@ func TestLimitSettings(t *testing.T) {
 	}
 }
 
-// The bounds that declarations name as numbers are those of the packages that enforce them, and GetInfo shows these.
+// Bounds in the declarations of settings equal the constants of the packages that enforce them, and GetInfo returns the same values.
 func TestBoundsOfOwners(t *testing.T) {
 	owners := map[string]string{
 		"limits.output_budget": strconv.Itoa(registry.MaxInline), "timeouts.expiry": setting.DurationText(lifecycle.MaxExpiry),

@@ -13,14 +13,14 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
-// loggers write to standard error; the level can be changed while the daemon runs.
+// loggers write to standard error. The level can change while the daemon runs.
 type loggers struct {
 	*zap.Logger
-	lines *zap.Logger // of calls, written together when it is synced
+	lines *zap.Logger // log lines of calls, which are written together at each sync
 	level zap.AtomicLevel
 }
 
-// newLoggers takes what secrets knows out of every line; nil knows none.
+// newLoggers returns loggers that redact secrets in every line. With nil secrets they redact nothing.
 func newLoggers(cfg *config.Config, secrets *redact.Live) (loggers, error) {
 	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
@@ -43,8 +43,8 @@ func newLoggers(cfg *config.Config, secrets *redact.Live) (loggers, error) {
 	}, nil
 }
 
-// collected keeps what is written until it is synced, or there is much of it: a write for each line of a busy daemon was
-// measured at 2 µs a call.
+// collected buffers lines until a sync, or until the buffer is large. One write for each line of a busy daemon was measured at 2 µs a
+// call.
 type collected struct {
 	out zapcore.WriteSyncer
 	mu  sync.Mutex

@@ -14,7 +14,7 @@ import (
 func TestLogLevel(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
-	const told = `"msg":"request refused"` // on level debug
+	const told = `"msg":"request refused"` // logged at level debug
 	refused := func() {
 		if r := new(run).do(t, s.data, "calls", "show", "no-such-call-at-all"); r.code != cli.ExitNotFound {
 			t.Fatalf("exit code %d: %s", r.code, r.err)
@@ -35,7 +35,7 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// A reload puts the level of the file in force each time that the file says another one, also the one of the start.
+// A reload applies the level of the file whenever the file changed, also when it changes back to the level of the start.
 func TestReloadLogLevel(t *testing.T) {
 	s := newSite(t, "")
 	config := s.rules + ".config"

@@ -14,15 +14,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Main is the program toold with its command line and with what the options add, and ends the process. [sandbox.Help] is the first
-// line of such a program: without the file toold-sandbox beside it, the program itself is started again to isolate processes.
+// Main runs the program toold: its command line, extended by the options. It ends the process. The first line of such a program must be
+// [sandbox.Help]: if the file toold-sandbox is not beside the program, the daemon starts the program itself again to isolate processes.
 func Main(opts ...Option) {
 	a := cli.New(release())
 	addCommands(a, newOptions(helperPath(), opts))
 	os.Exit(a.Main(os.Args[1:]))
 }
 
-// addCommands adds to the command line what works on this machine's files and processes.
+// addCommands adds the commands that use files and processes of this machine.
 func addCommands(a *cli.App, o options) {
 	for _, c := range []*cobra.Command{backupCommand(a), restoreCommand(a), salvageCommand(a), storeCommand(a)} {
 		a.Add(cli.GroupStore, c)
@@ -36,7 +36,7 @@ func addCommands(a *cli.App, o options) {
 	a.AddTo("tools", toolCheckCommand(a))
 }
 
-// withAdmin calls run with the daemon that the flags name.
+// withAdmin returns a command that calls run with a client of the daemon that the flags name.
 func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		conn, err := a.Dial()
@@ -48,7 +48,8 @@ func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient)
 	}
 }
 
-// loadConfig loads the configuration of a command that has configFlags, and warns of what looks wrong in the environment.
+// loadConfig loads the configuration of a command that has configFlags. It prints warnings about environment variables that look like
+// settings.
 func loadConfig(a *cli.App, c *cobra.Command) (*config.Config, error) {
 	for _, name := range []string{"address", "token-file", "ca", "tls", "cert", "key"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed {

@@ -16,10 +16,10 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// profileMark is the key of a tool's metadata that names the profile of its program.
+// profileMark is the key in a tool's metadata that holds the isolation profile of its program.
 const profileMark = command.ProfileMark
 
-// manifestConfig is what programs are started with.
+// manifestConfig returns the configuration with which programs of manifests start.
 func manifestConfig(c *config.Config, exec command.Exec, secrets command.Secrets, log *zap.Logger) (command.Config, error) {
 	workspace, err := c.WorkspacePath(config.Sharing)
 	if err != nil {
@@ -36,7 +36,7 @@ func manifestConfig(c *config.Config, exec command.Exec, secrets command.Secrets
 	}, nil
 }
 
-// readManifests makes tools of the manifests, and starts none. Tools of an earlier set that have not changed stay.
+// readManifests creates tools from the manifests and starts none of them. It keeps tools of earlier that have not changed.
 func readManifests(c *config.Config, exec command.Exec, secrets command.Secrets, log *zap.Logger, earlier *command.Set) (*command.Set, error) {
 	cfg, err := manifestConfig(c, exec, secrets, log)
 	if err != nil {
@@ -52,7 +52,7 @@ func readManifests(c *config.Config, exec command.Exec, secrets command.Secrets,
 	return set, nil
 }
 
-// noSecrets is for commands that run nothing.
+// noSecrets resolves no reference. It is for commands that run no tool.
 type noSecrets struct{}
 
 // Resolve implements [command.Secrets].
@@ -60,7 +60,8 @@ func (noSecrets) Resolve(context.Context, string, string, string, string) (strin
 	return "", errors.New("nothing runs while the configuration is checked")
 }
 
-// checkManifests finds out what the registry will not take, and which secrets there are none of, and where a manifest says it.
+// checkManifests returns errors for tools that the registry would refuse and for secrets that do not exist. Each error names the place in
+// the manifest.
 func checkManifests(c *config.Config, set *command.Set) error {
 	tools := registry.New(registry.Config{AssertFormats: c.Tools.AssertFormats})
 	var problems []error
@@ -81,7 +82,7 @@ func checkManifests(c *config.Config, set *command.Set) error {
 	return errors.Join(problems...)
 }
 
-// locate puts an error of the registry where the manifest says what is wrong.
+// locate adds to an error of the registry the place in the manifest.
 func locate(set *command.Set, id string, err error) error {
 	field, rest, _ := strings.Cut(err.Error(), " ")
 	field = strings.TrimSuffix(field, ":")
@@ -94,5 +95,5 @@ func locate(set *command.Set, id string, err error) error {
 	return set.Locate(id, field, err)
 }
 
-// ofManifest reports whether a tool is a program with a manifest.
+// ofManifest reports whether a tool comes from a manifest.
 func ofManifest(t *tool.Descriptor) bool { return t.Source == command.Source }

@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// manifests writes files into a directory of manifests and returns the flag for it. Scripts become executable.
+// manifests writes files into a directory and returns the flag that names it. It makes scripts executable.
 func (s *site) manifests(files map[string]string) (dir string, flag string) {
 	s.t.Helper()
 	dir = filepath.Join(filepath.Dir(s.rules), "tools")
@@ -28,7 +28,7 @@ func (s *site) manifests(files map[string]string) (dir string, flag string) {
 	return dir, "--command-directory=" + dir
 }
 
-// runManifest makes one call and returns it as it is then.
+// runManifest starts a call and returns its current record.
 func (p *proc) runManifest(tool, id, arguments string) *tooldv1.Call {
 	p.t.Helper()
 	got, err := p.calls.CallTool(within(p.t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: tool, CallId: "manifest-tests-call-" + id, Arguments: arguments}})
@@ -36,7 +36,7 @@ func (p *proc) runManifest(tool, id, arguments string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// answer decides about a call's question and returns the call as it is then.
+// answer decides the open question of a call and returns the current record of the call.
 func (p *proc) answer(c *tooldv1.Call, decision, result string) *tooldv1.Call {
 	p.t.Helper()
 	stream, err := p.calls.ResumeTool(within(p.t), &tooldv1.ResumeToolRequest{
@@ -52,7 +52,7 @@ func (p *proc) answer(c *tooldv1.Call, decision, result string) *tooldv1.Call {
 
 const observed = "effects: {mutability: READ_ONLY, tier: OBSERVE}\n"
 
-// The tool of a manifest stands in the list, passes the gates, runs isolated, and its record says so.
+// A tool of a manifest appears in the list, passes the gates and runs isolated; its record has the isolation facts.
 func TestManifests(t *testing.T) {
 	s := newSite(t, "")
 	_, flag := s.manifests(map[string]string{
@@ -94,7 +94,7 @@ run: {program: /usr/bin/touch, args: ["{name:path}"]}
 	}
 }
 
-// The example asks, its call survives the daemon, and goes on with the answer.
+// The example asks a question. Its call survives a restart of the daemon and continues with the answer.
 func TestExampleAsks(t *testing.T) {
 	s := newSite(t, "")
 	dir, err := filepath.Abs("../examples/command")
@@ -119,7 +119,7 @@ func TestExampleAsks(t *testing.T) {
 	}
 }
 
-// The manifest of the page runs as the page says.
+// The manifest in the documentation runs as its page says.
 func TestManifestOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/tools/command.md")
 	must(t, err)
@@ -141,8 +141,8 @@ func TestManifestOfThePage(t *testing.T) {
 	}
 }
 
-// T81: a secret of a manifest reaches its process after the approval, is filtered from what that prints, and is given to no other tool;
-// a reference that a model writes is text.
+// T81: a secret of a manifest reaches its process after the approval. It is redacted in the output of that process, and no other tool gets
+// it. A reference that a model writes stays plain text.
 func TestT81ManifestSecrets(t *testing.T) {
 	s := newSite(t, "")
 	const value = "kJ8sVw2q-the-secret"
@@ -174,7 +174,7 @@ func TestT81ManifestSecrets(t *testing.T) {
 	}
 }
 
-// The digests of all tools are the same in two data directories: an answer that waits is not void after a takeover.
+// The digests of all tools are equal in two data directories, so that suspended calls stay valid after another daemon takes over.
 func TestDigestsOfTwoDataDirectories(t *testing.T) {
 	var first map[string]string
 	for range 2 {
@@ -200,7 +200,7 @@ func TestDigestsOfTwoDataDirectories(t *testing.T) {
 	}
 }
 
-// A reload takes manifests as they are then, all of them or none; a changed one voids what was asked about the old one.
+// A reload applies all manifests or none. A changed manifest makes open questions about the old one invalid.
 func TestManifestsReload(t *testing.T) {
 	s := newSite(t, "")
 	greet := "id: greet\nrun: {program: /bin/echo, args: [hello]}\n"
@@ -229,8 +229,8 @@ func TestManifestsReload(t *testing.T) {
 	}
 }
 
-// A reload puts a new profile of the sandbox in force with the manifests that use it; one that is another needs a restart, and the
-// answer says so.
+// A reload applies a new sandbox profile together with the manifests that use it. A changed profile needs a restart, and the response of
+// the reload says so.
 func TestReloadOfProfiles(t *testing.T) {
 	s := newSite(t, "")
 	_, flag := s.manifests(map[string]string{"a.yaml": "id: a\n" + observed + "run: {program: /bin/echo, args: [a]}\n"})

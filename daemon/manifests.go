@@ -10,8 +10,9 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// withProfiles returns the profiles in force with those of a later configuration that are new. An existing profile stays as it is
-// until a restart, because tools and the records of their calls were made with it; restart reports whether one is another.
+// withProfiles returns the profiles in force together with the new profiles of a later configuration. An existing profile does not change
+// until a restart, because tools and the records of their calls refer to it. restart reports whether an existing profile was changed or
+// removed.
 func withProfiles(c *config.Config, later []config.Profile) (all []config.Profile, restart bool) {
 	named := func(list []config.Profile, name string) int {
 		return slices.IndexFunc(list, func(p config.Profile) bool { return p.Name == name })
@@ -29,14 +30,14 @@ func withProfiles(c *config.Config, later []config.Profile) (all []config.Profil
 	return all, restart
 }
 
-// profilesInForce returns the profiles of the configuration, with those that reloads added.
+// profilesInForce returns the profiles of the configuration and those that reloads added.
 func (d *daemon) profilesInForce() []config.Profile {
 	d.profiles.mu.Lock()
 	defer d.profiles.mu.Unlock()
 	return d.cfg.Sandbox.Profiles
 }
 
-// addProfiles puts profiles in force, and reports whether some are new.
+// addProfiles applies a list of profiles and reports whether some are new.
 func (d reloader) addProfiles(all []config.Profile) bool {
 	d.profiles.mu.Lock()
 	defer d.profiles.mu.Unlock()
@@ -45,7 +46,7 @@ func (d reloader) addProfiles(all []config.Profile) bool {
 	return added
 }
 
-// profileProofs are what canaries have shown of profiles, beside that of commands.
+// profileProofs holds the proofs of the profiles that manifests use. The proof of bash is elsewhere.
 type profileProofs struct {
 	mu     sync.Mutex
 	proofs map[string]*proof
@@ -66,7 +67,7 @@ func (d *daemon) openManifests() error {
 	return nil
 }
 
-// reloadManifests puts a set in force, and reports whether it is another one.
+// reloadManifests applies a set of manifests and reports whether it changed.
 func (d reloader) reloadManifests(next *command.Set) (swapped bool, err error) {
 	if next.Same(d.manifests) {
 		return false, nil
@@ -80,7 +81,7 @@ func (d reloader) reloadManifests(next *command.Set) (swapped bool, err error) {
 	return true, nil
 }
 
-// proveProfiles begins to find out what holds around the programs of a set.
+// proveProfiles starts to test the isolation of the profiles that the set uses.
 func (d *daemon) proveProfiles(set *command.Set) {
 	for _, t := range set.Tools() {
 		descriptor := t.Descriptor()
@@ -88,7 +89,7 @@ func (d *daemon) proveProfiles(set *command.Set) {
 	}
 }
 
-// proofOf is what holds around the programs of a profile in the workspace; nil when nothing isolates them.
+// proofOf returns the proof of a profile in the workspace; nil when the profile isolates nothing.
 func (d *daemon) proofOf(profile string) *proof {
 	if profile == d.cfg.Bash.Profile {
 		return d.proof.Load()
@@ -109,7 +110,7 @@ func (d *daemon) proofOf(profile string) *proof {
 	return d.profiles.proofs[profile]
 }
 
-// manifestProof is for the records of a manifest's tool.
+// manifestProof returns the proof for the call records of a manifest's tool.
 func (d *daemon) manifestProof(t *tool.Descriptor) *proof {
 	if t.Metadata[profileMark] == config.ProfileNone {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// readMCP reads what the servers are, and starts none.
+// readMCP reads the configuration of the MCP servers and starts none.
 func readMCP(cfg *config.Config, version string) (mcp.Config, error) {
 	dir, err := cfg.WorkspacePath(config.Sharing)
 	if err != nil {
@@ -33,13 +33,13 @@ func readMCP(cfg *config.Config, version string) (mcp.Config, error) {
 	return out, err
 }
 
-// mcpInForce is what the configuration says of the servers that there are.
+// mcpInForce holds the configuration of the current MCP servers.
 type mcpInForce struct {
 	cfg    *config.Config
-	proofs map[string]*proof // by profile; those of bash are elsewhere
+	proofs map[string]*proof // by profile, except the profile of bash
 }
 
-// openMCP lists the tools of servers as they were when they were last seen. The servers come with [mcp.Hub.Run].
+// openMCP registers the tools that each server listed last. [mcp.Hub.Run] connects to the servers later.
 func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	cfg, err := readMCP(d.cfg, d.version)
 	if err != nil {
@@ -59,15 +59,15 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	return mcp.New(cfg)
 }
 
-// signedIn has what sign-ins brought taken out. Each server has a name of its own, and so its own bounds: one that has many
-// tokens has none of another's forgotten. What is not taken is taken out of what the server says.
+// signedIn returns a function that redacts the tokens from sign-ins. Each server has its own name for redaction, so that a server with many
+// tokens does not displace those of others. When a token is too short to redact, only the client of that server redacts it.
 func signedIn(secrets *redact.Live) func(server, value string) {
 	return func(server, value string) {
 		_ = secrets.Know(fmt.Sprintf("sign-in.%.4x", sha256.Sum256([]byte(server))), value)
 	}
 }
 
-// proveMCP begins to find out what isolation holds around servers, for profiles of which it is not known.
+// proveMCP starts to test the isolation of servers, for each profile without a proof.
 func (d *daemon) proveMCP(cfg *config.Config, entries []mcp.Entry) {
 	in := &mcpInForce{cfg: cfg, proofs: map[string]*proof{}}
 	if before := d.servers.Load(); before != nil {
@@ -82,7 +82,7 @@ func (d *daemon) proveMCP(cfg *config.Config, entries []mcp.Entry) {
 	d.servers.Store(in)
 }
 
-// mcpProof is what holds around the process of a server.
+// mcpProof returns the proof for the process of a server.
 func (d *daemon) mcpProof(source string) *proof {
 	in := d.servers.Load()
 	if p := in.proofs[in.cfg.MCP.Server(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
@@ -91,14 +91,14 @@ func (d *daemon) mcpProof(source string) *proof {
 	return d.proof.Load()
 }
 
-// nextMCP is what a reload makes of the servers.
+// nextMCP is the server configuration that a reload applies.
 type nextMCP struct {
 	cfg     *config.Config
 	entries []mcp.Entry
 }
 
-// readNextMCP reads what a later configuration says of MCP servers and of new profiles. What else isolates them holds after a
-// restart alone.
+// readNextMCP reads the MCP servers and the new profiles of a later configuration. Other settings that affect their isolation need a
+// restart.
 func (d reloader) readNextMCP(later *config.Config) (nextMCP, error) {
 	cfg := *d.cfg
 	cfg.MCP, cfg.Sandbox.Profiles = later.MCP, later.Sandbox.Profiles

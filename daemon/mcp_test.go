@@ -14,13 +14,14 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// withServer writes a configuration with a server of mcptest and returns the flags for it.
+// withServer writes a configuration with a server of mcptest. It returns the flags for it, and the file where the server writes what
+// happens.
 func (s *site) withServer(mode string) (flags []string, journal string) {
 	s.t.Helper()
 	dir := filepath.Dir(s.rules)
 	exe, err := os.Executable()
 	must(s.t, err)
-	journal = filepath.Join(s.workspace, "journal") // where an isolated server may write
+	journal = filepath.Join(s.workspace, "journal") // an isolated server may write there
 	file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"greeter": map[string]any{
 		"command": exe, "env": map[string]string{mcptest.Mode: mode, mcptest.Journal: journal},
 	}}})
@@ -31,14 +32,14 @@ func (s *site) withServer(mode string) (flags []string, journal string) {
 	return []string{"--config", config}, journal
 }
 
-// hasTool reports whether a tool is in the list.
+// hasTool reports whether the daemon lists a tool.
 func (p *proc) hasTool(id string) bool {
 	_, err := tooldv1.NewToolServiceClient(p.conn).GetTool(within(p.t), &tooldv1.GetToolRequest{Tool: id})
 	return err == nil
 }
 
-// A tool of a server passes the gates, its question suspends the call, the answer counts although the daemon and with it the
-// server were ended meanwhile, and a stateless server goes on where it was.
+// A tool of a server passes the gates, and a question of the server suspends the call. The answer is used although the daemon and the
+// server were restarted meanwhile. A stateless server continues where it stopped.
 func TestMCP(t *testing.T) {
 	for _, mode := range []string{"good", "earlier"} {
 		t.Run(mode, func(t *testing.T) {
@@ -97,8 +98,8 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// What the files and the configuration say of servers holds after a reload: one that comes is there, what is said of one that
-// stays counts, and one that goes is gone. A file that is wrong changes nothing.
+// A reload applies changes of the server files and of the configuration. It adds a new server, applies new settings to an existing one, and
+// removes one that is gone. An invalid file changes nothing.
 func TestMCPReload(t *testing.T) {
 	s := newSite(t, "rules: []\n")
 	file := filepath.Join(filepath.Dir(s.rules), "mcp.json")
@@ -150,9 +151,9 @@ func TestMCPReload(t *testing.T) {
 	}
 }
 
-// Somebody signs in to a server that tells nobody its tools before: a call suspends with the page, and the address that the
-// browser ends at, given to another daemon after kill -9, goes on with it. What it brought is in a file of the user's alone,
-// and neither in the journal nor in the log.
+// A user signs in to a server that lists its tools only after that. The call is suspended with the sign-in page. The test sends the final
+// address of the browser to another daemon after kill -9, and the call continues. The token is in a file that only the user can read, and
+// neither in the journal nor in the log.
 func TestMCPSignIn(t *testing.T) {
 	issuer, end := mcptest.NewIssuer("good", false)
 	t.Cleanup(end)
@@ -213,8 +214,8 @@ func TestMCPSignIn(t *testing.T) {
 	}
 }
 
-// A server that fetches its program from a place that its profile does not name says which place that is, and runs with a profile
-// that names it.
+// A server fetches its program from a host that its profile does not allow. The error names the host, and with a profile that allows it the
+// server runs.
 func TestRefusedRegistryIsNamed(t *testing.T) {
 	t.Parallel()
 	registry := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -9,15 +9,15 @@ import (
 	"github.com/toold-dev/toold/sandbox/cgroup"
 )
 
-// limitMemory has the runtime collect garbage more often above three quarters of the memory that the daemon may have, unless the
-// user said another limit by GOMEMLIMIT.
+// limitMemory makes the runtime collect garbage more often when the daemon uses more than three quarters of its available memory. A limit
+// in GOMEMLIMIT takes precedence.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryOfMachine() / 4 * 3)
 	}
 }
 
-// memoryOfMachine is what the machine has, or the control group of the daemon when that is less.
+// memoryOfMachine returns the memory of the machine, or the limit of the daemon's control group if that is less, in bytes.
 func memoryOfMachine() int64 {
 	least := int64(1) << 62
 	var info unix.Sysinfo_t

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/cgroup"
 )
 
-// TestMemoryLimit: the daemon has a memory limit, from its user, its control group or the machine, and GetInfo shows it.
+// The daemon takes its memory limit from GOMEMLIMIT, its control group or the machine, and GetInfo shows it.
 func TestMemoryLimit(t *testing.T) {
 	limit := func(t *testing.T, env string, through ...string) int64 {
 		t.Setenv("GOMEMLIMIT", env)
@@ -44,14 +44,15 @@ func TestMemoryLimit(t *testing.T) {
 			t.Log("no group with a limit can be made on this machine")
 			return
 		}
-		// What the daemon leaves in its group ends with it; the group above has the limit, as that of a unit of systemd has.
+		// The group above the daemon's has the limit, as with a systemd unit. Groups that the daemon leaves in its own group are removed
+		// with it.
 		if n := limit(t, "", "sh", "-c", `echo $$ > "$0/daemon/cgroup.procs" && exec "$@"`, group); n != 1<<30/4*3 {
 			t.Errorf("the limit is %d bytes, want three quarters of 1 GiB", n)
 		}
 	})
 }
 
-// memoryGroup makes a control group with a limit and a group "daemon" below it; "" when this machine has none to give.
+// memoryGroup creates a control group with a limit and a group "daemon" below it. It returns "" on a machine that cannot create one.
 func memoryGroup(t *testing.T, limit int) string {
 	t.Helper()
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
@@ -60,7 +61,7 @@ func memoryGroup(t *testing.T, limit int) string {
 	must(t, err)
 	own := cgroup.ParseOwn(string(groups))
 	for _, m := range cgroup.ParseMounts(string(mountinfo)) {
-		at, file := filepath.Dir(m.Dir(own[""])), "memory.max" // a group of version 2 with processes has no controllers for those below
+		at, file := filepath.Dir(m.Dir(own[""])), "memory.max" // the parent, because a version 2 group with processes cannot give controllers to groups below it
 		if m.Version == 1 {
 			if !slices.Contains(m.Options, cgroup.Memory) {
 				continue
@@ -74,7 +75,7 @@ func memoryGroup(t *testing.T, limit int) string {
 		}
 		t.Cleanup(func() {
 			eventually(t, "the groups are empty", func() bool {
-				below, _ := filepath.Glob(filepath.Join(dir, "daemon", "toold-*")) // of calls, which the daemon makes at its start
+				below, _ := filepath.Glob(filepath.Join(dir, "daemon", "toold-*")) // groups for calls, which the daemon creates at its start
 				for _, group := range append(below, filepath.Join(dir, "daemon")) {
 					_ = os.Remove(group)
 				}

@@ -21,7 +21,7 @@ import (
 	"github.com/toold-dev/toold/metric"
 )
 
-// serveMetrics shows the numbers to Prometheus, when an address is configured.
+// serveMetrics serves the metrics for Prometheus if an address is configured.
 func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error {
 	if d.cfg.Metrics.Listen == "" {
 		return nil
@@ -43,22 +43,22 @@ func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error 
 	})
 	loops.Go(func() {
 		<-ctx.Done()
-		_ = srv.Close() // a reader of numbers comes again
+		_ = srv.Close() // without a graceful end, because Prometheus reads again later
 	})
 	return nil
 }
 
-// A metricsPage writes what the parts of a daemon have counted.
+// A metricsPage writes the metrics of all parts of a daemon.
 type metricsPage struct{ *daemon }
 
 func (d metricsPage) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", metric.ContentType)
-		_, _ = io.WriteString(w, d.page(r.Context())) // a client that left does not need them
+		_, _ = io.WriteString(w, d.page(r.Context())) // a write fails only when the client is gone
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !d.cfg.Metrics.Public && !localHost(r.Host) { // a page whose name was bound to this address anew must not read on
+		if !d.cfg.Metrics.Public && !localHost(r.Host) { // protects against DNS rebinding: a web page must not read the metrics through a name that resolves to this address
 			http.Error(w, "wrong host", http.StatusForbidden)
 			return
 		}
@@ -66,7 +66,7 @@ func (d metricsPage) handler() http.Handler {
 	})
 }
 
-// localHost reports whether a Host header names this machine's loopback.
+// localHost reports whether a Host header names the loopback address of this machine.
 func localHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -78,7 +78,7 @@ func localHost(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// page writes what was counted in the text format of Prometheus. docs/reference/metrics.md says what each name means.
+// page returns the metrics in the text format of Prometheus. docs/reference/metrics.md describes each name.
 func (d metricsPage) page(ctx context.Context) string {
 	t := metric.NewText("toold_")
 	d.ofTools(t)
@@ -91,9 +91,9 @@ func (d metricsPage) page(ctx context.Context) string {
 	return t.String()
 }
 
-const nanoseconds = float64(time.Second) // of which one second is made
+const nanoseconds = float64(time.Second) // nanoseconds in one second
 
-// ofTools has a series for each registered tool that was called, and one for all other names.
+// ofTools writes one series for each registered tool that was called, and one for all other names.
 func (d metricsPage) ofTools(t *metric.Text) {
 	stats := d.engine.ToolStats()
 	tools := slices.Sorted(maps.Keys(stats))
@@ -123,7 +123,7 @@ func (d metricsPage) ofTools(t *metric.Text) {
 	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s meter.Stats) metric.Snapshot { return s.Attempt })
 }
 
-// ofHooks has a series for each hook outside the daemon.
+// ofHooks writes one series for each external hook.
 func (d metricsPage) ofHooks(t *metric.Text) {
 	list := d.externals.Load().hooks()
 	health := make([]external.Health, len(list))
@@ -181,10 +181,10 @@ func (d metricsPage) ofEngine(t *metric.Text) {
 	counter("log_lines_dropped_total", "Lines of calls that the log could not take.", int64(d.lines.Dropped()))
 }
 
-// actions are those that a series may have; tools can make others.
+// actions lists the actions that have a series. Other actions, which tools may define, have none.
 func actions() []string { return []string{"approval", "input", "auth", "frontend", "in_doubt"} }
 
-// ofOutput has a series for each namespace, when its output is bounded.
+// ofOutput writes one series for each namespace if its output is limited.
 func (d metricsPage) ofOutput(t *metric.Text, output map[string]int64) {
 	t.Gauge("output_stored_bytes", "Output that the calls of a namespace keep, when that is limited.")
 	for _, namespace := range slices.Sorted(maps.Keys(output)) {
@@ -192,7 +192,7 @@ func (d metricsPage) ofOutput(t *metric.Text, output map[string]int64) {
 	}
 }
 
-// ofStore leaves out what the journal cannot say now.
+// ofStore writes the metrics of the store. It leaves out values that the journal cannot return at the moment.
 func (d metricsPage) ofStore(ctx context.Context, t *metric.Text) {
 	gauge, _ := singles(t)
 	if counts, err := d.store.Counts(ctx); err == nil {
@@ -271,7 +271,7 @@ func (d metricsPage) ofProcess(t *metric.Text) {
 	t.Value("info", 1, "version", d.version)
 }
 
-// singles write a number that has no labels.
+// singles returns functions that write a metric without labels.
 func singles(t *metric.Text) (gauge, counter func(name, help string, v int64)) {
 	write := func(head func(name, help string)) func(name, help string, v int64) {
 		return func(name, help string, v int64) {

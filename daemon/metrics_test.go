@@ -15,7 +15,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// scrape reads the numbers as Prometheus does: by series.
+// scrape reads the metrics as Prometheus does and returns them by series.
 func scrape(t *testing.T, p *proc) map[string]float64 {
 	t.Helper()
 	code, body := getMetrics(t, p, http.MethodGet, "/metrics", p.ready.Metrics)
@@ -73,7 +73,7 @@ func (p *proc) callTool(tool, arguments string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// T68: the numbers are for this machine; a page that bound its name to it reads nothing.
+// T68: only this machine can read the metrics. A request through a foreign host name that resolves to it is refused.
 func TestT68Metrics(t *testing.T) {
 	p := newSite(t, "").start("--metrics-listen", "127.0.0.1:0")
 	for _, tt := range []struct {
@@ -150,7 +150,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsNames holds docs/reference/metrics.md to what is served.
+// docs/reference/metrics.md lists exactly the metrics that the daemon serves.
 func TestMetricsNames(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/metrics.md")
 	must(t, err)

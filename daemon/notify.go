@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// notifyTargets reads the files of the targets.
+// notifyTargets returns the configured targets. It reads their secret files.
 func notifyTargets(c *config.Config) ([]notify.Target, error) {
 	var problems setting.Problems
 	targets := slices.Clone(c.Notify.Targets)
@@ -44,7 +44,7 @@ func notifyTargets(c *config.Config) ([]notify.Target, error) {
 	return targets, notifyProblems(c, problems.Err())
 }
 
-// notifyProblems adds to each problem where its setting stands.
+// notifyProblems adds to each problem the source of its setting.
 func notifyProblems(c *config.Config, err error) error {
 	list, _ := errors.AsType[setting.Problems](err)
 	var problems []error
@@ -69,7 +69,7 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 		p.notify = n
 		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: notify.Name, Hook: n})
 		of := func(c *config.Config) any {
-			targets, _ := notifyTargets(c) // with the secrets; start and reload report what is wrong
+			targets, _ := notifyTargets(c) // ignore errors here: start and reload read the targets with their secrets and report what is wrong
 			return targets
 		}
 		p.add(c, "notify", of, func(c *config.Config) error {
@@ -83,7 +83,7 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 	return nil
 }
 
-// notify delivers the letters of calls. Without targets it only handles letters of earlier ones.
+// notify delivers the letters of calls. Without targets, it only handles letters that earlier targets left.
 func (d *daemon) notify(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -95,7 +95,7 @@ func (d *daemon) notify(ctx context.Context) {
 		}
 	}()
 	if d.plugins.notify != nil {
-		_ = d.plugins.notify.Run(ctx, wire.Outbox(d.engine), d.log) // ends with ctx and has no other error
+		_ = d.plugins.notify.Run(ctx, wire.Outbox(d.engine), d.log) // returns no error except that of ctx
 		return
 	}
 	if err := d.engine.Outbox().KeepQueues(ctx, notify.Name, nil); err != nil && ctx.Err() == nil {

@@ -25,14 +25,14 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ear hears webhooks. It takes them only while it is open.
+// ear is a webhook receiver. While it is not open, it refuses requests.
 type ear struct {
 	*httptest.Server
 	mu    sync.Mutex
 	open  bool
 	tried map[string]string // webhook-id by CloudEvent id
 	taken map[string]int
-	twice []string // events with two ids
+	twice []string // events that were sent with two different ids
 }
 
 func listenTo(t *testing.T) *ear {
@@ -74,7 +74,7 @@ const otherWebhookKey = "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=\n"
 
 const webhookKey = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"
 
-// notifySite has a target "ops"; more is put into its braces.
+// notifySite returns a site with a target "ops". more is added to the settings of the target.
 func notifySite(t *testing.T, url, more string) (s *site, file, secret string) {
 	s = newSite(t, "rules:\n  - {action: ask, tools: [bash]}\n")
 	dir := filepath.Dir(s.data)
@@ -84,8 +84,8 @@ func notifySite(t *testing.T, url, more string) (s *site, file, secret string) {
 	return s, file, secret
 }
 
-// TestNotifySurvivesKills: what was told of calls arrives at least once, with the same ids, however often the daemon is killed
-// between the commit and the delivery; and once it arrived, it does not come again.
+// Each event arrives at least once, and with the same id in each attempt, however often the daemon is killed between commit and delivery. A
+// delivered event is not sent again.
 func TestNotifySurvivesKills(t *testing.T) {
 	e := listenTo(t)
 	s, file, _ := notifySite(t, e.URL, "")
@@ -129,17 +129,17 @@ func TestNotifySurvivesKills(t *testing.T) {
 		t.Errorf("events with two ids %q; %d events, then %d", e.twice, before, len(e.tried))
 	}
 	for event, n := range e.taken {
-		if n != 1 { // nobody was killed since it was taken
+		if n != 1 { // exactly one, because the daemon was not killed since the first delivery
 			t.Errorf("%s arrived %d times", event, n)
 		}
 	}
 }
 
-// P6: a receiver that does not answer has its last moment beside a client that does not hear, not after it.
+// P6: at shutdown, the wait for a receiver that does not answer and the wait for a client that does not disconnect run at the same time.
 func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
-	const after = 2*closeDoors - 150*time.Millisecond // had it waited for the client
+	const after = 2*closeDoors - 150*time.Millisecond // the time if the waits followed each other
 	var took time.Duration
-	for range 10 { // a busy machine delays some
+	for range 10 { // a busy machine may delay some attempts
 		if took = endsBesideTheDoors(t); took <= after {
 			return
 		}
@@ -147,14 +147,14 @@ func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
 	t.Errorf("it had %v", took)
 }
 
-// endsBesideTheDoors returns how long the receiver had after SIGTERM.
+// endsBesideTheDoors returns how long after SIGTERM the daemon cut the connection to the receiver.
 func endsBesideTheDoors(t *testing.T) time.Duration {
 	t.Helper()
 	arrived, cut := make(chan struct{}, 1), make(chan time.Time, 1)
 	e := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		arrived <- struct{}{}
-		<-r.Context().Done() // it is broken off
+		<-r.Context().Done() // wait until the daemon cuts the request
 		cut <- time.Now()
 	}))
 	t.Cleanup(e.Close)
@@ -166,7 +166,7 @@ func endsBesideTheDoors(t *testing.T) time.Duration {
 	conn, err := net.Dial("tcp", p.ready.TCP)
 	must(t, err)
 	defer conn.Close()
-	_, err = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // with no settings; it hears no good-bye
+	_, err = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // a client that never answers, so a graceful shutdown cannot end its connection
 	must(t, err)
 	<-arrived
 	p.signal(syscall.SIGTERM)
@@ -175,7 +175,7 @@ func endsBesideTheDoors(t *testing.T) time.Duration {
 	return (<-cut).Sub(asked)
 }
 
-// TestNotifyReload: targets and secrets are read again, and what is said of targets that are gone.
+// A reload applies changed targets and secrets, and handles letters for removed targets.
 func TestNotifyReload(t *testing.T) {
 	shut, e := listenTo(t), listenTo(t)
 	e.set(true)
@@ -211,8 +211,8 @@ func TestNotifyReload(t *testing.T) {
 	eventually(t, "with the old secrets", func() bool { return e.took("default/notify-reload-call-2/finished") == 1 })
 }
 
-// A target's key by reference is resolved for each attempt, for who is entitled: a new one signs the next letter, and without one none is
-// sent, nor lost.
+// The key of a target is a reference that is resolved for each attempt, if the target may use the secret. A new key signs the next letter.
+// Without a key, letters wait and are not lost.
 func TestNotifyByReference(t *testing.T) {
 	signed := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -267,7 +267,7 @@ func TestNotifyByReference(t *testing.T) {
 	config("'notify:*'")
 	_, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
 	must(t, err)
-	for range 2 { // what waited
+	for range 2 { // the two letters that waited
 		if by := heard(); by != "/others by "+otherWebhookKey {
 			t.Errorf("who is entitled now: signed %s", by)
 		}

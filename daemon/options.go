@@ -9,20 +9,20 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Option adds a part of the program to its daemon.
+// An Option adds a part of the embedding program to its daemon.
 type Option func(*options)
 
-// options are the parts and properties of a daemon that its program decides, not its configuration.
+// options are the parts and properties of a daemon that come from its program and not from its configuration.
 type options struct {
 	tools  []tool.Tool
 	hooks  hook.Set
-	ready  func(Ready) // nil: nobody waits
-	helper string      // as [sandbox.Config] has it
+	ready  func(Ready) // called when the daemon serves; may be nil
+	helper string      // path of the helper, as in [sandbox.Config]
 
-	// The rest is for a process that is the daemon's alone, as that of [Main] is.
+	// The fields below are set only when the process belongs to the daemon alone, as with [Main].
 	alone   bool
-	program string    // how commands begin that people may copy
-	out     io.Writer // for the program that started the daemon
+	program string    // program name in commands that users may copy
+	out     io.Writer // output for the program that started the daemon
 }
 
 func newOptions(helper string, given []Option) options {
@@ -38,10 +38,10 @@ func WithTools(tools ...tool.Tool) Option {
 	return func(o *options) { o.tools = append(o.tools, tools...) }
 }
 
-// WithHooks adds hooks. Each entry says by its fields to which calls it applies, how long it may take and what its failure means.
+// WithHooks adds hooks. The fields of each entry say to which calls it applies, how long it may take, and how its failures count.
 //
-// Hooks run in the order in which they are given, after the plugins of the daemon. An entry "builtin: NAME" in the setting hooks moves
-// the hook of this name to its place in that list, as it moves a plugin of the daemon. A name must not be that of such a plugin.
+// Hooks run in the order in which they are given, after the plugins of the daemon. An entry "builtin: NAME" in the setting hooks moves the
+// hook of this name to that place in the list, as it does for a plugin of the daemon. A hook must not have the name of such a plugin.
 func WithHooks(sets ...hook.Set) Option {
 	return func(o *options) {
 		for _, s := range sets {
@@ -50,13 +50,13 @@ func WithHooks(sets ...hook.Set) Option {
 	}
 }
 
-// WithActions adds handlers of actions, which tools and After hooks ask for by the name of the entry.
+// WithActions adds handlers of actions. Tools and After hooks request an action by the name of its entry.
 func WithActions(handlers ...hook.Entry[hook.Handler]) Option {
 	return WithHooks(hook.Set{Handler: handlers})
 }
 
-// WithHelper gives the path of the program toold-sandbox, which makes isolated processes. Without it, [New] has no helper, and calls
-// of tools that need isolation end with SANDBOX; [Main] takes the file toold-sandbox beside the program, else the program itself.
+// WithHelper sets the path of the program toold-sandbox, which creates isolated processes. Without it, [New] has no helper, and calls of
+// tools that need isolation end with SANDBOX. [Main] uses the file toold-sandbox beside the program, or else the program itself.
 func WithHelper(path string) Option {
 	if path == "" {
 		path = sandbox.NoHelper
@@ -64,7 +64,7 @@ func WithHelper(path string) Option {
 	return func(o *options) { o.helper = path }
 }
 
-// WithReady has f called once, when the daemon serves. It returns soon: the daemon waits for it.
+// WithReady sets a function that the daemon calls once, when it serves. The function must return soon, because the daemon waits for it.
 func WithReady(f func(Ready)) Option { return func(o *options) { o.ready = f } }
 
 // joined returns the hooks of both sets, those of the first one first.

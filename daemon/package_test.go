@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestNpmPackage: what npm would publish has the code, the types and the licence, and npm builds it before.
+// The npm package contains the code, the types and the licence, and npm builds it before it publishes.
 func TestNpmPackage(t *testing.T) {
 	t.Parallel()
-	typescriptSDK(t, "") // builds it
+	typescriptSDK(t, "") // builds the package
 	cmd := exec.Command("npm", "pack", "--json", "--dry-run", "--ignore-scripts")
 	cmd.Dir = "../sdk/typescript"
 	out, err := cmd.Output()
@@ -47,7 +47,7 @@ func TestNpmPackage(t *testing.T) {
 	}
 }
 
-// TestWheel: a wheel has the generated code, the licence and no bound that shuts out today's protobuf.
+// The wheel contains the generated code and the licence, and accepts the current version of protobuf.
 func TestWheel(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ print(z.read(next(n for n in z.namelist() if n.endswith("METADATA"))).decode())`
 	}
 }
 
-// TestLinksOfPackages: the pages of packages are read outside of the repository.
+// Links on the pages of packages must work outside of the repository.
 func TestLinksOfPackages(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^)]*)\)`)

@@ -16,7 +16,7 @@ func readText(t *testing.T, file string) string {
 	return string(text)
 }
 
-// block returns the code of a page that begins so.
+// block returns the code block of a page that begins with a text.
 func block(t *testing.T, page, first string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(readText(t, "../docs/reference/tools/"+page), "```"+first)
@@ -27,15 +27,15 @@ func block(t *testing.T, page, first string) string {
 	return code
 }
 
-// A daemon starts with the configuration that the page of each source shows, and has its tools. Commands, subagents and workers have
-// tests of their own, which do what their pages say.
+// A daemon with the configuration on the page of each source starts and has the tools of that page. Other tests check the pages of
+// commands, subagents and workers.
 func TestPagesOfSources(t *testing.T) {
 	servers, err := filepath.Abs("../tools/mcp/testdata/npm/node_modules")
 	must(t, err)
 	needNode(t, servers, "scripts/mcp-servers.sh")
 	s := newSite(t, block(t, "frontend.md", "yaml\n# rules.yaml\n"))
 	dir := filepath.Dir(s.rules)
-	// npx would fetch these from the network: they are there, at the versions of the page.
+	// npx would fetch these packages from the network. They are installed with the versions of the page.
 	file := block(t, "mcp.md", "json\n")
 	for _, name := range []string{"memory", "filesystem"} {
 		program := "@modelcontextprotocol/server-" + name

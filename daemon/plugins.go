@@ -18,29 +18,29 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// plugins are the hooks that the configuration asks for beside those that every daemon has. What it does not name at the
-// start is asked about no call, and costs none.
+// plugins holds the hooks that the configuration enables, in addition to those that every daemon has. A plugin that is not configured at
+// the start gets no calls and costs nothing.
 type plugins struct {
 	set    hook.Set
 	live   []livePlugin
-	notify *notify.Notifier // nil: nobody is notified
-	audit  *audit.Filter    // nil: no records
-	waker  *wire.Waker      // of subagents; nil: there are none
-	// compact makes messages shorter; nil: none.
+	notify *notify.Notifier // nil without targets
+	audit  *audit.Filter    // nil when the audit is off
+	waker  *wire.Waker      // nil without subagents
+	// compact shortens the message of a tool. It is nil when compaction is off.
 	compact func(tool, message string) (short, did string, ok bool)
 }
 
-// A livePlugin takes new settings without a restart.
+// A livePlugin can change its settings without a restart.
 type livePlugin struct {
-	setting string // its key, or the group of its keys
+	setting string // key of the setting, or prefix of its group
 	of      func(*config.Config) any
 	swap    func(*config.Config) error
-	now     any // the settings in force
-	// takes returns why other settings need a restart; nil: none do.
+	now     any // settings in force
+	// takes returns an error when new settings need a restart. It is nil when none do.
 	takes func(*config.Config) error
 }
 
-// takes returns why settings that newPlugins accepts need a restart all the same.
+// takes returns an error when valid new settings need a restart.
 func (p *plugins) takes(c *config.Config) error {
 	for _, l := range p.live {
 		if l.takes != nil {
@@ -52,7 +52,8 @@ func (p *plugins) takes(c *config.Config) error {
 	return nil
 }
 
-// newPlugins makes the plugins of a configuration; without references they are not to be used. An error is the user's to correct.
+// newPlugins creates the plugins of a configuration. Without references, the result is only for checks. An error is a mistake that the user
+// can correct.
 func newPlugins(c *config.Config, references expander) (*plugins, error) {
 	p := &plugins{}
 	if c.Audit.Enabled {
@@ -66,7 +67,7 @@ func newPlugins(c *config.Config, references expander) (*plugins, error) {
 	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c, references), p.addCompact(c))
 }
 
-// add notes that a plugin takes new settings.
+// add registers a plugin whose settings a reload can change.
 func (p *plugins) add(c *config.Config, setting string, of func(*config.Config) any, swap func(*config.Config) error) {
 	p.live = append(p.live, livePlugin{setting: setting, of: of, swap: swap, now: of(c)})
 }
@@ -96,8 +97,8 @@ func (p *plugins) addLoopguard(c *config.Config) error {
 	return nil
 }
 
-// addCache adds the cache. It keeps results before reminders are added to them. Only a rule that names documents makes the gate
-// read the journal; the first such rule needs a restart, because only then the gate has a deadline.
+// addCache adds the cache, which stores results before reminders are added to them. The gate reads the journal only if a rule names
+// documents. The first such rule needs a restart, because the gate gets its deadline at the start.
 func (p *plugins) addCache(c *config.Config) error {
 	cfg := c.Cache
 	kept, err := cache.New(cfg)
@@ -149,7 +150,7 @@ func (p *plugins) addCompact(c *config.Config) error {
 	return nil
 }
 
-// reloads reports whether a setting is one of a plugin that takes it without a restart.
+// reloads reports whether a reload can change a setting, because it belongs to a live plugin.
 func (p *plugins) reloads(key string) bool {
 	for _, l := range p.live {
 		if key == l.setting || strings.HasPrefix(key, l.setting+".") {
@@ -159,7 +160,7 @@ func (p *plugins) reloads(key string) bool {
 	return false
 }
 
-// reload puts the settings of a configuration in force of which newPlugins made plugins. It returns what changed.
+// reload applies the settings of a configuration that newPlugins accepted. It returns the changed settings.
 func (p *plugins) reload(c *config.Config) (changed []string, err error) {
 	for i := range p.live {
 		l := &p.live[i]
@@ -175,5 +176,5 @@ func (p *plugins) reload(c *config.Config) (changed []string, err error) {
 	return changed, nil
 }
 
-// guards reports whether anything is counted.
+// guards reports whether the loop guard has a limit.
 func guards(l *loopguard.Config) bool { return l.Repeats+l.Calls+l.Failures > 0 }

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// pluginSite is a daemon whose configuration a test rewrites.
+// pluginSite is a daemon whose configuration the test rewrites.
 type pluginSite struct {
 	*site
 	t    *testing.T
@@ -31,7 +31,7 @@ func newPluginSite(t *testing.T, config string, args ...string) *pluginSite {
 	return p
 }
 
-// again starts a daemon on what the one before left.
+// again starts a daemon with the data of the previous one.
 func (p *pluginSite) again() *proc {
 	p.t.Helper()
 	return p.start(p.args...)
@@ -42,7 +42,7 @@ func (p *pluginSite) write(config string) {
 	must(p.t, os.WriteFile(p.file, []byte(config), 0o600))
 }
 
-// reload reloads with a new configuration; want is what changed and what needs a restart.
+// reload reloads the daemon with a new configuration. want lists the changed settings and those that need a restart.
 func (p *pluginSite) reload(config, want string) {
 	p.t.Helper()
 	p.write(config)
@@ -160,7 +160,7 @@ func TestRemindSettings(t *testing.T) {
 	}
 }
 
-// T111: to ask what would happen spends nothing, however often.
+// T111: DescribeCall uses no budget, however often it is called.
 func TestT111DescribeSpendsNoBudget(t *testing.T) {
 	p := newPluginSite(t, "ratelimit: [{name: one, calls: 1, per: 1h}]\nloopguard: {repeats: 1, calls: 1}\n")
 	for range 500 {
@@ -189,7 +189,7 @@ func TestPluginsNeedARestart(t *testing.T) {
 	}
 }
 
-// TestPluginSettings: what is wrong is named, and config show prints a file that means the same.
+// An error names each invalid setting. The output of config show is a file with the same meaning.
 func TestPluginSettings(t *testing.T) {
 	for config, want := range map[string]string{
 		"ratelimit: [{calls: 1, per: 1h}]":                           `ratelimit[0].name: is required: name that the model reads`,

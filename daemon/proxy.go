@@ -19,13 +19,13 @@ import (
 	"github.com/toold-dev/toold/secret"
 )
 
-// addedHeaders gives the proxy what profiles add to plain requests.
+// addedHeaders gives the proxy the headers that profiles add to plain requests.
 type addedHeaders struct {
 	profiles func() []config.Profile
-	secrets  func() *secret.Resolver // nil before there are any
+	secrets  func() *secret.Resolver // returns nil before secrets are opened
 }
 
-// Headers implements [proxy.Headers]. What serves a profile serves all namespaces, so the secret has to be everybody's.
+// Headers implements [proxy.Headers]. A profile serves all namespaces, so every namespace must be allowed to use the secret.
 func (a addedHeaders) Headers(ctx context.Context, r proxy.Plain) (http.Header, error) {
 	profiles := a.profiles()
 	i := slices.IndexFunc(profiles, func(p config.Profile) bool { return p.Name == r.Policy.Name })
@@ -50,7 +50,7 @@ func (a addedHeaders) Headers(ctx context.Context, r proxy.Plain) (http.Header, 
 	return added, nil
 }
 
-// gateway is the proxy of the daemon's processes.
+// gateway returns the network proxy for the daemon's processes.
 func (d *daemon) gateway() *proxy.Proxy {
 	return proxy.New(proxy.Config{
 		Headers: addedHeaders{d.profilesInForce, func() *secret.Resolver { return d.references }},
@@ -82,7 +82,7 @@ func eventFields(e *proxy.Event) []zapcore.Field {
 	}
 }
 
-// gatewayTo is a proxy for one command line, which shows what went out and what did not.
+// gatewayTo returns a network proxy for one command. It writes the requests that it forwarded and refused to w.
 func gatewayTo(w io.Writer) *proxy.Proxy {
 	var mu sync.Mutex
 	return proxy.New(proxy.Config{Report: func(e proxy.Event) {

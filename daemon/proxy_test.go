@@ -13,13 +13,13 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// T37, T81: a command reaches what its profile names, through the proxy, and the operator reads of it; a secret of the profile
-// goes to the host and to nobody else.
+// T37, T81: a command reaches the hosts of its profile through the proxy, and the log shows that to the operator. A secret of the profile
+// reaches only its host.
 func TestT37CommandsBehindAProxy(t *testing.T) {
 	t.Parallel()
 	const value = "s3cret-of-the-api"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "known=%t %s", r.Header.Get("Authorization") == "Bearer "+value, r.Header.Get("Authorization")) // and says it again
+		fmt.Fprintf(w, "known=%t %s", r.Header.Get("Authorization") == "Bearer "+value, r.Header.Get("Authorization")) // the response repeats the secret
 	}))
 	defer server.Close()
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())

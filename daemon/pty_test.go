@@ -15,29 +15,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty runs the command line on a terminal of its own: a real one, and a small emulator that knows what we use of it. What
-// it does not know fails the test, and so does text beyond the right edge.
+// pty runs the command line on a real terminal, with a small emulator of the sequences that toold uses. An unknown sequence fails the test,
+// and so does text beyond the right edge.
 type pty struct {
 	t      *testing.T
-	fd     int // of master; its own Fd would make it block
+	fd     int // descriptor of master, because calling its Fd method would make it blocking
 	master *os.File
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	modes  *unix.Termios // modes of the terminal before the command had it
+	modes  *unix.Termios // modes of the terminal before the command changed them
 
 	mu      sync.Mutex
 	w, h    int
 	cells   [][]rune
 	row     int
 	col     int
-	other   bool   // the other screen is shown
-	before  [2]int // where the cursor was on the first one
-	resized bool   // what comes until the screen is emptied was meant for another size
+	other   bool   // the alternate screen is shown
+	before  [2]int // position of the cursor on the main screen
+	resized bool   // the size changed: output until the screen is cleared was meant for the old size
 	colors  map[string]bool
 	wrong   []string
 	raw     strings.Builder
 	rest    []byte
-	more    chan struct{} // closed and replaced when something was drawn
+	more    chan struct{} // closed and replaced after each change of the screen
 }
 
 func (s *site) terminal(t *testing.T, w, h int, environ []string, args ...string) *pty {
@@ -85,7 +85,7 @@ func (p *pty) read() {
 			p.more = make(chan struct{})
 			p.mu.Unlock()
 		}
-		if err != nil { // EIO: nobody has the other side any more
+		if err != nil { // EIO: the other side is closed
 			_ = p.cmd.Wait()
 			close(p.ended)
 			return
@@ -109,7 +109,7 @@ func (p *pty) clear() {
 	}
 }
 
-// draw does what bytes say and returns the beginning of what is not whole.
+// draw applies output to the screen. It returns the rest when the output ends inside a sequence.
 func (p *pty) draw(b []byte) []byte {
 	for len(b) > 0 {
 		switch c := b[0]; {
@@ -127,7 +127,7 @@ func (p *pty) draw(b []byte) []byte {
 		case c == '\r':
 			p.col = 0
 		case c == '\n':
-			if p.row++; p.row >= p.h { // it scrolls
+			if p.row++; p.row >= p.h { // the screen scrolls
 				p.cells = append(p.cells[1:], []rune(strings.Repeat(" ", p.w)))
 				p.row = p.h - 1
 			}
@@ -197,7 +197,7 @@ func (p *pty) sequence(text string, final byte) {
 	}
 }
 
-// text is the screen.
+// text returns the text on the screen.
 func (p *pty) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +212,7 @@ func (p *pty) textLocked() string {
 	return strings.Join(lines, "\n")
 }
 
-// expect waits until the screen has all of this.
+// expect waits until the screen shows all parts.
 func (p *pty) expect(parts ...string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("a screen with %q", parts), func(screen string) bool {
@@ -225,7 +225,7 @@ func (p *pty) expect(parts ...string) {
 	})
 }
 
-// gone waits until the screen has it no more.
+// gone waits until the screen no longer shows the part.
 func (p *pty) gone(part string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("a screen without %q", part), func(screen string) bool { return !strings.Contains(screen, part) })
@@ -254,14 +254,14 @@ func (p *pty) until(what string, holds func(string) bool) {
 	}
 }
 
-// press types.
+// press types keys.
 func (p *pty) press(keys string) {
 	p.t.Helper()
 	_, err := p.master.WriteString(keys)
 	must(p.t, err)
 }
 
-// end waits for the end of the command and returns its exit code.
+// end waits until the command exits and returns its exit code.
 func (p *pty) end() int {
 	p.t.Helper()
 	select {
@@ -272,7 +272,7 @@ func (p *pty) end() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// isRestored checks that the terminal is as a shell wants it.
+// isRestored checks that the terminal has the state that a shell expects.
 func (p *pty) isRestored() {
 	p.t.Helper()
 	p.mu.Lock()

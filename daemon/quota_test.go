@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The quotas of output hold over a kill, show in GetInfo and /metrics, and a purge makes room.
+// The output quotas survive kill -9, appear in GetInfo and in the metrics, and a purge frees space in them.
 func TestOutputQuotas(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	settings := []string{"--limits-output-quota-thread", "3000", "--limits-output-quota-namespace", "5000", "--metrics-listen", "127.0.0.1:0"}

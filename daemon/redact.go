@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
-// knowKey redacts a key of the daemon from now on. One that is too short for that is used all the same: what a machine's
-// own service takes for a key is often a word, and none.
+// knowKey redacts a key of the daemon from now on. A key that is too short to redact is used anyway, because a local service often accepts
+// any word as its key.
 func knowKey(secrets *redact.Live, name, key string) error {
 	if secrets == nil || len(key) < redact.MinValue {
 		return nil
@@ -20,8 +20,7 @@ func knowKey(secrets *redact.Live, name, key string) error {
 	return secrets.Know(name, key)
 }
 
-// secretsOf reads the secrets that are redacted. With them goes the daemon's own token: a command can
-// read its file.
+// secretsOf reads the secrets that are redacted. It adds the daemon's own token, because a command may read the token file.
 func secretsOf(cfg *config.Config, token string) (redact.Config, error) {
 	out := cfg.Redact
 	out.Values = slices.Clone(out.Values)
@@ -40,7 +39,7 @@ func secretsOf(cfg *config.Config, token string) (redact.Config, error) {
 	return out, nil
 }
 
-// newRedactor returns what takes the secrets out.
+// newRedactor returns a redactor of the secrets.
 func newRedactor(secrets redact.Config) (*redact.Redactor, error) {
 	r, err := redact.New(secrets)
 	if err != nil {
@@ -49,7 +48,7 @@ func newRedactor(secrets redact.Config) (*redact.Redactor, error) {
 	return r, nil
 }
 
-// newSecrets is both; nil when nothing is to be taken out.
+// newSecrets reads the secrets and returns their redactor; nil when redaction is off.
 func newSecrets(cfg *config.Config, token string) (*redact.Live, error) {
 	if !cfg.Redacts() {
 		return nil, nil
@@ -65,7 +64,7 @@ func newSecrets(cfg *config.Config, token string) (*redact.Live, error) {
 	return redact.NewLive(r), nil
 }
 
-// readSecret reads a value from where its settings say that it is.
+// readSecret reads the value of a secret from the source in its settings.
 func readSecret(v *redact.Value) error {
 	switch {
 	case v.Env != "":

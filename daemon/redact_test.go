@@ -23,13 +23,13 @@ import (
 
 const canary = "canary-7f3a/ü\"9d"
 
-// leaking prints the secret of its environment in every way that commands do.
+// leaking is a command that prints the secret of its environment in many forms.
 const leaking = `printf %s "${CANARY:0:5}"; sleep 0.2; echo "${CANARY:5} in two chunks"
 echo "raw $CANARY" >&2; printf %s "$CANARY" | base64; printf 'xy%s' "$CANARY" | base64; printf %s "$CANARY" | od -An -tx1 | tr -d ' \n'
 echo; echo "json ${CANARY//\"/\\\"}"; echo "gh""p_0123456789abcdefghijABCDEFGHIJ456789"; echo "employee""-1234567"; printf %s "${CANARY:0:5}"; exit 3`
 
-// T79, T81, T112: after a call that prints a secret in many forms, it is nowhere: not in events, results, the log, the
-// files of the store, the spool; and without redaction this test would find it in all of them.
+// T79, T81, T112: after a call that prints a secret in many forms, the secret appears nowhere: not in events, results, the log, the files
+// of the store or the spool. A run without redaction shows that the test would find it in all of these places.
 func TestT79SecretIsNowhere(t *testing.T) {
 	for _, redacts := range []bool{true, false} {
 		s := newSite(t, bashAllowed)
@@ -47,7 +47,7 @@ func TestT79SecretIsNowhere(t *testing.T) {
 		must(t, err)
 		places := map[string][]byte{}
 		stdout := outputOf(stream, "stdout")
-		for _, frame := range stream.frames { // the stream has ended
+		for _, frame := range stream.frames { // safe to read, because the stream has ended
 			b, err := proto.Marshal(frame)
 			must(t, err)
 			places["events"] = append(append(places["events"], b...), stdout...)
@@ -96,7 +96,7 @@ func TestT79SecretIsNowhere(t *testing.T) {
 	}
 }
 
-// outputOf returns what a stream printed, as the offsets of its events say.
+// outputOf returns the output of a stream, arranged by the offsets of its events.
 func outputOf(s *aStream, name string) (b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func TestRedactSettings(t *testing.T) {
 	}
 }
 
-// TestRedactReload: a secret that was changed in its file is taken out after a reload; the daemon's own token always is.
+// A reload redacts a secret that changed in its file. The daemon's own token is always redacted.
 func TestRedactReload(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	dir := filepath.Dir(s.data)
@@ -157,7 +157,7 @@ func TestRedactReload(t *testing.T) {
 	config := "redact: {values: [{name: key, file: '" + filepath.Join(dir, "secret") + "'}]}\n"
 	write("secret", "the first secret\n")
 	write("config", config)
-	p := s.start("--config", filepath.Join(dir, "config"), "--bash-profile", "none") // isolated, a command does not see the token
+	p := s.start("--config", filepath.Join(dir, "config"), "--bash-profile", "none") // without isolation, because an isolated command cannot read the token
 	n := 0
 	says := func(command, want string) {
 		t.Helper()
@@ -193,7 +193,7 @@ func TestRedactReload(t *testing.T) {
 	says("cat "+p.ready.TokenFile, "[redacted:toold-token]")
 }
 
-// T79: what a worker says against arguments is filtered in DescribeCall, too, where it is no event.
+// T79: DescribeCall redacts a worker's answer about arguments, although that answer is not an event.
 func TestT79DescribeCallIsFiltered(t *testing.T) {
 	const secret = "correct horse battery staple"
 	p := newPluginSite(t, fmt.Sprintf("redact: {values: [{name: horse, value: %q}]}\n", secret))

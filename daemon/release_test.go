@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestHeldCallsAreTold: who looks at a copied store reads that its calls are held and what to run, until they are released.
+// Commands on a copied store report that its calls are held, and name the command to run, until the calls are released.
 func TestHeldCallsAreTold(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()

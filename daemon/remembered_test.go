@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/cli"
 )
 
-// TestRememberedAnswers keeps an answer, is asked no more, ends it, and is asked again, on a real daemon.
+// A user remembers an answer, is not asked again, revokes the answer and is asked again.
 func TestRememberedAnswers(t *testing.T) {
 	s := newSite(t, "rules: []\n")
 	first := s.start()

@@ -28,7 +28,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// supposed is the call that rules are tried on.
+// supposed describes the call to which "rules test" applies the rules.
 type supposed struct {
 	json, tier, source, mode                                        string
 	namespace, caller, onBehalfOf, run, thread, agent, origin, role string
@@ -96,7 +96,7 @@ otherwise.
 	return c
 }
 
-// rule asks a gate with the configured rules about a call of a built-in tool, a given one, or one that a daemon lists.
+// rule asks a gate with the configured rules about a call. The tool may be built in, embedded, or listed by a running daemon.
 func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *supposed, name string, words []string) (*show.Ruling, error) {
 	rules, _, err := readRules(cfg)
 	if err != nil {
@@ -109,12 +109,12 @@ func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool
 	if s.tier != "" && !slices.Contains([]string{"OBSERVE", "CONFIRM", "ESCALATE"}, s.tier) {
 		return nil, cli.Usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
 	}
-	if _, err := os.Stat(cfg.WorkspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
+	if _, err := os.Stat(cfg.WorkspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tested before the workspace exists
 		at := *cfg
 		if at.Workspace, err = os.MkdirTemp("", "toold-rules"); err != nil {
 			return nil, err
 		}
-		defer func() { _ = os.Remove(at.Workspace) }() // nothing was written
+		defer func() { _ = os.Remove(at.Workspace) }() // the directory is empty
 		at.Workspaces = nil
 		cfg = &at
 	}
@@ -122,7 +122,7 @@ func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = all.Close() }() // nothing was written
+	defer func() { _ = all.Close() }() // closing only releases handles; nothing was written
 	addServed(ctx, a, tools)
 	for _, w := range ruleWarnings(cfg, rules, tools) {
 		fmt.Fprintln(a.Err, "toold: "+show.Text(w))
@@ -146,7 +146,7 @@ func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool
 	return ruling, nil
 }
 
-// addServed adds the tools that a running daemon has beside those of the configuration: those of workers and of MCP servers.
+// addServed adds the tools of a running daemon that the configuration does not define: those of workers and of MCP servers.
 func addServed(ctx context.Context, a *cli.App, tools *registry.Registry) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -159,10 +159,10 @@ func addServed(ctx context.Context, a *cli.App, tools *registry.Registry) {
 	for request := (&tooldv1.ListToolsRequest{}); ; {
 		page, err := c.ListTools(ctx, request)
 		if err != nil {
-			return // no daemon answers
+			return // no daemon is running
 		}
 		for _, d := range page.GetTools() {
-			_ = tools.Register(d.GetSource(), tool.Func(served(d), nil)) // one that is there already is the configuration's
+			_ = tools.Register(d.GetSource(), tool.Func(served(d), nil)) // fails for a tool that the configuration already defines
 		}
 		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
 			return
@@ -170,7 +170,7 @@ func addServed(ctx context.Context, a *cli.App, tools *registry.Registry) {
 	}
 }
 
-// served is what rules look at of a tool that a daemon lists.
+// served converts a listed descriptor, with the fields that rules use.
 func served(d *tooldv1.Descriptor) tool.Descriptor {
 	e := d.GetEffects()
 	return tool.Descriptor{
@@ -185,7 +185,7 @@ func served(d *tooldv1.Descriptor) tool.Descriptor {
 	}
 }
 
-// suppose makes the call as the engine would.
+// suppose builds the input of the gate as the engine would for the call.
 func suppose(ctx context.Context, a *cli.App, s *supposed, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
 	entry, known := tools.Lookup(name)
 	d := &tool.Descriptor{ID: name, Source: cmp.Or(s.source, "unknown")}
@@ -236,7 +236,7 @@ func (s *supposed) arguments(a *cli.App, words []string, schema string) (string,
 	return cli.ArgumentsOf(words, schema)
 }
 
-// assess asks the tool as the engine does: an answer milder than its descriptor allows does not count.
+// assess asks the tool as the engine does. It ignores an answer that is milder than the descriptor allows.
 func assess(t tool.Tool, d *tool.Descriptor, args tool.Arguments) tool.Effects {
 	effects := d.Effects.Normal()
 	if assessor, ok := t.(tool.Assessor); ok {
@@ -261,13 +261,13 @@ func describe(ctx context.Context, t tool.Tool, in *hook.Input) tool.Description
 	return d
 }
 
-// oneMode is the mode of every run.
+// oneMode is the permission mode of every run.
 type oneMode string
 
 // Modes implements [permission.Modes].
 func (m oneMode) Modes(_, _, _ string) (ofRun, ofThread string) { return string(m), "" }
 
-// ruleWarnings says what in the rules is probably not meant so, with the file and the line.
+// ruleWarnings lists parts of the rules that are probably unintended, with file and line.
 func ruleWarnings(cfg *config.Config, rules *permission.Rules, tools *registry.Registry) []string {
 	if rules == nil {
 		return nil
@@ -284,7 +284,7 @@ func ruleWarnings(cfg *config.Config, rules *permission.Rules, tools *registry.R
 	return texts
 }
 
-// offlineTools registers the tools with nothing to run them. They may look at the workspaces until the caller closes these.
+// offlineTools registers the tools without the means to run them. They may read the workspaces until the caller closes these.
 func offlineTools(cfg *config.Config, given []tool.Tool) (*registry.Registry, workspaces, error) {
 	all, err := openWorkspaces(cfg)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// A rule that denies one command meets each of its spellings, and each text that nobody can read in full.
+// A rule that denies a command matches each spelling of it, and each command text that cannot be parsed completely.
 func TestT122DeniedCommands(t *testing.T) {
 	rules := `rules:
   - {name: shell, action: allow, tools: [bash]}
@@ -51,7 +51,7 @@ func TestT122DeniedCommands(t *testing.T) {
 	}
 }
 
-// An expression holds for a command that is not understood only where the rest of it does.
+// An expression matches a command that cannot be parsed only if its other conditions match.
 func TestT122ExpressionsAboutCommands(t *testing.T) {
 	rules := `rules:
   - {name: shell, action: allow, tools: [bash]}
@@ -64,7 +64,7 @@ func TestT122ExpressionsAboutCommands(t *testing.T) {
 	}
 }
 
-// Rules about paths meet the file, however its path was sent.
+// A rule about a path matches the file, however the call spells its path.
 func TestT122PathsOfTheWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "secret"), 0o700))
@@ -129,7 +129,7 @@ func TestT122PathsOfTheWorkspace(t *testing.T) {
 	}
 }
 
-// ruledPath returns what rules make of a call that names a path, both as the one argument and in a list.
+// ruledPath returns the result of the rules for a call with a path, once as a single argument and once in a list.
 func ruledPath(t *testing.T, rules string, paths permission.Paths, p string) string {
 	t.Helper()
 	return verdictOf(t, rules, permission.Config{Paths: paths}, &hook.Input{
@@ -138,7 +138,7 @@ func ruledPath(t *testing.T, rules string, paths permission.Paths, p string) str
 	})
 }
 
-// ruled returns what rules make of a command.
+// ruled returns the result of the rules for a command.
 func ruled(t *testing.T, rules, command, run string) string {
 	t.Helper()
 	return verdictOf(t, rules, permission.Config{Commands: commands()}, &hook.Input{

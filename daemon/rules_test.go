@@ -67,14 +67,14 @@ func TestRulesTest(t *testing.T) {
 	}
 }
 
-// A running daemon says what tools its workers and MCP servers have; a rule for a name that is one character off is named; and
-// there need be no workspace.
+// "rules test" asks a running daemon for the tools of its workers and MCP servers. It suggests the right name when a rule has a name with
+// one wrong character. It works without a workspace.
 func TestRulesTestAsksTheDaemon(t *testing.T) {
 	served := &toolList{tools: []*tooldv1.Descriptor{{
 		Id: "deploy", Source: "worker:default/p", Parameters: `{"type":"object","properties":{"target":{"type":"string"}},"required":["target"]}`,
 		Effects: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY, Safety: tooldv1.Safety_SAFETY_READ_ONLY, Tier: tooldv1.Tier_TIER_OBSERVE},
 	}}}
-	dir, err := os.MkdirTemp("", "toold") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "toold") // the path of t.TempDir may be too long for a socket
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	lis, err := net.Listen("unix", filepath.Join(dir, "toold.sock"))
@@ -104,7 +104,7 @@ func TestRulesTestAsksTheDaemon(t *testing.T) {
 	}
 }
 
-// toolList is a daemon that lists tools.
+// toolList is a fake daemon that lists tools.
 type toolList struct {
 	tooldv1.UnimplementedToolServiceServer
 	tools []*tooldv1.Descriptor

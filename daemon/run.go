@@ -15,37 +15,38 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What may come after the drain period, which has to be over five seconds later.
+// Time limits after the drain period. Their sum stays below the five seconds that the shutdown may take.
 const (
-	overtime   = 3500 * time.Millisecond // for tools to heed their cancellation
-	closeDoors = 800 * time.Millisecond  // for clients to read where their streams ended
-	killTime   = 500 * time.Millisecond  // for processes of tools that do not end
-	lastMoment = 100 * time.Millisecond  // for loops to notice that
+	overtime   = 3500 * time.Millisecond // for tools to react to their cancellation
+	closeDoors = 800 * time.Millisecond  // for clients to read the last frames of their streams
+	killTime   = 500 * time.Millisecond  // to kill processes of tools that do not end
+	lastMoment = 100 * time.Millisecond  // for loops to return after that
 )
 
-// A Daemon is toold inside another program. It takes nothing of the process: no signals, no settings of the runtime, no orphans;
-// only with the setting tracing it sets OpenTelemetry's one error handler. It writes its log to standard error.
+// A Daemon is toold inside another program. It does not change the state of the process: it handles no signals, sets no options of the
+// runtime and adopts no orphaned processes. The exception is the setting tracing, which sets OpenTelemetry's global error handler. A Daemon
+// writes its log to standard error.
 type Daemon struct {
 	cfg     *config.Config
 	options options
 }
 
-// New returns the daemon of a configuration, which package daemon/config reads and checks. It opens nothing.
+// New returns a daemon for a configuration that package daemon/config has read and checked. It opens nothing.
 func New(cfg *config.Config, opts ...Option) *Daemon {
 	return &Daemon{cfg, newOptions(sandbox.NoHelper, opts)}
 }
 
-// Run opens the store, takes up the calls of the last daemon and serves until ctx is done. Then it gives running calls the drain period,
-// closes everything and returns nil. One Daemon at a time runs on a data directory.
+// Run opens the store, continues the calls of the last daemon and serves until ctx is done. Then it waits for running calls for the drain
+// period, closes everything and returns nil. Only one Daemon at a time can run on a data directory.
 func (d *Daemon) Run(ctx context.Context) error {
 	running, err := newDaemon(ctx, d.cfg, d.options)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return nil // it was asked to end before it served, as a standby mostly is
+			return nil // ctx ended before the daemon served, for example during standby
 		}
 		return err
 	}
-	defer func() { _ = running.log.Sync() }() // standard error often cannot be synced
+	defer func() { _ = running.log.Sync() }() // standard error often does not support sync
 	return running.run(ctx)
 }
 
@@ -54,7 +55,7 @@ func (d *daemon) run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.Background())
 	defer stop()
 	var loops sync.WaitGroup
-	loops.Go(func() { _ = d.engine.Sweep(background) }) // ends with background and has no other error
+	loops.Go(func() { _ = d.engine.Sweep(background) }) // returns no error except that of its context
 	loops.Go(func() { _ = d.engine.Outbox().Run(background) })
 	loops.Go(func() { _ = d.engine.Operations().Run(background) })
 	loops.Go(func() { d.notify(background) })
@@ -73,7 +74,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.options.alone {
 		loops.Go(func() { giveBack(background) })
 	}
-	loops.Go(func() { _ = d.mcp.Run(background) }) // ends with background and has no other error
+	loops.Go(func() { _ = d.mcp.Run(background) }) // returns no error except that of its context
 	if err := d.serveMetrics(background, &loops); err != nil {
 		return errors.Join(err, d.close())
 	}
@@ -113,8 +114,8 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// leave drains, stops the loops and waits for them, at most until the period and a little less than five seconds are over. Processes that
-// a loop waits for longer, such as an MCP server that ignores the end of its input and SIGTERM, are killed.
+// leave drains the daemon, stops its loops and waits for them. It takes at most the period and a little less than five seconds. If a loop
+// still waits for a process then, leave kills the process. An MCP server that ignores the end of its input and SIGTERM is such a process.
 func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup) error {
 	late := time.NewTimer(period + overtime + closeDoors)
 	defer late.Stop()
@@ -140,11 +141,11 @@ func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup)
 	return err
 }
 
-// A fatalError ends the daemon at once: nobody knows what is on the disk.
+// A fatalError ends the daemon at once, because the state of the store on disk is unknown.
 type fatalError struct{ error }
 
-// drain lets running calls end, ends the streams and closes the listeners. It takes at most the period and a little
-// less than five seconds. Receivers of letters may answer while the listeners close.
+// drain waits for running calls, ends the streams and closes the listeners. It takes at most the period and a little less than five
+// seconds. Notifications are still delivered while the listeners close.
 func (d *daemon) drain(period time.Duration) error {
 	d.log.Info("draining", zap.Duration("period", period), zap.Int("running", d.engine.Stats().Running))
 	d.server.SetReady(false)
@@ -178,8 +179,8 @@ func (d *daemon) drain(period time.Duration) error {
 	return err
 }
 
-// endBackground ends the shells in the background when no call runs any more, or the drain period is over: until then calls
-// may need them. The channel is closed when they are dead, or their time is over.
+// endBackground ends the background shells when no call runs any more or the drain period is over. Until then, calls may need the shells.
+// The returned channel is closed when the shells have ended or the time for that is over.
 func (d *daemon) endBackground(over context.Context, drained <-chan struct{}, period time.Duration) <-chan struct{} {
 	killed := make(chan struct{})
 	if d.jobs == nil {
@@ -199,14 +200,14 @@ func (d *daemon) endBackground(over context.Context, drained <-chan struct{}, pe
 	return killed
 }
 
-// abort ends the daemon after a failure that recovery has to sort out: what runs is killed, nothing is written.
+// abort ends the daemon after a failure that only recovery can handle: it kills running processes and stores nothing.
 func (d *daemon) abort(err error) error {
 	d.log.Error("the daemon cannot go on", zap.Error(err))
 	d.kill()
 	return err
 }
 
-// kill ends the processes of calls, as far as that is quickly done; the next start looks for the others.
+// kill kills the processes of calls. It stops waiting after killTime; the next start looks for processes that are left.
 func (d *daemon) kill() {
 	killed := make(chan struct{})
 	go func() {
@@ -219,7 +220,7 @@ func (d *daemon) kill() {
 	}
 }
 
-// hangups reads the configuration again with each SIGHUP.
+// hangups reloads the configuration at each SIGHUP.
 func (d *daemon) hangups(ctx context.Context) {
 	for {
 		select {
@@ -229,20 +230,20 @@ func (d *daemon) hangups(ctx context.Context) {
 			if told := d.operations(); told != nil {
 				told(ctx, grpcserver.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
 			}
-			_, _ = reloader{d}.reloadAll() // the log has it
+			_, _ = reloader{d}.reloadAll() // reloadAll logs its result
 		}
 	}
 }
 
-// trimEvery is how often ended calls are looked through; the first time comes soon after the start.
+// trimEvery is the time between two trims of ended calls. The first trim comes soon after the start.
 const (
 	trimEvery = 10 * time.Minute
 	trimFirst = time.Minute
 	trimPage  = 500
-	documents = 24 * time.Hour // of a run, after its last event
+	documents = 24 * time.Hour // how long the documents of a run are kept after its last event
 )
 
-// trim turns old calls into tombstones and removes their output.
+// trim converts old calls to tombstones and removes their output.
 func (d *daemon) trim(ctx context.Context) {
 	timer := time.NewTimer(trimFirst)
 	defer timer.Stop()
@@ -259,10 +260,10 @@ func (d *daemon) trim(ctx context.Context) {
 	}
 }
 
-// checkOwnersEvery is slow: it is a net below the engine, and a call that falls into it waits for two checks.
+// checkOwnersEvery is long, because this check only catches calls that the engine lost by a bug. Such a call waits for two checks.
 const checkOwnersEvery = time.Minute
 
-// checkOwners takes up unfinished calls that nothing carries on.
+// checkOwners continues unfinished calls that no goroutine works on.
 func (d *daemon) checkOwners(ctx context.Context) {
 	ticker := time.NewTicker(checkOwnersEvery)
 	defer ticker.Stop()
@@ -278,7 +279,7 @@ func (d *daemon) checkOwners(ctx context.Context) {
 	}
 }
 
-// checkStore looks through a store whose last end was not clean and which was too large to be looked through at start.
+// checkStore checks a large store in the background after an unclean shutdown. Smaller stores are checked at the start.
 func (d *daemon) checkStore(ctx context.Context) {
 	s, ok := d.store.(interface {
 		Unchecked() bool

@@ -11,16 +11,16 @@ import (
 	"github.com/toold-dev/toold/cli"
 )
 
-// A run is one command line with what it wrote.
+// A run is one command with its output.
 type run struct {
 	code        int
 	out, err    string
 	in          string
-	name        string // by which it was started
+	name        string // name by which toold was started
 	environ     []string
 	terminal    bool
 	errTerminal bool
-	clock       func() time.Time // nil stands still
+	clock       func() time.Time // nil means a clock that stands still
 }
 
 func (r *run) do(t *testing.T, dir string, args ...string) *run {

@@ -72,13 +72,13 @@ profile says.`,
 	return c
 }
 
-// gives reports whether what a policy is for is held.
+// gives reports whether the isolation that a policy asks for works.
 func gives(f isolation.Facts, p *sandbox.Policy) bool {
 	switch {
 	case p == nil:
-		return true // nothing was asked for
+		return true // the policy asks for no isolation
 	case p.Unsupervised:
-		return f.FSRead.Held && f.Net.Held // Landlock gives no more; a write of contents fails with the read
+		return f.FSRead.Held && f.Net.Held // Landlock provides only these; a write fails where a read does
 	}
 	return f.FSRead.Held && f.FSWrite.Held && (f.Net.Held || p.Network == sandbox.NetworkOpen) && f.ProcessesKilled.Held
 }
@@ -134,7 +134,7 @@ proxy, standard error also says what it reached and what was refused.`,
 	return c
 }
 
-// copyOut passes on what the program writes.
+// copyOut returns a function that copies the output of the program to the command's output.
 func copyOut(a *cli.App) func(stream string, chunk []byte) error {
 	return func(stream string, chunk []byte) error {
 		to := a.Out
@@ -146,7 +146,7 @@ func copyOut(a *cli.App) func(stream string, chunk []byte) error {
 	}
 }
 
-// inSandbox makes a runner for one command line.
+// inSandbox creates a runner for one command and calls do with it.
 func inSandbox(a *cli.App, c *cobra.Command, helper, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
 	cfg, err := loadConfig(a, c)
 	if err != nil {

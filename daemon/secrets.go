@@ -20,18 +20,18 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// An expander puts the values of references in their places; a [secret.Resolver] is one.
+// An expander replaces references by the values of secrets, as a [secret.Resolver] does.
 type expander interface {
 	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
 }
 
-// available returns why a tool cannot have a secret that its descriptor requires.
+// available returns an error when a tool cannot get a secret that its descriptor requires.
 func (d *daemon) available(namespace, tool, name string) error {
 	return d.references.Available(namespace, tool, strings.TrimPrefix(name, secret.Scheme))
 }
 
-// referring puts the values of references in the variables of commands, which are the operator's (bash.env). What a model wrote
-// is in the arguments of a command and stays as it is.
+// referring replaces references in the operator's variables for commands (bash.env). It leaves the arguments of a command unchanged,
+// because a model writes them.
 type referring struct {
 	shell.Exec
 	references expander
@@ -50,15 +50,15 @@ func (r referring) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, e
 			return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: "Not run: " + err.Error()})
 		}
 		if &spec.Env[0] == &given[0] {
-			spec.Env = slices.Clone(given) // it is that of all commands
-			spec.Home = sandbox.FreshHome  // programs load what earlier commands left in another one
+			spec.Env = slices.Clone(given) // all commands share the original slice
+			spec.Home = sandbox.FreshHome  // a shared home could hold files of earlier commands that programs would load
 		}
 		spec.Env[i] = name + "=" + value
 	}
 	return r.Exec.Run(ctx, spec)
 }
 
-// openSecrets makes what resolves references. The daemon's log is clean of a value from before it is used.
+// openSecrets creates the resolver of references. A value is redacted in the log before it is first used.
 func (d *daemon) openSecrets(ctx context.Context) error {
 	var err error
 	d.reload.references = d.cfg.Secrets
@@ -72,7 +72,7 @@ func (d *daemon) openSecrets(ctx context.Context) error {
 	return err
 }
 
-// newReferences resolves the references of a configuration, and reads nothing yet.
+// newReferences returns a resolver for the references of a configuration. It reads no secret yet.
 func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live, refused func(secret.Use, string, error)) (*secret.Resolver, error) {
 	list, err := cfg.NamedSecrets()
 	if err != nil {
@@ -93,7 +93,8 @@ func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live
 	return r, nil
 }
 
-// warmSecrets reads what it can, and logs what it cannot: a file may come later, and calls that need the secret are refused until then.
+// warmSecrets reads all secrets and logs those that cannot be read. A file may appear later; until then, calls that need its secret are
+// refused.
 func (d *daemon) warmSecrets(ctx context.Context) {
 	problems := d.references.Warm(ctx)
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
@@ -101,7 +102,7 @@ func (d *daemon) warmSecrets(ctx context.Context) {
 	}
 }
 
-// readReferences makes ready what a reload is to put in force.
+// readReferences returns the secrets that a reload applies.
 func (d reloader) readReferences(next *config.Config) ([]secret.Secret, error) {
 	if d.secrets == nil {
 		return nil, nil
@@ -109,7 +110,7 @@ func (d reloader) readReferences(next *config.Config) ([]secret.Secret, error) {
 	return next.NamedSecrets()
 }
 
-// reloadReferences puts it in force, and has every value read again. It reports whether the settings are others.
+// reloadReferences applies the secrets and reads each value again. It reports whether the settings changed.
 func (d reloader) reloadReferences(ctx context.Context, list []secret.Secret, next *config.Config) (changed bool, err error) {
 	if d.secrets == nil {
 		return false, nil
@@ -131,7 +132,7 @@ func (a adminOf) Secrets(ctx context.Context, check bool) []secret.State {
 	return a.d.references.List()
 }
 
-// secretWarnings says of a configuration which secrets cannot be read now.
+// secretWarnings lists the secrets of a configuration that cannot be read now.
 func secretWarnings(ctx context.Context, cfg *config.Config, filter *redact.Live) (warnings []string, err error) {
 	r, err := newReferences(cfg, noExec{}, filter, nil)
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	leakAllowed   = "rules:\n  - {action: allow, tools: [bash, leaky__bash]}\n"
 )
 
-// leaky is a configuration with an MCP server that tells its secret in every form, and the variable CANARY of bash. Both are
-// references, or, for comparison, the values themselves.
+// leaky returns a configuration with an MCP server that prints its secret in every form, and with the variable CANARY for bash. The values
+// are references, or for comparison the secrets themselves.
 func (s *site) leaky(byReference bool) (config string) {
 	s.t.Helper()
 	dir := filepath.Dir(s.rules)
@@ -55,9 +55,9 @@ func (s *site) leaky(byReference bool) (config string) {
 	return config
 }
 
-// T79, T81: after calls whose processes print the secrets that they were given by reference, the secrets are nowhere: not in
-// events, results and records, the log with a dump of all goroutines, the metrics, the journal with its write-ahead log, the
-// spool. With the values in the configuration itself this test finds them, so that it sees something.
+// T79, T81: calls start processes that print the secrets that they got by reference. Afterwards, the secrets appear nowhere: not in events,
+// results and records, the log with a dump of all goroutines, the metrics, the journal with its write-ahead log, or the spool. A run with
+// the values in the configuration shows that the test would find them.
 func TestT81ReferencesAreNowhere(t *testing.T) {
 	for _, byReference := range []bool{true, false} {
 		s := newSite(t, leakAllowed)
@@ -69,7 +69,7 @@ func TestT81ReferencesAreNowhere(t *testing.T) {
 		told := execute(t, p, &tooldv1.CallSpec{Tool: "leaky__bash", CallId: "serve-tests-call-leaky"})
 		answer := lastFinished(told.last(t)).GetResult()
 		for _, stream := range []*aStream{printed, told} {
-			for _, frame := range stream.frames { // the stream has ended
+			for _, frame := range stream.frames { // safe to read, because the stream has ended
 				b, err := proto.Marshal(frame)
 				must(t, err)
 				places["events"] = append(places["events"], b...)
@@ -85,8 +85,8 @@ func TestT81ReferencesAreNowhere(t *testing.T) {
 		}
 		_, numbers := getMetrics(t, p, "GET", "/metrics", p.ready.Metrics)
 		places["metrics"] = []byte(numbers)
-		places["journal"] = filesOf(t, s.data) // while the write-ahead log is there
-		p.signal(syscall.SIGQUIT)              // a dump of all goroutines, as after a panic
+		places["journal"] = filesOf(t, s.data) // before the write-ahead log is removed
+		p.signal(syscall.SIGQUIT)              // makes the process dump all goroutines, as a panic would
 		p.wait(hangs)
 		places["log"] = []byte(p.log.String())
 		places["files"] = filesOf(t, s.data)
@@ -123,12 +123,12 @@ func TestT81ReferencesAreNowhere(t *testing.T) {
 	}
 }
 
-// filesOf is all bytes of the files below a directory.
+// filesOf returns the bytes of all files below a directory.
 func filesOf(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
-			return nil // a record of a process that has ended
+			return nil // the file of a process record, which is removed when the process ends
 		}
 		if err != nil || d.IsDir() || d.Type()&fs.ModeSocket != 0 {
 			return err
@@ -143,8 +143,8 @@ func filesOf(t *testing.T, dir string) (all []byte) {
 	return all
 }
 
-// T79: a reference that a model writes is text, who is not entitled gets nothing and does not run, and a reload takes up other
-// files, programs and entitlements. What was a secret before stays unprintable.
+// T79: a reference that a model writes stays plain text. A tool that may not use a secret does not run. A reload applies changed files,
+// programs and permissions, and earlier values stay redacted.
 func TestReferencesOfOperatorsAlone(t *testing.T) {
 	s := newSite(t, leakAllowed)
 	dir := filepath.Dir(s.rules)
@@ -178,7 +178,7 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	says("echo secret://key", "secret://key")
 	says(`echo "${#KEY} $KEY"`, "23 Bearer [redacted:key]")
 	write("the-second-secret", "{tools: [bash]}")
-	says(`echo "${#KEY} $KEY the-first-secret"`, "24 Bearer [redacted:key] [redacted:key]") // without a reload
+	says(`echo "${#KEY} $KEY the-first-secret"`, "24 Bearer [redacted:key] [redacted:key]") // the changed value applies without a reload
 	reload("[] []")
 	write("the-second-secret", "{tools: [bash], namespaces: [elsewhere]}")
 	reload("[secrets] []")
@@ -191,7 +191,7 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.workspace, "ran")); err == nil {
 		t.Error("without its secret it ran")
 	}
-	p.logs(t, `no allow entry of the secret entitles tool \"bash\", parameter \"env.KEY\" in namespace \"*\"`) // the operator is told why
+	p.logs(t, `no allow entry of the secret entitles tool \"bash\", parameter \"env.KEY\" in namespace \"*\"`) // the log tells the operator the reason
 	write("short", "{tools: [bash]}")
 	reload("[secrets] []")
 	if e := result("true").GetResult().GetError(); e.GetReason() != "SECRET_UNAVAILABLE" {
@@ -211,7 +211,7 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	}
 }
 
-// T116: commands of a thread share a home, unless they get a secret: then each has an empty one.
+// T116: commands of a thread share a home directory. A command that gets a secret has an empty home instead.
 func TestT116SecretInBashEnv(t *testing.T) {
 	s := newSite(t, leakAllowed)
 	dir := filepath.Dir(s.rules)

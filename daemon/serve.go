@@ -37,12 +37,12 @@ them; "toold config show" shows what holds.`,
 	return c
 }
 
-// gcPercent trades memory for time: what lives is small beside what calls allocate, and collecting it as often as Go's 100
-// would was measured at a quarter of the processor time of a read-only call (298 against 222 µs, make bench). The
-// environment variable GOGC wins.
+// gcPercent trades memory for time. The live heap is small compared to what calls allocate. Collecting as often as with Go's default of 100
+// was measured at a quarter of the processor time of a read-only call (298 against 222 µs, make bench). The environment variable GOGC
+// overrides the value.
 const gcPercent = 400
 
-// serve runs a daemon that has the process for itself.
+// serve runs a daemon that owns its process.
 func serve(ctx context.Context, cfg *config.Config, o options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

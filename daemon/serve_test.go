@@ -40,7 +40,7 @@ func execute(t *testing.T, p *proc, spec *tooldv1.CallSpec) *aStream {
 func isOutput(e *tooldv1.CallEvent) bool    { return e.GetOutput() != nil }
 func isSuspended(e *tooldv1.CallEvent) bool { return e.GetSuspended() != nil }
 
-// pidFrom waits for a command that says its process id first.
+// pidFrom returns the process id that a command prints first.
 func pidFrom(t *testing.T, s *aStream) int {
 	t.Helper()
 	var pid int
@@ -60,7 +60,7 @@ func pidFrom(t *testing.T, s *aStream) int {
 	return hostPID(t, id, pid)
 }
 
-// hostPID returns the number here of a process of a call that knows itself by another one in its namespace.
+// hostPID returns the process id on the host of a call's process whose id inside its namespace is inside.
 func hostPID(t *testing.T, call string, inside int) int {
 	t.Helper()
 	for _, pid := range processesOf(t, call) {
@@ -75,7 +75,8 @@ func hostPID(t *testing.T, call string, inside int) int {
 	return 0
 }
 
-// processesOf returns the numbers here of the processes of a call; what has ended has no environment.
+// processesOf returns the process ids on the host of a call's processes. It skips processes that have ended, because they have no
+// environment.
 func processesOf(t *testing.T, call string) (pids []int) {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -108,8 +109,8 @@ func statusNow(t *testing.T, p *proc, id string) tooldv1.CallStatus {
 	return resp.GetCall().GetStatus()
 }
 
-// P6, T90: SIGTERM with running, suspended and streaming calls. How long it takes at most is shown by TestP6LeavesInTime, which a busy
-// machine does not slow down.
+// P6, T90: SIGTERM with running, suspended and streaming calls. TestP6LeavesInTime checks the time limit with a fake clock, because this
+// test is slow on a busy machine.
 func TestP6Drain(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start("--timeouts-drain", "3s")
@@ -172,7 +173,7 @@ func lastFinished(f *tooldv1.Frame) *tooldv1.CallFinished {
 	return nil
 }
 
-// P6, T90: a second signal ends at once, and the next start finds what was left.
+// P6, T90: a second signal ends the daemon at once, and the next start recovers its calls.
 func TestP6SecondSignal(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start("--timeouts-drain", "10m")
@@ -180,7 +181,7 @@ func TestP6SecondSignal(t *testing.T) {
 	pid := pidFrom(t, long)
 	p.signal(syscall.SIGTERM)
 	eventually(t, "draining", func() bool { return strings.Contains(p.log.String(), "draining") })
-	eventually(t, "the second signal ends it", func() bool { // one that comes right after the first may be taken for the same
+	eventually(t, "the second signal ends it", func() bool { // repeated, because two signals in a row may be delivered as one
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-p.ended:
@@ -198,7 +199,7 @@ func TestP6SecondSignal(t *testing.T) {
 	}
 }
 
-// P6: a tool that does not heed its end does not keep the daemon.
+// P6: a tool that ignores its cancellation does not keep the daemon from ending.
 func TestP6Stubborn(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start("--timeouts-drain", "200ms")
@@ -211,13 +212,13 @@ func TestP6Stubborn(t *testing.T) {
 	}
 }
 
-// Drain does what SIGTERM does; a second one only reports.
+// Drain does what SIGTERM does. A second Drain only reports the state.
 func TestDrainRequest(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
 	long := execute(t, p, bash("long", "echo $$; sleep 60 & wait"))
 	pidFrom(t, long)
-	first, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Hour)}) // nothing here races with its end
+	first, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Hour)}) // long enough that the test ends first
 	must(t, err)
 	if first.GetRunning() != 1 {
 		t.Errorf("%d calls run", first.GetRunning())
@@ -243,8 +244,7 @@ func TestDrainRequest(t *testing.T) {
 	}
 }
 
-// Rules are replaced while the daemon runs, by SIGHUP and by Reload; a file that does not parse changes nothing and the
-// error says where.
+// SIGHUP and Reload replace the rules while the daemon runs. An invalid file changes nothing, and the error names the place.
 func TestReload(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
@@ -282,7 +282,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A store has one daemon; the second says who has it and touches nothing.
+// A second daemon on a store ends with an error that names the owner, and changes nothing.
 func TestSecondDaemon(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -294,7 +294,7 @@ func TestSecondDaemon(t *testing.T) {
 	must(t, err)
 }
 
-// The token of the first start is for its owner's eyes and stays the same.
+// Only its owner can read the token file, and later starts keep the token.
 func TestTokenFile(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -307,7 +307,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
-	must(t, os.Chmod(p.ready.TokenFile, 0o644)) // as a careless copy is
+	must(t, os.Chmod(p.ready.TokenFile, 0o644)) // as after a careless copy
 	p = s.start()
 	second, err := os.ReadFile(p.ready.TokenFile)
 	must(t, err)
@@ -318,7 +318,7 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// What the daemon cannot go on after ends it at once, with an error.
+// After a fatal failure, the daemon ends at once with an error.
 func TestFatal(t *testing.T) {
 	s := newSite(t, "")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace, "--listen-tcp", "127.0.0.1:0", "--log-level", "error")
@@ -328,16 +328,16 @@ func TestFatal(t *testing.T) {
 	lost := errors.New("fsync failed")
 	d.fail(lost)
 	d.fail(errors.New("another"))
-	if err := d.run(context.Background()); !errors.Is(err, lost) { // without a signal it would run for ever
+	if err := d.run(context.Background()); !errors.Is(err, lost) { // without the failure, run would never return
 		t.Errorf("run = %v", err)
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	cancel()
-	d.server.Shutdown(closing) // a process would have ended
+	d.server.Shutdown(closing) // needed here, because the process does not end after run
 	must(t, d.close())
 }
 
-// check finds what serve would, and leaves no trace.
+// check finds the problems that serve would find, and creates no files.
 func TestCheck(t *testing.T) {
 	s := newSite(t, "rules: [{action: perhaps}]")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace)
@@ -358,7 +358,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A command that prints without end is stopped with all its processes, and says why.
+// A command that prints without end is stopped with all its processes, and its result gives the reason.
 func TestOutputQuotaEndsTheProcessTree(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start("--limits-output-quota", "1000000")
@@ -374,7 +374,7 @@ func TestOutputQuotaEndsTheProcessTree(t *testing.T) {
 	p.wait(hangs)
 }
 
-// TestPlacesAreCheckedByCommands: by the check and by the start, which then has made nothing.
+// Both config check and serve refuse a workspace that overlaps with files of the daemon. They create nothing.
 func TestPlacesAreCheckedByCommands(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range [][]string{{"config", "check"}, {"serve"}} {

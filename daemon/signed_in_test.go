@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
-// A server that gives one token after the other has none of another server's forgotten.
+// Many tokens of one server do not end the redaction of another server's token.
 func TestTokensOfOneServerLeaveThoseOfOthers(t *testing.T) {
 	r, err := redact.New(redact.Config{})
 	must(t, err)
@@ -16,7 +16,7 @@ func TestTokensOfOneServerLeaveThoseOfOthers(t *testing.T) {
 	known := signedIn(live)
 	const others = "Other-01"
 	known("other", others)
-	for i := range 257 { // one more than are kept of one server
+	for i := range 257 { // one more than are kept for each server
 		known("busy", fmt.Sprintf("Busy-%03d", i))
 	}
 	for _, token := range []string{others, "Busy-256"} {

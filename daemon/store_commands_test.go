@@ -24,7 +24,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// asking starts a call that waits for an answer.
+// asking starts a call that is suspended with a question.
 func asking(t *testing.T, p *proc, id string) {
 	t.Helper()
 	got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
@@ -42,7 +42,7 @@ func (p *proc) stop() {
 	p.wait(hangs)
 }
 
-// says checks an exit code and what stands somewhere in both outputs together.
+// says checks the exit code, and that the combined outputs contain each text.
 func (r *run) says(t *testing.T, code int, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -52,7 +52,7 @@ func (r *run) says(t *testing.T, code int, want ...string) {
 	}
 }
 
-// A store is copied by its daemon and without one, restored, and what it holds is released and ended.
+// A store is copied by its running daemon and by the command, and restored. Held calls of the copy are released or ended.
 func TestBackupRestoreRelease(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -105,8 +105,8 @@ func TestBackupRestoreRelease(t *testing.T) {
 	p.stop()
 }
 
-// T117: a copy of the store, which holds the calls of all namespaces, is written for an admin alone, below the configured folders
-// and never where calls could read it.
+// T117: a copy of the store contains the calls of all namespaces, so only an admin can request it. The daemon writes it only below the
+// configured folders, and never where calls could read it.
 func TestT117Backup(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Dir(s.data)
@@ -157,7 +157,7 @@ func TestT117Backup(t *testing.T) {
 	must(t, err)
 }
 
-// The command erases what is named, when it is sure.
+// The command purges the named calls after a confirmation.
 func TestPurgeCommand(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -190,7 +190,8 @@ func TestPurgeCommand(t *testing.T) {
 
 const private = "Rb4xPrivateKq9vLm"
 
-// filesWith names the files of a directory that hold what is private, or a half of it: a page may end in its middle.
+// filesWith returns the files below a directory that contain the private text or half of it, because a page of the store may split the
+// text.
 func filesWith(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -209,12 +210,12 @@ func filesWith(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// A daemon that is killed in the middle of a purge of many calls leaves each whole or purged, at its next start too, and
-// the same purge again does the rest.
+// The daemon is killed in the middle of a purge of many calls. Each call is then either whole or purged, also after the next start, and a
+// second purge completes the rest.
 func TestPurgeKilled(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	const calls = 200
-	for round, killAt := range []int{0, calls / 2, calls - 1} { // with the last one the journal is written anew
+	for round, killAt := range []int{0, calls / 2, calls - 1} { // after the last call, the purge rewrites the journal
 		thread := fmt.Sprint("thread-", round)
 		id := func(i int) string { return fmt.Sprintf("purge-tests-call-%d-%03d", round, i) }
 		p := s.start()

@@ -17,8 +17,9 @@ import (
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
-// A daemon that is killed, or stopped, while the model is asked or a tool of it runs: the next one goes on where the subagent stood.
-// No finished turn is asked for again and no tool runs twice; of what ran when the daemon died the model reads that nobody knows.
+// The daemon is killed or stopped while a subagent waits for its model or for a tool. The next daemon continues the subagent where it
+// stopped. It repeats no finished turn and runs no tool twice. For a tool that ran when the daemon died, the model reads that its outcome
+// is unknown.
 func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	var times [4]atomic.Int32
 	hang, release := make(chan int, 4), make(chan struct{})
@@ -71,7 +72,7 @@ func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	})
 	must(t, err)
 	hangs(1)
-	p.kill() // while the model is asked
+	p.kill() // while the subagent waits for the model
 	p = s.start(flags...)
 	eventually(t, "the second command runs", func() bool { return done() == "one\ntwo\n" })
 	p.kill() // while a tool runs
@@ -80,7 +81,7 @@ func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	p.kill()
 	p = s.start(flags...)
 	hangs(3)
-	must(t, p.cmd.Process.Signal(syscall.SIGTERM)) // while the model is asked; it suspends itself
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM)) // while the subagent waits for the model; the subagent suspends itself
 	<-p.ended
 	p = s.start(flags...)
 	got := p.get("subagent-crash-001")
@@ -101,8 +102,8 @@ func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// A cancel of a subagent that waits is a record when it is answered: a daemon that is killed at once, while a call of it does not
-// heed its cancellation, forgets none of it. The next one ends all of them, each once, and asks the model nothing.
+// A cancellation of a waiting subagent is stored before the daemon responds. The daemon is killed right after the response, while a call of
+// the subagent still ignores its cancellation. The next daemon ends all its calls, each once, and does not ask the model again.
 func TestCancelOfASubagentOverAKill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "held")
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
@@ -127,7 +128,7 @@ func TestCancelOfASubagentOverAKill(t *testing.T) {
 	must(t, err)
 	awaitLines(t, file, 1)
 	must(t, worker.Process.Signal(syscall.SIGSTOP))
-	ctx, stop := context.WithTimeout(t.Context(), 8*time.Second) // before the call has ended: it has 12
+	ctx, stop := context.WithTimeout(t.Context(), 8*time.Second) // shorter than the 12 seconds that the call may take to end
 	defer stop()
 	got, err := p.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: id, Reason: "enough"})
 	p.kill()

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
-// withSubagents writes a configuration with subagents of a model and returns the flags for it.
+// withSubagents writes a configuration with subagents that use a model, and returns the flags for it.
 func (s *site) withSubagents(model *subagenttest.Server, protocol string, more ...string) []string {
 	s.t.Helper()
 	text := "subagents:\n"
@@ -30,7 +30,7 @@ func (s *site) withSubagents(model *subagenttest.Server, protocol string, more .
 	return []string{"--config", config}
 }
 
-// configured adds to the configuration with subagents.
+// configured adds text to the configuration that withSubagents wrote.
 func (s *site) configured(more string) {
 	s.t.Helper()
 	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
@@ -51,7 +51,7 @@ func newModel(t *testing.T, reply func(q *subagenttest.Question) subagenttest.Re
 	return m
 }
 
-// children are the calls of the run that a call began, oldest first.
+// children returns the calls of a run, oldest first.
 func (p *proc) children(run string) []*tooldv1.Call {
 	p.t.Helper()
 	got, err := p.calls.ListCalls(within(p.t), &tooldv1.ListCallsRequest{RunId: run, Order: tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST})
@@ -59,12 +59,12 @@ func (p *proc) children(run string) []*tooldv1.Call {
 	return got.GetCalls()
 }
 
-// A subagent works through the ordinary path, in a run of its own that names where it comes from, with the tools that its caller
-// may use and no others.
+// The calls of a subagent are ordinary calls. They belong to a separate run that names the parent call. The subagent can use the tools of
+// its caller and no others.
 func TestSubagent(t *testing.T) {
 	for _, protocol := range []string{"openai", "anthropic"} {
 		t.Run(protocol, func(t *testing.T) {
-			t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // nobody's
+			t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // no proxy listens there; the subagent must not use the variable
 			m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
 				switch q.Turns() {
 				case 0:
@@ -122,7 +122,7 @@ func TestSubagent(t *testing.T) {
 	}
 }
 
-// waitingIn are the open questions of a run, by tool.
+// waitingIn returns the suspended calls of a run, by tool.
 func (p *proc) waitingIn(run string) map[string]*tooldv1.Call {
 	open := map[string]*tooldv1.Call{}
 	for _, c := range p.children(run) {
@@ -133,7 +133,7 @@ func (p *proc) waitingIn(run string) map[string]*tooldv1.Call {
 	return open
 }
 
-// runBelow is the run that a call began, by the inbox: what waits there names its parent.
+// runBelow returns the run that a call started. It finds the run in the inbox, where suspended calls name their parent.
 func (p *proc) runBelow(parent string) (run string) {
 	p.t.Helper()
 	eventually(p.t, "a call below "+parent+" waits", func() bool {
@@ -167,7 +167,7 @@ func (p *proc) decide(c *tooldv1.Call, action tooldv1.DecisionAction) {
 	follow(p.t, stream, err).last(p.t)
 }
 
-// bashModel asks for three commands at once and then says what came of them.
+// bashModel requests three commands at once, then answers with their results.
 func bashModel(q *subagenttest.Question) subagenttest.Reply {
 	if q.Turns() == 0 {
 		var calls []subagenttest.Call
@@ -188,8 +188,9 @@ const (
 	no  = tooldv1.DecisionAction_DECISION_ACTION_CANCEL
 )
 
-// The questions of a subagent's calls are their own, also after kill -9. The subagent waits for them without holding anything, goes
-// on when the last is decided, and asks its model for no turn twice. That what it waits for looks like a secret changes nothing.
+// Each question of a subagent's call is a separate suspension, also after kill -9. The subagent waits for the answers without using a slot.
+// It continues after the last decision and asks its model for no turn twice. Redaction of a value that looks like a secret does not change
+// this.
 func TestSubagentWaits(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
@@ -233,7 +234,7 @@ func TestSubagentWaits(t *testing.T) {
 	})
 }
 
-// Cancel goes to the calls of a subagent first; a subagent that is declined, or whose question expires, leaves none that waits.
+// A cancellation reaches the calls of a subagent first. A subagent that is declined, or whose question expires, leaves no suspended calls.
 func TestSubagentIsCancelled(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
@@ -264,8 +265,8 @@ func TestSubagentIsCancelled(t *testing.T) {
 	}
 }
 
-// The calls of a subagent find room although there is one place and the subagent has it; what a mode takes from the run in which a
-// subagent was asked it takes from all below; the key is a secret that the subagent alone is entitled to.
+// The calls of a subagent can run although the subagent holds the only slot. A permission mode of the run that called the subagent also
+// restricts all calls below it. The API key is a secret that only the subagent may use.
 func TestSubagentBelowItsCaller(t *testing.T) {
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
@@ -331,8 +332,8 @@ func TestSubagentBelowItsCaller(t *testing.T) {
 	}
 }
 
-// T79: the key of an endpoint, from a file or a variable, is nowhere in what the model or the endpoint repeats: in answers, in errors, in
-// what its calls are told, in the log and the journal. One that was replaced is not either.
+// T79: the key of an endpoint, from a file or a variable, appears nowhere when the model or the endpoint repeats it: not in answers,
+// errors, arguments of its calls, the log or the journal. This also holds for a replaced key.
 func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
 		switch {
@@ -384,7 +385,7 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 			t.Errorf("the endpoint was sent %q, never %s", sent, key)
 		}
 	}
-	journal := filesOf(t, s.data) // while the write-ahead log is there
+	journal := filesOf(t, s.data) // before the write-ahead log is removed
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
 	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
@@ -396,7 +397,7 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	}
 }
 
-// The commands and settings of docs/reference/tools/subagent.md work as they are written.
+// The commands and settings in docs/reference/tools/subagent.md work as written.
 func TestSubagentPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/tools/subagent.md")
 	must(t, err)

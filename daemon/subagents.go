@@ -14,10 +14,10 @@ import (
 	"github.com/toold-dev/toold/tools/subagent"
 )
 
-// subagentSource begins the names of the sources of subagents: each has a circuit of its own.
+// subagentSource is the prefix of the source names of subagents. Each subagent has its own source and so its own circuit breaker.
 const subagentSource = "subagent:"
 
-// knownKey is readKey, and redacts the key from then on.
+// knownKey reads the key of an endpoint and redacts it from then on.
 func knownKey(s *subagent.Settings, secrets *redact.Live) (string, error) {
 	key, err := readKey(s)
 	if err == nil {
@@ -27,7 +27,7 @@ func knownKey(s *subagent.Settings, secrets *redact.Live) (string, error) {
 	return key, err
 }
 
-// readKey reads the endpoint's key, which may change while the daemon runs.
+// readKey reads the key of an endpoint. The key may change while the daemon runs.
 func readKey(s *subagent.Settings) (string, error) {
 	var text string
 	from := s.KeyEnv
@@ -56,7 +56,7 @@ func subagentSources(c *config.Config) (sources []string) {
 	return sources
 }
 
-// registerSubagents makes the tools.
+// registerSubagents creates and registers the subagents.
 func registerSubagents(r *registry.Registry, c *config.Config, caller subagent.Caller, references expander, secrets *redact.Live) error {
 	for i := range c.Subagents {
 		s := &c.Subagents[i]
@@ -82,7 +82,7 @@ func registerSubagents(r *registry.Registry, c *config.Config, caller subagent.C
 	return nil
 }
 
-// openSubagents makes the tools of a daemon.
+// openSubagents registers the subagents of a daemon.
 func (d *daemon) openSubagents() error {
 	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references, d.secrets)
 }

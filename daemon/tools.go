@@ -23,20 +23,20 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// builtin is the source of the tools that the daemon brings along.
+// builtin is the source of the tools that are part of the daemon.
 const builtin = "builtin"
 
-// embedded is the source of the tools that the program of the daemon gives ([WithTools]).
+// embedded is the source of the tools that the embedding program adds with [WithTools].
 const embedded = "embedded"
 
-// mayStartProcesses reports whether calls of a tool may start processes. A tool of this program that does so requires isolation or a
-// network for them; of tools from elsewhere it is assumed.
+// mayStartProcesses reports whether calls of a tool may start processes. A built-in or embedded tool that does so must declare that it
+// requires isolation or a network. Tools of other sources are assumed to start processes.
 func mayStartProcesses(t *tool.Descriptor) bool {
 	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
-		return false // what a worker starts is not around any process of this machine's
+		return false // a worker's processes do not run under this daemon's isolation
 	}
 	if strings.HasPrefix(t.Source, subagentSource) {
-		return false // its tool calls are calls of their own
+		return false // a subagent only starts other calls
 	}
 	if t.Source != builtin && t.Source != embedded && t.Source != frontend.Source {
 		return true
@@ -44,30 +44,31 @@ func mayStartProcesses(t *tool.Descriptor) bool {
 	return t.RequiredIsolation == tool.IsolationFull || t.RequiredNetwork != "" && t.RequiredNetwork != "none"
 }
 
-// needs is what the built-in tools need of the other parts.
+// needs holds the parts of the daemon that the built-in tools use.
 type needs struct {
-	given      []tool.Tool // by the program, beside the built-in ones
+	given      []tool.Tool // tools that the embedding program adds
 	version    string
 	exec       shell.Exec
 	artifacts  files.Artifacts
-	secrets    *redact.Live // nil: nothing is secret
+	secrets    *redact.Live // nil when nothing is redacted
 	references expander
 }
 
-// registerTools makes the built-in tools, and adds those that the program gives. The jobs are nil when no command may run in the background.
+// registerTools creates and registers the built-in tools, and registers those of the embedding program. The returned jobs are nil when
+// commands may not run in the background.
 func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o needs) (*shell.Jobs, error) {
 	o.exec = referring{o.exec, o.references}
 	tools, jobs, err := workspaceTools(cfg, all[config.Sharing].path, all[config.Sharing].root, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	own := make([]map[string]tool.Tool, len(tools)) // by namespace, of each tool
+	own := make([]map[string]tool.Tool, len(tools)) // for each tool: its instances by namespace
 	for _, namespace := range cfg.WithWorkspaces() {
 		theirs, _, err := workspaceTools(cfg, all[namespace].path, all[namespace].root, o, jobs)
 		if err != nil {
 			return nil, err
 		}
-		for i, t := range theirs { // the same tools in the same order
+		for i, t := range theirs { // each list has the same tools in the same order
 			if own[i] == nil {
 				own[i] = map[string]tool.Tool{}
 			}
@@ -89,7 +90,7 @@ func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o n
 	return jobs, r.Register(embedded, o.given...)
 }
 
-// workspaceTools makes the built-in tools that work in a workspace. Shells in the background are kept in jobs; nil: in new ones.
+// workspaceTools creates the built-in tools that work in a workspace. Background shells belong to jobs; with nil jobs, it creates new ones.
 func workspaceTools(cfg *config.Config, path string, root *os.Root, o needs, jobs *shell.Jobs) ([]tool.Tool, *shell.Jobs, error) {
 	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
 	if cfg.Bash.BackgroundEach > 0 {
@@ -113,7 +114,7 @@ func workspaceTools(cfg *config.Config, path string, root *os.Root, o needs, job
 	return append(tools, commands...), jobs, nil
 }
 
-// limited gives a command the operator's time at most, whatever the model asked for.
+// limited bounds the time of a command to the operator's limit, whatever the model requested.
 type limited struct {
 	shell.Exec
 	most time.Duration
@@ -128,7 +129,7 @@ func (l limited) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 	return l.Exec.Run(ctx, spec)
 }
 
-// readRules reads the rule file; nil without one.
+// readRules reads the rule file. It returns nil when none is configured.
 func readRules(cfg *config.Config) (*permission.Rules, []byte, error) {
 	if cfg.Rules == "" {
 		return nil, nil, nil
@@ -144,31 +145,32 @@ func readRules(cfg *config.Config) (*permission.Rules, []byte, error) {
 	return rules, text, nil
 }
 
-// paths says which files of a namespace's workspace paths in arguments name.
+// paths resolves a path argument to a file in the workspace of a namespace.
 func (w workspaces) paths(namespace, text string) (clean, actual, root string, ok bool) {
 	at := w.of(namespace)
 	clean, actual, ok = files.Place(context.Background(), &files.Local{Root: at.root}, at.path, text)
 	return clean, actual, at.path, ok
 }
 
-// commands says how the calls of tools that take commands are split into simple ones.
+// commands returns, for each tool that takes commands, the function that splits its calls into simple commands.
 func commands() map[string]permission.Splitter {
 	return map[string]permission.Splitter{"bash": splitCommand, "bash_input": splitTyped}
 }
 
-// splitTyped shows the parts of what is typed to rules that deny. None allows it: what reads it is not known.
+// splitTyped splits text that is typed into a terminal, so that deny rules can match it. No allow rule matches typed text, because the
+// program that reads it is unknown.
 func splitTyped(args tool.Arguments) ([]permission.Part, permission.Known) {
 	return splitText(args.String("text"), permission.Open)
 }
 
 func splitCommand(args tool.Arguments) ([]permission.Part, permission.Known) {
-	if shell.TakesInput(args) { // no rule for commands allows what will be typed
+	if shell.TakesInput(args) { // no allow rule may match, because later input is unknown
 		return splitText(args.String("command"), permission.Open)
 	}
 	return splitText(args.String("command"), permission.Whole)
 }
 
-// splitText splits a text that is known as far as said, if it is understood.
+// splitText splits a command text. It returns known when the text can be parsed, and otherwise that it is unclear.
 func splitText(text string, known permission.Known) (list []permission.Part, _ permission.Known) {
 	parts, ok := shell.Split(text)
 	for _, p := range parts {

@@ -21,7 +21,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// receiver is an OTLP receiver.
+// receiver is a fake OTLP receiver.
 type receiver struct {
 	collectorv1.UnimplementedTraceServiceServer
 	address     string
@@ -29,7 +29,7 @@ type receiver struct {
 
 	mu      sync.Mutex
 	spans   []*tracev1.Span
-	about   map[string]string // of the resource
+	about   map[string]string // attributes of the resource
 	headers string
 	raw     string
 }
@@ -85,7 +85,7 @@ func (r *receiver) Export(ctx context.Context, request *collectorv1.ExportTraceS
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// of waits for the spans of a call, in the order of their beginning.
+// of waits for n spans of a call and returns them in the order of their start.
 func (r *receiver) of(t *testing.T, id string, n int) (spans []*tracev1.Span) {
 	t.Helper()
 	eventually(t, "the spans of "+id, func() bool {
@@ -154,7 +154,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("resource %v, headers %q", r.about, r.headers)
 	}
 
-	unasked := call(followed(within(t), "00"), &tooldv1.CallSpec{Tool: "read", Arguments: `{"path":"a.txt"}`}) // its caller does not follow it
+	unasked := call(followed(within(t), "00"), &tooldv1.CallSpec{Tool: "read", Arguments: `{"path":"a.txt"}`}) // its caller asks not to trace it
 	broken := call(within(t), &tooldv1.CallSpec{Tool: "read", Arguments: `{"path":"secret-argument-that-is-no-file"}`})
 	if got := r.of(t, broken.GetCallId(), 1)[0]; attributesOf(got)["error.type"] != "EXECUTION_FAILED" || got.GetStatus().GetCode() != tracev1.Status_STATUS_CODE_ERROR || hex.EncodeToString(got.GetTraceId()) == aTrace {
 		t.Errorf("span %v", got)
@@ -168,7 +168,7 @@ func TestTraces(t *testing.T) {
 	if first := r.of(t, asked.GetCallId(), 1)[0]; attributesOf(first)["toold.status"] != "SUSPENDED" || !hasEvents(first, "question") || hasEvents(first, "decision") {
 		t.Errorf("until the question: %v", first)
 	}
-	p.kill() // the next daemon, weeks later
+	p.kill() // the next daemon continues the call, in practice perhaps weeks later
 	p = s.start("--tracing-ratio", "1")
 	resume(t, p, asked)
 	last := r.of(t, asked.GetCallId(), 2)[1]
@@ -207,7 +207,7 @@ func resume(t *testing.T, p *proc, c *tooldv1.Call) {
 	follow(t, stream, err).last(t)
 }
 
-// TestNoTraces: without a share nothing is sent anywhere, whatever the environment and the callers say.
+// With a ratio of zero, the daemon sends no spans, whatever the environment and the callers ask for.
 func TestNoTraces(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+r.address)
@@ -223,7 +223,7 @@ func TestNoTraces(t *testing.T) {
 	}
 }
 
-// TestTracesSampled: of calls whose caller says nothing the share is followed, and a receiver that is away harms nobody.
+// The daemon traces a share of the calls whose callers do not ask either way. An unreachable receiver does not affect calls.
 func TestTracesSampled(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")

@@ -10,10 +10,10 @@ import (
 	pipelines "github.com/toold-dev/toold/lifecycle/trace"
 )
 
-// flushTime is for the last spans, when the daemon ends: it must not wait for a receiver that has gone.
+// flushTime bounds the time to send the last spans at shutdown, because the receiver may be gone.
 const flushTime = 300 * time.Millisecond
 
-// openTracing follows calls when a share of them is configured. Nothing of OpenTelemetry runs otherwise.
+// openTracing starts tracing if the ratio is above zero. Otherwise no code of OpenTelemetry runs.
 func (d *daemon) openTracing(ctx context.Context) error {
 	c := d.cfg.Tracing
 	if c.Ratio == 0 {
@@ -40,7 +40,7 @@ func (d *daemon) openTracing(ctx context.Context) error {
 
 func (d *daemon) tracer() pipelines.Tracer {
 	if d.traces == nil {
-		return nil // and not one that holds nothing
+		return nil // a nil interface, not an interface that holds a nil pointer
 	}
 	return d.traces
 }

@@ -2,14 +2,14 @@ package daemon
 
 import "runtime/debug"
 
-// version is what the linker says of a binary that is built for others.
+// version is set by the linker in release builds.
 var version string
 
-// module is the Go module of this package.
+// module is the path of the Go module.
 const module = "github.com/toold-dev/toold"
 
-// release returns the version of toold: as the linker says, else as the program's build information does, in which it may be a
-// dependency.
+// release returns the version of toold: the one that the linker set, or else the one in the build information of the program, where toold
+// may be a dependency.
 func release() string {
 	if version != "" {
 		return version
@@ -24,7 +24,8 @@ func release() string {
 	return "unknown"
 }
 
-// commit is what toold was built from; empty when the build information does not say it, or names the commit of another program.
+// commit returns the commit from which toold was built. It returns "" when the build information has none, or when that is the commit of an
+// embedding program.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Path != module {

@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestWatchTree: a run is a tree on the terminal, which follows its calls; what was drawn stays when it ends.
+// The terminal shows a run as a tree that follows its calls. The tree stays on the screen when the run ends.
 func TestWatchTree(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// webTools makes fetch and web_search, as far as they are configured.
+// webTools creates the tools fetch and web_search if they are configured.
 func webTools(cfg *config.Config, version string, references expander, secrets *redact.Live) ([]tool.Tool, error) {
 	w := &cfg.Web
 	allowed, err := address.ParsePrefixes(w.AllowAddresses)
@@ -35,7 +35,7 @@ func webTools(cfg *config.Config, version string, references expander, secrets *
 	return tools[1:], nil
 }
 
-// searchEngine is the search engine; nil without one. Its key is redacted before the engine has it.
+// searchEngine returns the configured search engine, or nil. It redacts the engine's key before the engine gets it.
 func searchEngine(w *web.Settings, references expander, secrets *redact.Live) (web.Provider, error) {
 	switch {
 	case w.SearchKey != "" && w.Search == "brave":

@@ -13,7 +13,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// T79: a search engine that repeats its key, from a file, tells nobody: not in what is found, nor in errors, the log and the journal.
+// T79: when a search engine repeats its key, the key appears nowhere: not in search results, errors, the log or the journal. The key comes
+// from a file.
 func TestT79KeyOfASearchIsNowhere(t *testing.T) {
 	const key = "key-of-the-search-engine"
 	sent := make(chan string, 10)
@@ -47,7 +48,7 @@ func TestT79KeyOfASearchIsNowhere(t *testing.T) {
 	if !strings.Contains(told, "your key is [redacted") {
 		t.Errorf("it is not told what the engine said: %s", told)
 	}
-	journal := filesOf(t, s.data) // while the write-ahead log is there
+	journal := filesOf(t, s.data) // before the write-ahead log is removed
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
 	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {

@@ -12,7 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// twoOwners speaks for two daemons that have, one after the other, one store. It gives a worker work and keeps whether it began.
+// twoOwners is a fake daemon that acts for two successive owners of one store. It sends work to a worker and reports whether the worker
+// began it.
 type twoOwners struct {
 	tooldv1.UnimplementedWorkerServiceServer
 	began chan bool
@@ -24,7 +25,7 @@ var ownersWork = []struct {
 	number int32
 	begins bool
 }{
-	{0, "a", 1, true}, // of a daemon that knows nothing of this
+	{0, "a", 1, true}, // sent by an old daemon that has no epochs
 	{2, "a", 2, true},
 	{2, "a", 1, false},
 	{1, "b", 1, false},
@@ -61,8 +62,8 @@ func (o *twoOwners) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectReque
 	return err
 }
 
-// TestT126WorkersRefuseAFencedOwner: a worker does not begin what a daemon asks that lost its store to one that the worker has heard
-// of, nor an attempt before one that it began.
+// T126: a worker refuses work from a daemon that lost its store to a newer owner that the worker knows. It also refuses an earlier attempt
+// than one that it began.
 func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
 	inEach(t, func(t *testing.T, l language) {
 		lis, err := net.Listen("tcp", "127.0.0.1:0")

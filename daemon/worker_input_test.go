@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// addInputs gives a worker tools that somebody types into.
+// addInputs adds tools that read input to a worker.
 func addInputs(w *worker.Worker) {
 	worker.Add(w, worker.Tool{ID: "types", Observe: true}, func(ctx context.Context, c *worker.Call, _ testArgs) (string, error) {
 		in, err := c.Input(ctx)
@@ -43,7 +43,8 @@ func addInputs(w *worker.Worker) {
 	})
 }
 
-// types types into a call, each piece once it is read, and ends the input. That somebody has read enough before is no fault.
+// types sends pieces of input to a call, each after the previous one was accepted, and then the end of input. A call that ends before it
+// has read everything is not an error.
 func (p *proc) types(t *testing.T, id string, pieces ...string) {
 	position := int64(0)
 	for i, piece := range append(pieces, "") {
@@ -60,7 +61,7 @@ func (p *proc) types(t *testing.T, id string, pieces ...string) {
 	}
 }
 
-// A cable leads to a daemon until it is cut.
+// A cable forwards connections to a daemon until it is cut.
 type cable struct {
 	lis net.Listener
 	to  string
@@ -102,7 +103,7 @@ func (c *cable) serve() {
 	}
 }
 
-// cut ends all connections. Further ones may be made.
+// cut closes all connections. New connections are accepted.
 func (c *cable) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,11 +113,11 @@ func (c *cable) cut() {
 	c.conns = nil
 }
 
-// TestWorkerInputOverReconnect: a connection that breaks while somebody types loses nothing and repeats nothing.
+// Input is neither lost nor repeated when the worker's connection breaks while a caller types.
 func TestWorkerInputOverReconnect(t *testing.T) { inEach(t, workerInputOverReconnect) }
 
 func workerInputOverReconnect(t *testing.T, l language) {
-	p := newSite(t, "").start("--workers-lease", "1m") // the worker is back long before
+	p := newSite(t, "").start("--workers-lease", "1m") // the worker reconnects long before the lease ends
 	c := layCable(t, p.ready.TCP)
 	p.worker(l, c.lis.Addr().String(), p.token())
 	const id = "typed-over-reconnects"
@@ -132,7 +133,7 @@ func workerInputOverReconnect(t *testing.T, l language) {
 			}
 			return err == nil
 		})
-		c.cut() // before, while or after the line is on its way
+		c.cut() // happens before, while or after the worker gets the line
 	}
 	got := p.get(id)
 	if got.GetResult().GetMessage() != strings.Join(strings.Fields(want), " ") || len(got.GetAttempts()) != 1 {
@@ -140,7 +141,7 @@ func workerInputOverReconnect(t *testing.T, l language) {
 	}
 }
 
-// TestWorkerTakesNoInput: who types into a call that takes no input is told so, and so is who types into one that ended its input.
+// The daemon refuses input for a call that takes none, and for a call that has stopped reading.
 func TestWorkerTakesNoInput(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "5s")
 	p.worker(languages()[0], p.ready.TCP, p.token())

@@ -9,8 +9,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestT84WorkerOutlivesTheDaemon: the daemon is killed while a worker runs calls, and the next one continues them: none runs twice,
-// and their outcomes count. When the daemon is killed again and the worker does not come back, recovery decides.
+// T84: the daemon is killed while a worker runs calls, and the next daemon continues them. No call runs twice, and the outcomes of the
+// worker are used. After a second kill the worker does not reconnect, and recovery decides the calls.
 func TestT84WorkerOutlivesTheDaemon(t *testing.T) { inEach(t, workerOutlives) }
 
 func workerOutlives(t *testing.T, l language) {

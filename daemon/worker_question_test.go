@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// addPaint gives a worker a tool that says of its calls what they would do.
+// addPaint adds a tool to a worker that answers questions about its calls: validation, assessment and description.
 func addPaint(w *worker.Worker) {
 	type paint struct {
 		Colour string `json:"colour"`
@@ -61,7 +61,7 @@ func addPaint(w *worker.Worker) {
 	})
 }
 
-// described is what DescribeCall says of a call of paints, in a line.
+// described returns a one-line summary of DescribeCall for a call of paints.
 func (p *proc) described(colour string) string {
 	r, err := p.calls.DescribeCall(p.t.Context(), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "paints", Arguments: fmt.Sprintf(`{"colour":%q}`, colour)}})
 	must(p.t, err)
@@ -72,7 +72,7 @@ func (p *proc) described(colour string) string {
 	return fmt.Sprintf("%s %s %s: %s %q degraded %t", r.GetOutcome(), r.GetAssessment().GetMutability(), r.GetAssessment().GetTier(), d.GetTitle(), d.GetNotes(), d.GetDegraded())
 }
 
-// TestWorkerQuestions: a worker says of its calls whether they are right, what they would do, and what people should know.
+// A worker validates, assesses and describes its calls.
 func TestWorkerQuestions(t *testing.T) { inEach(t, workerQuestions) }
 
 func workerQuestions(t *testing.T, l language) {
@@ -86,7 +86,7 @@ func workerQuestions(t *testing.T, l language) {
 		"red":   asks + `Paint it red ["it dries in an hour"] degraded false`,
 		"ghost": asks + `paints [] degraded true`,
 	} {
-		var got string // a busy machine may be slower than a person who is shown the description would wait
+		var got string // repeated, because on a busy machine the worker's answer may miss its time limit
 		eventually(t, fmt.Sprintf("%s is %s", colour, want), func() bool {
 			if now := p.described(colour); now != got {
 				got = now
@@ -95,11 +95,11 @@ func workerQuestions(t *testing.T, l language) {
 			return got == want
 		})
 	}
-	if got := p.described("riddle"); !strings.HasPrefix(got, "ERROR_CODE_") { // nobody can be asked yet
+	if got := p.described("riddle"); !strings.HasPrefix(got, "ERROR_CODE_") { // the daemon cannot ask a user at this time
 		t.Errorf("arguments of which a question is asked: %s", got)
 	}
 	tries := 0
-	painted := func(colour string) *tooldv1.Call { // the whole of a call, for which the worker was not too slow to look at it
+	painted := func(colour string) *tooldv1.Call { // painted runs a call of paints to its end, and tries again if the worker was too slow to answer questions about it
 		tries++
 		id := fmt.Sprintf("painted-%s-%08d", colour, tries)
 		c := p.end(id, "paints", fmt.Sprintf(`{"colour":"%s-%d"}`, colour, tries))
@@ -127,7 +127,7 @@ func workerQuestions(t *testing.T, l language) {
 	})
 }
 
-// TestWorkerAnswersAreBounded: what a worker says of a call is held to what a description may be, and allows no more than its definition.
+// A worker's answer is cut to the limits of descriptions, and cannot allow more than the tool's definition.
 func TestWorkerAnswersAreBounded(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "20s")
 	stream, err := tooldv1.NewWorkerServiceClient(p.conn).Connect(t.Context())
@@ -136,7 +136,7 @@ func TestWorkerAnswersAreBounded(t *testing.T) {
 		Descriptor_: &tooldv1.Descriptor{Id: "paints", Parameters: `{"type":"object"}`, Mildest: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY}},
 		Questions: []tooldv1.WorkerQuestionKind{
 			tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE, tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_ASSESS,
-			tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE, 99, // of a later version
+			tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE, 99, // a kind of a later version
 		},
 	}}}})
 	first, err := stream.Recv()
@@ -148,7 +148,7 @@ func TestWorkerAnswersAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	answers := map[tooldv1.WorkerQuestionKind]*tooldv1.WorkerAnswer{}
 	var mu sync.Mutex
-	go func() { // ends with the stream
+	go func() { // returns when the stream ends
 		for {
 			m, err := stream.Recv()
 			if err != nil {

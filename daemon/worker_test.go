@@ -22,14 +22,15 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// asWorker makes this test binary be a worker of the daemon at this address.
+// asWorker is a variable with the address of a daemon. When it is set, this test binary acts as a worker of that daemon.
 const asWorker = "TOOLD_TEST_AS_WORKER"
 
 type testArgs struct {
 	File string `json:"file,omitempty"`
 }
 
-// testWorker is a worker whose tools leave a line in a file for each run, and run until there is a file beside it.
+// testWorker returns a worker whose tools write a line to a file for each attempt. A tool returns when a second file, with the suffix .go,
+// exists.
 func testWorker(address, token string) *worker.Worker {
 	w := worker.New(worker.Config{Address: address, Token: token, Pool: "tests", MaxCalls: 4, Log: func(s string) { fmt.Fprintln(os.Stderr, s) }})
 	held := func(ctx context.Context, c *worker.Call, in testArgs) (string, error) {
@@ -97,7 +98,7 @@ func testWorker(address, token string) *worker.Worker {
 	return w
 }
 
-// addOperations gives a worker tools whose work goes on elsewhere.
+// addOperations adds tools to a worker whose work continues outside of it.
 func addOperations(w *worker.Worker) {
 	var asked sync.Map
 	worker.Add(w, worker.Tool{ID: "renders", Observe: true, Poll: func(_ context.Context, c *worker.Call) (*tooldv1.WorkerResult, error) {
@@ -147,7 +148,7 @@ func addOperations(w *worker.Worker) {
 	})
 }
 
-// serveTestTools is the process of a worker.
+// serveTestTools runs a worker in this process.
 func serveTestTools(address string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -157,12 +158,12 @@ func serveTestTools(address string) {
 	}
 }
 
-// A language is one of the SDKs: how its worker with the tools of the transcript is started for a daemon at an address.
+// A language is one SDK. command returns its worker with the tools of the transcript, for a daemon at an address.
 type language struct {
 	name    string
 	command func(t *testing.T, address string) *exec.Cmd
-	client  func(t *testing.T, address string) *exec.Cmd // what plays the transcript of clients
-	units   func(t *testing.T) *exec.Cmd                 // its own tests; nil: go test runs them
+	client  func(t *testing.T, address string) *exec.Cmd // plays the transcript of clients
+	units   func(t *testing.T) *exec.Cmd                 // runs the unit tests of the SDK; nil for Go, whose tests go test runs
 }
 
 func languages() []language {
@@ -198,7 +199,7 @@ func languages() []language {
 	}
 }
 
-// goSDK is this test binary as another program.
+// goSDK returns this test binary as a worker or a client.
 func goSDK(t *testing.T, as string) *exec.Cmd {
 	exe, err := os.Executable()
 	must(t, err)
@@ -207,14 +208,14 @@ func goSDK(t *testing.T, as string) *exec.Cmd {
 	return cmd
 }
 
-// inEach runs a test with the worker of each language.
+// inEach runs a test with the SDK of each language.
 func inEach(t *testing.T, run func(t *testing.T, l language)) {
 	for _, l := range languages() {
 		t.Run(l.name, func(t *testing.T) { run(t, l) })
 	}
 }
 
-// worker starts a worker in a process of its own, and waits until its tools are there.
+// worker starts a worker in a separate process and waits until the daemon lists its tools.
 func (p *proc) worker(l language, address, token string) *exec.Cmd {
 	p.t.Helper()
 	cmd := l.command(p.t, address)
@@ -229,7 +230,7 @@ func (p *proc) worker(l language, address, token string) *exec.Cmd {
 	return cmd
 }
 
-// sees waits until a tool is listed, or is not.
+// sees waits until a tool is listed, or until it is not listed if want is false.
 func (p *proc) sees(id string, want bool) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), hangs)
@@ -262,7 +263,7 @@ func (p *proc) token() string {
 	return strings.TrimSpace(string(b))
 }
 
-// begin starts a call that goes on by itself.
+// begin starts a call that continues without a watcher.
 func (p *proc) begin(id, tool, arguments string) {
 	p.t.Helper()
 	_, err := p.calls.CallTool(p.t.Context(), &tooldv1.CallToolRequest{
@@ -285,7 +286,7 @@ func (p *proc) end(id, tool, arguments string) *tooldv1.Call {
 	return r.GetCall()
 }
 
-// awaitLines waits until a file has so many lines.
+// awaitLines waits until a file has n lines.
 func awaitLines(t *testing.T, file string, n int) []string {
 	t.Helper()
 	var lines []string
@@ -297,14 +298,14 @@ func awaitLines(t *testing.T, file string, n int) []string {
 	return lines
 }
 
-// A played is a line of the transcript of workers.
+// A played is one line of the transcript of workers.
 type played struct {
 	About, Tool, Status, Executed, Code, Reason, Message, Events string
 	Arguments, Data, Answer                                      json.RawMessage
-	Input                                                        []string `json:",omitempty"` // typed while it runs, and then the end of input
+	Input                                                        []string `json:",omitempty"` // input that is sent while the call runs, followed by the end of input
 }
 
-// TestWorkerTranscript: the same conversation with a worker of each language.
+// The workers of all languages give the same results for the same transcript.
 func TestWorkerTranscript(t *testing.T) {
 	text, err := os.ReadFile("../sdk/testdata/worker.jsonl")
 	must(t, err)
@@ -375,7 +376,7 @@ func (p *proc) play(t *testing.T, want *played) {
 	}
 }
 
-// comparable is the canonical form of a value.
+// comparable returns the canonical form of a value.
 func comparable(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -387,7 +388,7 @@ func comparable(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestWorkerCancelAndDrain: a function hears that its call is cancelled, and a worker that is asked to end lets its calls end first.
+// The context of a tool function ends when its call is cancelled. A worker that is asked to end lets its calls end first.
 func TestWorkerCancelAndDrain(t *testing.T) { inEach(t, cancelAndDrain) }
 
 func cancelAndDrain(t *testing.T, l language) {
@@ -404,7 +405,7 @@ func cancelAndDrain(t *testing.T, l language) {
 	p.begin("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2"))
 	awaitLines(t, file+"2", 1)
 	must(t, w.Process.Signal(syscall.SIGTERM))
-	p.sees("greet", true) // for a while: its worker may be on its way back
+	p.sees("greet", true) // tools stay listed for a while, because their worker may reconnect
 	must(t, os.WriteFile(file+"2.go", nil, 0o600))
 	if c := p.end("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2")); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("drained: %v", c)
@@ -414,7 +415,7 @@ func cancelAndDrain(t *testing.T, l language) {
 	}
 }
 
-// TestT84WorkerKilled: the process of a worker is killed in the middle of its calls.
+// T84: the process of a worker is killed while it runs calls.
 func TestT84WorkerKilled(t *testing.T) { inEach(t, workerKilled) }
 
 func workerKilled(t *testing.T, l language) {
@@ -462,8 +463,7 @@ func (p *proc) get(id string) *tooldv1.Call {
 	return c
 }
 
-// TestWorkerOverRestart: the daemon is killed while a call waits for an answer. Its tool is known to the next one before the worker
-// is back, which dials by itself.
+// The daemon is killed while a call of a worker is suspended. The next daemon knows the tool before the worker reconnects on its own.
 func TestWorkerOverRestart(t *testing.T) { inEach(t, workerOverRestart) }
 
 func workerOverRestart(t *testing.T, l language) {
@@ -498,7 +498,7 @@ func workerOverRestart(t *testing.T, l language) {
 	}
 }
 
-// peek is a call as it is.
+// peek returns the current record of a call.
 func (p *proc) peek(id string) *tooldv1.Call {
 	p.t.Helper()
 	r, err := p.calls.GetCall(p.t.Context(), &tooldv1.GetCallRequest{CallId: id})
@@ -506,7 +506,7 @@ func (p *proc) peek(id string) *tooldv1.Call {
 	return r.GetCall()
 }
 
-// TestWorkerSources: an operator sees who serves what.
+// An operator sees which worker provides which tools.
 func TestWorkerSources(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "2s")
 	source := func() *tooldv1.Source {
@@ -528,7 +528,7 @@ func TestWorkerSources(t *testing.T) {
 	eventually(t, "the source is down", func() bool { return source().GetState() == tooldv1.SourceState_SOURCE_STATE_DOWN })
 }
 
-// TestT61ForeignLease: what a worker says of a lease that it does not hold changes nothing, whoever it is and whatever it knows.
+// T61: messages of a worker about a lease that it does not hold change nothing, even if the worker knows the lease id.
 func TestT61ForeignLease(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "20s")
 	dial := func(pool, tool string) (tooldv1.WorkerService_ConnectClient, func() *tooldv1.ConnectResponse) {
@@ -561,7 +561,7 @@ func TestT61ForeignLease(t *testing.T) {
 	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
 		t.Errorf("the thief is told %q of a report", got)
 	}
-	// Nor does it get what it says that it held.
+	// The thief connects again, and does not get the lease.
 	again, againHears := dial("thief", "steals")
 	_ = again
 	againHears()
@@ -569,14 +569,14 @@ func TestT61ForeignLease(t *testing.T) {
 	if hears().GetAck().GetLeaseId() != lease {
 		t.Error("the end was not taken")
 	}
-	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}}) // late
+	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}}) // a second outcome, which comes too late
 	if got := hears().GetLost().GetLeaseId(); got != lease {
 		t.Errorf("a second end: told %q", got)
 	}
 	if c := p.get(id); c.GetResult().GetData() != `"paid"` {
 		t.Errorf("the call: %v", c)
 	}
-	// An operation is its pool's.
+	// Only the pool of an operation can complete it.
 	const later = "paid-elsewhere-later"
 	p.begin(later, "pays", "{}")
 	lease = hears().GetStart().GetLeaseId()
@@ -596,7 +596,7 @@ func TestT61ForeignLease(t *testing.T) {
 	if got := hears().GetCompleted(); got.GetError() == "" || got.GetRetryable() {
 		t.Errorf("another operation: %v", got)
 	}
-	say(t, honest, &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: later, OperationId: "transfer-1"}}) // with nothing
+	say(t, honest, &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: later, OperationId: "transfer-1"}}) // completes the operation without a result
 	if got := hears().GetCompleted(); got.GetError() != "" {
 		t.Errorf("completed: %v", got)
 	}

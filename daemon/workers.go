@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// trustedPools are the sources of the pools that are trusted.
+// trustedPools returns the sources of the trusted pools.
 func trustedPools(w *config.Workers) []string {
 	var sources []string
 	for _, pool := range w.Trusted {
@@ -24,7 +24,7 @@ func trustedPools(w *config.Workers) []string {
 	return sources
 }
 
-// openWorkers makes the tools known that workers offered before.
+// openWorkers creates the hub of workers and registers the tools that workers offered before.
 func (d *daemon) openWorkers(ctx context.Context) error {
 	known, err := wire.KnownWorkerTools(ctx, d.store)
 	if err != nil {
@@ -47,12 +47,12 @@ func (d *daemon) openWorkers(ctx context.Context) error {
 	return nil
 }
 
-// hidden reports whether a principal may not find a tool: a rule denies it, or it is another tenant's.
+// hidden reports whether a tool is hidden from a principal: a rule denies it, or it belongs to another tenant.
 func (d *daemon) hidden(p tool.Principal, t *tool.Descriptor) bool {
 	return d.workers.Hidden(p, t) || d.gate.Hidden(p, t)
 }
 
-// unlisted reports whether a principal's lists leave a tool out.
+// unlisted reports whether the lists of a principal omit a tool.
 func (d *daemon) unlisted(p tool.Principal, t *tool.Descriptor) bool {
 	return d.hidden(p, t) || d.workers.Absent(t)
 }
@@ -67,7 +67,7 @@ func (d *daemon) toolsOf(source string) (n int) {
 	return n
 }
 
-// workerSources are the sources of workers.
+// workerSources returns the sources of workers.
 func (a adminOf) workerSources() []tool.SourceStatus {
 	var out []tool.SourceStatus
 	for _, p := range a.d.workers.Pools() {

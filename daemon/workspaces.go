@@ -7,13 +7,13 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 )
 
-// A workspace is an open one.
+// A workspace is an open workspace directory.
 type workspace struct {
-	path string // absolute
+	path string // absolute path
 	root *os.Root
 }
 
-// workspaces are the open ones, by namespace; sharing has that of all others.
+// workspaces has the open workspaces by namespace. The key config.Sharing has the shared one.
 type workspaces map[string]workspace
 
 // openWorkspaces opens the workspaces of all namespaces; the caller closes them.
@@ -29,7 +29,7 @@ func openWorkspaces(cfg *config.Config) (workspaces, error) {
 	return all, nil
 }
 
-// openWorkspace opens the workspace of a namespace; the caller closes its root.
+// openWorkspace opens the workspace of a namespace. The caller closes its root.
 func openWorkspace(cfg *config.Config, namespace string) (workspace, error) {
 	path, err := cfg.WorkspacePath(namespace)
 	if err != nil {
@@ -54,7 +54,7 @@ func (w workspaces) of(namespace string) workspace {
 	return w[config.Sharing]
 }
 
-// Close closes all of them.
+// Close closes all workspaces.
 func (w workspaces) Close() (err error) {
 	for _, one := range w {
 		err = errors.Join(err, one.root.Close())

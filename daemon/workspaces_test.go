@@ -19,11 +19,11 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// A tenants is a site whose namespaces a and b have workspaces of their own; c shares that of the site with default.
+// tenants is a site whose namespaces a and b have separate workspaces. The namespaces c and default share the workspace of the site.
 type tenants struct {
 	*site
 	dir, config string
-	at          map[string]string // workspaces, by namespace
+	at          map[string]string // workspace directories by namespace
 }
 
 // A tenant is a client of one namespace.
@@ -49,7 +49,7 @@ func newTenants(t *testing.T, rules string) *tenants {
 	return w
 }
 
-// configure writes the configuration.
+// configure writes the configuration file and adds more to it.
 func (w *tenants) configure(more string) {
 	w.t.Helper()
 	text := "auth:\n  tokens:\n"
@@ -79,12 +79,12 @@ func (c *tenant) spec(tool string, args map[string]any) *tooldv1.CallSpec {
 	must(c.t, err)
 	c.n++
 	return &tooldv1.CallSpec{
-		Tool: tool, CallId: fmt.Sprintf("workspaces-call-%d-%04d", c.epoch, c.n), Arguments: string(text), // the namespaces have calls of the same ids
+		Tool: tool, CallId: fmt.Sprintf("workspaces-call-%d-%04d", c.epoch, c.n), Arguments: string(text), // calls of different namespaces get equal ids
 		Run: &tooldv1.Run{RunId: "run", ThreadId: "thread"},
 	}
 }
 
-// call makes a call and returns it as it ended.
+// call runs a call to its end and returns its record.
 func (c *tenant) call(tool string, args map[string]any) *tooldv1.Call {
 	c.t.Helper()
 	got, err := c.calls.CallTool(within(c.t), &tooldv1.CallToolRequest{Spec: c.spec(tool, args)})
@@ -92,15 +92,15 @@ func (c *tenant) call(tool string, args map[string]any) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// says makes a call and returns what a model reads of its result.
+// says runs a call and returns the text that a model gets.
 func (c *tenant) says(tool string, args map[string]any) string {
 	c.t.Helper()
 	r := c.call(tool, args).GetResult()
 	return r.GetMessage() + r.GetError().GetMessage() + r.GetError().GetReason()
 }
 
-// TestWorkspacesOfNamespaces: the same relative path is another file in each namespace, for every tool that reaches files, and no
-// tool of one namespace reaches the workspace of another.
+// For every tool that uses files, the same relative path names a different file in each namespace. No tool of one namespace reaches the
+// workspace of another.
 func TestWorkspacesOfNamespaces(t *testing.T) {
 	w := newTenants(t, "rules:\n  - {action: deny, tools: ['*(path ~ \"secret/*\")']}\n  - {action: allow, tools: ['*']}\n")
 	must(t, errors.Join(os.Symlink("secret", filepath.Join(w.at["a"], "way")), os.Mkdir(filepath.Join(w.at["b"], "way"), 0o755), os.Mkdir(filepath.Join(w.at["c"], "way"), 0o755)))
@@ -211,7 +211,7 @@ func TestWorkspacesOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestWorkspacesWithoutIsolation: commands without isolation start in the workspace of their namespace and have homes of their own.
+// Commands without isolation start in the workspace of their namespace and have separate home directories.
 func TestWorkspacesWithoutIsolation(t *testing.T) {
 	w := newTenants(t, "rules:\n  - {action: allow, tools: ['*']}\n")
 	p := w.start("--config", w.config, "--bash-profile", "none")
@@ -229,8 +229,8 @@ func TestWorkspacesWithoutIsolation(t *testing.T) {
 	}
 }
 
-// TestWorkspacesHoldUntilARestart: a reload with other workspaces says that a restart is needed, and what it reads again stays in those
-// that are in force. A backup goes into none.
+// A reload with other workspaces reports that a restart is needed. Until then, the reloaded parts use the old workspaces. A backup cannot
+// be written to any of them.
 func TestWorkspacesHoldUntilARestart(t *testing.T) {
 	w := newTenants(t, "")
 	dir, manifests := w.manifests(map[string]string{"show.yaml": "id: show\n" + observed + "run: {program: /bin/cat, args: [notes.txt]}\n"})
@@ -266,11 +266,11 @@ func TestWorkspacesHoldUntilARestart(t *testing.T) {
 		t.Errorf("a backup into a workspace: %v", err)
 	}
 	_, err = p.admin.Backup(within(t), &tooldv1.BackupRequest{Directory: filepath.Join(before, "copy")})
-	must(t, err) // nobody's any more
+	must(t, err) // the directory no longer belongs to any namespace
 }
 
-// TestWorkspacesAreApart: two workspaces that overlap are refused, links followed, and so is what would show one to the namespace of
-// another.
+// The configuration refuses two workspaces that overlap after links are resolved. It also refuses a setting that shows the workspace of one
+// namespace to another.
 func TestWorkspacesAreApart(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -281,7 +281,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 		must(t, os.Symlink(to, at(link)))
 	}
 	tests := []struct {
-		name, workspaces, more, say string // no say: taken
+		name, workspaces, more, say string // empty say means accepted
 	}{
 		{"side by side", "{a: DIR/a, b: DIR/b}", "", ""},
 		{"a name with a dot", "{team.one: DIR/a, 'x y': DIR/b}", "", ""},
@@ -332,7 +332,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// TestServersInWorkspaces: a server is refused that would show one namespace the workspace of another, by config check and by the start.
+// Both config check and serve refuse an MCP server that would show one namespace the workspace of another.
 func TestServersInWorkspaces(t *testing.T) {
 	w := newTenants(t, "")
 	file := filepath.Join(w.dir, "mcp.json")
@@ -356,15 +356,15 @@ func TestServersInWorkspaces(t *testing.T) {
 	}
 }
 
-// TestServersAreLedToNoOtherWorkspace: the directory in which a server starts becomes a link after the start of the daemon, before that
-// of the server: to another workspace, or to a place outside of all (T131).
+// T131: after the start of the daemon, and before that of a server, the server's working directory is replaced by a link. The link leads to
+// another workspace or outside of all workspaces. The daemon refuses to start the server.
 func TestServersAreLedToNoOtherWorkspace(t *testing.T) {
 	for _, to := range []string{"b", "outside"} {
 		t.Run(to, func(t *testing.T) { leadServer(t, to) })
 	}
 }
 
-// leadServer leads the server of namespace a to a directory beside its workspace.
+// leadServer replaces the working directory of the server of namespace a by a link to the directory to.
 func leadServer(t *testing.T, to string) {
 	w := newTenants(t, "rules:\n  - {action: allow, tools: ['*']}\n")
 	to = filepath.Join(w.dir, to)
@@ -404,7 +404,7 @@ func leadServer(t *testing.T, to string) {
 	}
 }
 
-// TestCommandsInWorkspaces: commands that try out rules and isolation take the workspace of a namespace.
+// The commands that test rules and isolation use the workspace of the given namespace.
 func TestCommandsInWorkspaces(t *testing.T) {
 	w := newTenants(t, "rules:\n  - {action: deny, tools: ['*(path ~ \"secret/*\")']}\n")
 	must(t, os.Symlink("secret", filepath.Join(w.at["a"], "way")))

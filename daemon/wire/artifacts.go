@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Artifacts shows the file tools what calls printed and saved. The engine is asked for when something is read: the tools are
-// there before it.
+// Artifacts gives the file tools access to the output and the artifacts of calls. It gets the engine only when a tool reads, because the
+// tools are created before the engine.
 type Artifacts func() *lifecycle.Engine
 
 // OpenArtifact opens an artifact for the call that reads it.

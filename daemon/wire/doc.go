@@ -1,3 +1,3 @@
-// Package wire fits the parts of the daemon together: each part names what it needs in interfaces of its own, and the
-// adapters here are thin enough to be seen through. It reads no configuration.
+// Package wire connects the parts of the daemon. Each part declares the interfaces that it needs, and the small adapters here implement
+// them with other parts. The package reads no configuration.
 package wire

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A full disk refuses calls that are new; those that are known get through, and so does everything once there is room.
+// While the disk is full, the engine refuses new calls and serves known ones. It accepts new calls again when there is space.
 func TestFullDisk(t *testing.T) {
 	tools := registry.New(registry.Config{})
 	noop := tool.Func(tool.Descriptor{ID: "noop"}, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ok"), nil })

@@ -14,10 +14,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Sourced lists the tools of sources that others bring, of which each one may be wrong by itself.
+// Sourced registers the tools of external sources. It leaves out single invalid tools.
 type Sourced struct{ Registry *registry.Registry }
 
-// Replace makes tools the only ones of a source and returns, by id, why some were left out.
+// Replace makes tools the only tools of a source. It returns the reason for each tool that it left out, by id.
 func (s Sourced) Replace(source string, tools []tool.Tool) map[string]error {
 	refused := map[string]error{}
 	good := slices.DeleteFunc(slices.Clone(tools), func(t tool.Tool) bool {
@@ -36,22 +36,22 @@ func (s Sourced) Replace(source string, tools []tool.Tool) map[string]error {
 		taken, _ := errors.AsType[*registry.DuplicateError](err)
 		good = slices.DeleteFunc(good, func(t tool.Tool) bool {
 			d := t.Descriptor()
-			mine := taken == nil || d.ID == taken.Name // nothing else tells which one it is
+			mine := taken == nil || d.ID == taken.Name // the error has no other mark of the tool
 			if mine {
 				refused[d.ID] = err
 			}
 			return mine
 		})
 		if len(good) == before {
-			return refused // the earlier ones stay
+			return refused // the source keeps its earlier tools
 		}
 	}
 }
 
-// listKind is the kind of records that keep what an MCP server said of its tools.
+// listKind is the kind of the records that store an MCP server's list of tools.
 const listKind = "mcp_list"
 
-// Lists remember what servers said of their tools.
+// Lists stores the list of tools that each MCP server sent last.
 type Lists struct {
 	store PinStore
 
@@ -64,7 +64,7 @@ type listRecord struct {
 	List json.RawMessage `json:"list"`
 }
 
-// OpenLists reads what is remembered.
+// OpenLists reads the stored lists.
 func OpenLists(ctx context.Context, s PinStore) (*Lists, error) {
 	l := &Lists{store: s, known: map[string][]byte{}}
 	for after := int64(0); ; {
@@ -80,7 +80,7 @@ func OpenLists(ctx context.Context, s PinStore) (*Lists, error) {
 			if err := json.Unmarshal(r.Bytes, &kept); err != nil {
 				return l, fmt.Errorf("list of MCP server %q: %w", r.Key, err)
 			}
-			l.known[kept.Key] = kept.List // the newest counts
+			l.known[kept.Key] = kept.List // the newest record is the last one
 			after = r.Position
 		}
 	}
@@ -94,7 +94,7 @@ func (l *Lists) Recall(key string) ([]byte, bool) {
 	return list, ok
 }
 
-// Keep has the list of a server durable when it returns.
+// Keep stores the list of a server. The list is durable when Keep returns.
 func (l *Lists) Keep(key string, list []byte) error {
 	text, err := json.Marshal(listRecord{key, list})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/plugins/notify"
 )
 
-// Outbox keeps letters as the engine's posts.
+// Outbox returns an outbox that stores letters as posts of the engine.
 func Outbox(e *lifecycle.Engine) notify.Outbox { return outbox{e} }
 
 type outbox struct{ e *lifecycle.Engine }

@@ -6,10 +6,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// PermissionGate is the name of the permission gate: kept answers to its questions serve it alone.
+// PermissionGate is the name of the permission gate. Only this gate uses the remembered answers to its questions.
 const PermissionGate = "permission"
 
-// Remembered shows an engine's kept answers to the permission gate.
+// Remembered gives the permission gate access to the remembered answers of an engine.
 func Remembered(p *policy.Policies) permission.Remembered { return remembered{p} }
 
 type remembered struct{ policies *policy.Policies }
@@ -29,7 +29,7 @@ func (r remembered) Remembered(q permission.Query) []permission.RememberedRule {
 	return rules
 }
 
-// Modes checks which principal may choose which permission mode, by the rules in force.
+// Modes returns a check of which principal may choose which permission mode, by the rules in force.
 func Modes(g *permission.Gate) policy.Modes { return modes{g} }
 
 type modes struct{ gate *permission.Gate }

@@ -11,23 +11,22 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// pinKind is the kind of records that say which definitions are trusted. They belong to no namespace: tools are the
-// daemon's.
+// pinKind is the kind of the records of trusted definitions. The records belong to no namespace, because tools belong to the daemon.
 const pinKind = "tool_pin"
 
-// A PinStore is where trusted definitions are kept.
+// A PinStore stores trusted definitions and other records of the daemon.
 type PinStore interface {
 	store.RecordReader
 	PutRecord(ctx context.Context, namespace string, r store.Record) error
 }
 
-// Pins are the trusted definitions of a store.
+// Pins holds the trusted definitions of a store.
 type Pins struct {
 	store PinStore
 
 	mu     sync.Mutex
 	known  map[pinKey]registry.Pin
-	broken bool // not all could be read
+	broken bool // some definitions could not be read
 }
 
 type pinKey struct {
@@ -40,8 +39,8 @@ type pinRecord struct {
 	registry.Pin
 }
 
-// OpenPins reads what is trusted. When a part of it cannot be read the error says so and the pins can be used all the
-// same: they trust nothing then that they do not know.
+// OpenPins reads the trusted definitions. When some cannot be read, it returns an error and usable Pins, which then do not trust any
+// unknown definition.
 func OpenPins(ctx context.Context, s PinStore) (*Pins, error) {
 	p := &Pins{store: s, known: map[pinKey]registry.Pin{}}
 	for after := int64(0); ; {
@@ -59,7 +58,7 @@ func OpenPins(ctx context.Context, s PinStore) (*Pins, error) {
 				p.broken = true
 				return p, fmt.Errorf("trusted definition %q: %w", r.Key, err)
 			}
-			p.known[pin.pinKey] = pin.Pin // the newest counts
+			p.known[pin.pinKey] = pin.Pin // the newest record is the last one
 			after = r.Position
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// Definitions gives the engine the tools of a registry.
+// Definitions gives the engine access to the tools of a registry.
 func Definitions(r *registry.Registry) lifecycle.Tools { return definitions{r} }
 
 type definitions struct{ *registry.Registry }
@@ -37,7 +37,8 @@ func Frontend(r *registry.Registry) func(*tool.FrontendTool) (*lifecycle.Definit
 	}
 }
 
-// Absent says why a registered tool cannot be found, but not for tools that are hidden from the principal.
+// Absent returns a function that explains why a registered tool cannot be found. It explains nothing about a tool that is hidden from the
+// principal.
 func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string {
 	return func(p tool.Principal, name string) string {
 		return r.WhyAbsent(p.Namespace, name, func(d *tool.Descriptor) bool { return hide != nil && hide(p, d) })
@@ -60,7 +61,7 @@ func Accept(r *registry.Registry, q *tool.QuarantinedTool) (*tool.Definition, er
 	return &e.Definition, nil
 }
 
-// Answers gives the engine the checks of answers against schemas.
+// Answers gives the engine the checks of answers against the schemas of tools.
 func Answers(r *registry.Registry) lifecycle.Answers { return answers{r} }
 
 type answers struct{ r *registry.Registry }
@@ -78,10 +79,10 @@ func (a answers) Validate(schema json.RawMessage, answer any) ([]tool.Violation,
 	return s.Validate(answer), nil
 }
 
-// Hide reports whether a tool does not exist for a principal.
+// Hide reports whether a tool is hidden from a principal. For that principal, the tool does not exist.
 type Hide func(tool.Principal, *tool.Descriptor) bool
 
-// Tools gives endpoints the tools of a registry, without those that are hidden from the principal. A nil hide hides nothing.
+// Tools gives endpoints access to the tools of a registry, except those that are hidden from the principal. A nil hide hides nothing.
 func Tools(r *registry.Registry, hide Hide) grpcserver.Tools { return tools{r, hide} }
 
 type tools struct {

@@ -11,7 +11,7 @@ import (
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
-// Engine returns what the server asks of an engine and of its parts.
+// Engine combines an engine and its parts into the interface that the server needs.
 func Engine(e *lifecycle.Engine) grpcserver.Engine {
 	return struct {
 		*lifecycle.Engine
@@ -25,5 +25,5 @@ func Engine(e *lifecycle.Engine) grpcserver.Engine {
 	}{e, e.Policies(), e.Custody(), e.Purger(), e.Records(), e.Artifacts(), watches{e.Watches()}, e.Editor()}
 }
 
-// watches has a name of its own among the embedded parts.
+// watches wraps the service in a type, because two embedded fields cannot both be named Service.
 type watches struct{ *watch.Service }

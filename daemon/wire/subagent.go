@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tools/subagent"
 )
 
-// Subagents shows the daemon to subagents: their calls are batches like everybody's. The engine is asked for when a subagent runs:
-// the tools are there before it.
+// Subagents lets subagents call the tools of the daemon. Their calls are ordinary batches. It gets the engine only when a subagent runs,
+// because the tools are created before the engine.
 func Subagents(engine func() *lifecycle.Engine, r *registry.Registry, hide Hide) subagent.Caller {
 	return subagents{engine, tools{r, hide}}
 }
@@ -26,7 +26,7 @@ type subagents struct {
 	tools  tools
 }
 
-// turnsParallel is how many calls of a turn run at once that are safe beside each other.
+// turnsParallel is how many calls of a turn run at once, if their tools are safe to run concurrently.
 const turnsParallel = 8
 
 // Tools implements [subagent.Caller].
@@ -99,8 +99,8 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 
 // Cancel implements [subagent.Caller].
 func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) (unseen []string) {
-	lasting := context.WithoutCancel(ctx) // what is known of them is known, too, when the time is over
-	// One whose wish is not stored does not end in time, and is named.
+	lasting := context.WithoutCancel(ctx) // a status that is already known counts even after ctx has ended
+	// A call whose cancellation could not be stored does not end in time, so it is among the returned ids.
 	_, _ = s.engine().CancelBatch(lasting, t.Parent.Caller, t.Batch, reason, "")
 	for i := range t.Calls {
 		w, err := s.engine().Watch(lasting, t.Parent.Caller, t.Calls[i].ID, "", true)
@@ -112,8 +112,8 @@ func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) 
 	return unseen
 }
 
-// seenEnd reports whether somebody saw the end of a call, for which it waits. One that has not begun and is to end will not begin: while the
-// daemon stops only the next one says so.
+// seenEnd waits for the end of a call and reports whether the daemon observed it. While the daemon stops, a cancelled call that has not
+// begun counts as ended: it never begins, but only the next daemon records its end.
 func seenEnd(ctx context.Context, w call.Watcher, draining func() bool) bool {
 	defer w.Close()
 	unborn := func(c *call.Call) bool {
@@ -132,7 +132,7 @@ func stopping() error {
 	return &tool.Error{Code: tool.Interrupted, Reason: "DRAINING", Message: "The daemon is stopping", Retryable: true}
 }
 
-// refusedTurn is a refusal in the words of tools. What would be accepted a little later may be sent again.
+// refusedTurn converts a refusal to an error of a tool. The error is retryable if the engine may accept the same request later.
 func refusedTurn(err error) error {
 	r, ok := errors.AsType[*call.Refusal](err)
 	if !ok {
@@ -168,8 +168,8 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 	return list
 }
 
-// Above returns the modes that hold for a subagent's call because of the run and thread of the subagent. A run or thread of another caller, which
-// any caller may name, has no effect.
+// Above returns a function that lists the permission modes of the run and thread of the subagent that made a call. These modes apply to the
+// call too. A run or thread of another caller has no effect, because any caller may name it.
 func Above(p *policy.Policies) func(in *hook.Input) []string {
 	return func(in *hook.Input) (modes []string) {
 		if in.Run.Origin != subagent.Origin {
@@ -184,7 +184,8 @@ func Above(p *policy.Policies) func(in *hook.Input) []string {
 
 var subagentStatus = map[call.Status]string{call.Succeeded: "done", call.Failed: "failed", call.Cancelled: "cancelled"}
 
-// subagentEvent is what a subagent reports of an event of its call.
+// subagentEvent converts an event of a subagent's call to the form that the subagent reports. It reports false for events that subagents do
+// not report.
 func subagentEvent(id string, e *call.Event) (subagent.Event, bool) {
 	out := subagent.Event{Call: id}
 	switch e.Type {

@@ -21,16 +21,16 @@ import (
 
 var ann = tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"caller"}}
 
-// farm is an engine with a subagent whose model asks for the tools that its task names.
+// farm is an engine with a subagent. The model of the subagent calls the tools that the task names.
 type farm struct {
 	t       *testing.T
 	e       *lifecycle.Engine
-	release chan struct{} // ends calls of stubborn
-	running chan string   // the ids of calls that run
-	gate    chan struct{} // the model answers when it is closed; nil: at once
+	release chan struct{} // closed to end the calls of stubborn
+	running chan string   // receives the id of each call that begins to run
+	gate    chan struct{} // the model answers after it is closed; nil means at once
 
 	mu   sync.Mutex
-	runs map[string]bool // calls of slow and stubborn whose tool has begun and not returned
+	runs map[string]bool // calls of slow and stubborn that are running, by id
 }
 
 const grace = 300 * time.Millisecond
@@ -112,7 +112,7 @@ func (f *farm) enter(id string) (leave func()) {
 	}
 }
 
-// still are the calls that run.
+// still returns the ids of the calls that are running.
 func (f *farm) still() (ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +122,7 @@ func (f *farm) still() (ids []string) {
 	return ids
 }
 
-// slow takes most of the grace period to heed its cancellation.
+// slow is a tool that returns late in the grace period after a cancellation.
 func (f *farm) slow(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	defer f.enter(c.ID)()
 	<-ctx.Done()
@@ -130,14 +130,15 @@ func (f *farm) slow(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	return nil, ctx.Err()
 }
 
-// stubborn does not heed it.
+// stubborn is a tool that ignores cancellation.
 func (f *farm) stubborn(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	defer f.enter(c.ID)()
 	<-f.release
 	return tool.Text("at last"), nil
 }
 
-// ask has the subagent do something. It returns when that rests, or with until when so many calls of it run.
+// ask starts the subagent with a task. It returns when the call of the subagent ends or is suspended, or if until is positive, when that
+// many of its calls run.
 func (f *farm) ask(id, task string, until int) *call.Call {
 	f.t.Helper()
 	arguments, err := json.Marshal(map[string]string{"task": task})
@@ -169,7 +170,7 @@ func (f *farm) begun() string {
 	}
 }
 
-// rest waits until a call has ended or waits for somebody.
+// rest waits until a call has ended or is suspended.
 func (f *farm) rest(w call.Watcher) *call.Call {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
@@ -183,7 +184,7 @@ func (f *farm) rest(w call.Watcher) *call.Call {
 	}
 }
 
-// below are the calls that a call made, by tool.
+// below returns the calls that a call started, by tool.
 func (f *farm) below(parent string) map[string]*call.Call {
 	f.t.Helper()
 	found := map[string]*call.Call{}
@@ -195,7 +196,7 @@ func (f *farm) below(parent string) map[string]*call.Call {
 	return found
 }
 
-// decide answers what a call waits for, without waiting for what follows.
+// decide answers the open question of a call. It does not wait for the call to continue.
 func (f *farm) decide(c *call.Call, d tool.Decision) call.Watcher {
 	f.t.Helper()
 	open := c.Open()
@@ -209,7 +210,7 @@ func (f *farm) decide(c *call.Call, d tool.Decision) call.Watcher {
 	return w
 }
 
-// Nobody is told that a subagent has ended while calls of it run, however it is ended; those whose end nobody saw are named.
+// However a subagent is ended, its end is reported only when no call of it runs. Its result names calls that did not end in time.
 func TestSubagentEndsAfterItsCalls(t *testing.T) {
 	t.Parallel()
 	cancel := func(f *farm, id string) *call.Call {
@@ -229,7 +230,7 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		task   string
-		rests  bool // the subagent waits: of what it asks for the first is agreed to, and runs
+		rests  bool // the subagent is suspended; the test approves the first of its calls, which then runs
 		end    func(f *farm, id string) *call.Call
 		unseen bool
 	}{
@@ -271,7 +272,8 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 	}
 }
 
-// While the daemon stops, a call of a turn that has not begun and was cancelled is not waited for, nor named: it never runs.
+// While the daemon stops, a subagent does not wait for a cancelled call that has not begun, and does not name it in its result: such a call
+// never runs.
 func TestSubagentEndsWhileTheDaemonStops(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t, nil)
@@ -291,7 +293,8 @@ func TestSubagentEndsWhileTheDaemonStops(t *testing.T) {
 	}
 }
 
-// A subagent whose task is edited begins with the new one when the calls of the old one have ended, and names those that did not.
+// A subagent whose task is edited starts the new task after the calls of the old task have ended. Its result names calls that did not end
+// in time.
 func TestSubagentEditedEndsItsCalls(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"ask", "ask_stubborn"} {
@@ -312,7 +315,8 @@ func TestSubagentEditedEndsItsCalls(t *testing.T) {
 	}
 }
 
-// While the queue is full of calls that wait for the one place, the subagent that has it lends it to them: then its own find room.
+// The queue is full of calls that wait for the only slot, which the subagent holds. The subagent lends its slot to these calls, and then
+// its own calls can run.
 func TestSubagentLendsWhileTheQueueIsFull(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t, func(c *lifecycle.Config) {

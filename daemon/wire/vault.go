@@ -9,24 +9,24 @@ import (
 	"path/filepath"
 )
 
-// A Vault keeps what sign-ins to MCP servers brought, in files that the daemon's user alone can read.
-type Vault string // the directory, which need not exist, in one that does
+// A Vault is a directory of files with the credentials from sign-ins to MCP servers. Only the daemon's user can read them.
+type Vault string // the path; the directory is created if its parent exists
 
 func (v Vault) file(key string) string {
 	return filepath.Join(string(v), fmt.Sprintf("%x.json", sha256.Sum256([]byte(key))))
 }
 
-// Load returns what is kept under a key.
+// Load returns the stored text of a key.
 func (v Vault) Load(key string) ([]byte, bool) {
 	text, err := os.ReadFile(v.file(key))
 	return text, err == nil
 }
 
-// Save has it durable when it returns. One at a time saves under a key.
+// Save stores the text of a key. The text is durable when Save returns. Calls for the same key must not run concurrently.
 func (v Vault) Save(key string, text []byte) (err error) {
 	switch err := os.Mkdir(string(v), 0o700); {
 	case err == nil:
-		err = syncDir(filepath.Dir(string(v))) // or it is gone with what it holds after a power loss
+		err = syncDir(filepath.Dir(string(v))) // otherwise a power loss could remove the directory and its files
 		if err != nil {
 			return err
 		}
@@ -34,14 +34,14 @@ func (v Vault) Save(key string, text []byte) (err error) {
 		return err
 	}
 	next := v.file(key) + ".new"
-	_ = os.Remove(next) // of a daemon that was killed
+	_ = os.Remove(next) // left by a killed daemon
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(next) // of what was not finished
+			_ = os.Remove(next) // the incomplete file
 		}
 	}()
 	_, err = f.Write(text)

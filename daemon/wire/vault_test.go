@@ -8,8 +8,7 @@ import (
 	"github.com/toold-dev/toold/daemon/wire"
 )
 
-// What a daemon that was killed left half-written is neither read nor left, and whoever else could read it cannot read what
-// takes its place.
+// A file that a killed daemon left incomplete is not read, and the next Save removes it. Its permissions do not carry over to the new file.
 func TestVaultAfterAKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mcp")
 	v := wire.Vault(dir)

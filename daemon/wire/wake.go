@@ -21,11 +21,11 @@ import (
 // SubagentWaker is the name of the waker among the hooks.
 const SubagentWaker = "subagent"
 
-// A Waker resumes subagents whose calls have ended, and ends the runs of subagents that ended. What it has to look at commits with
-// the change that it is about, as posts do: a crash forgets none of it.
+// A Waker resumes subagents whose calls have ended, and ends the runs of subagents that have ended. It stores its work as posts, which
+// commit with the change of the call. A crash therefore loses none.
 type Waker struct {
 	tools map[string]bool
-	woken chan struct{} // has room for one
+	woken chan struct{} // has a capacity of one
 }
 
 // NewWaker returns a waker for the subagents with these ids.
@@ -37,7 +37,7 @@ func NewWaker(ids []string) *Waker {
 	return w
 }
 
-// wake is what a post says: a call that may resume, or a run whose call has ended.
+// wake is the payload of a post: a call that may resume, or a run whose call has ended.
 type wake struct {
 	Call string `json:"call_id,omitempty"`
 	Run  string `json:"run_id,omitempty"`
@@ -47,14 +47,15 @@ const (
 	wakeQueue  = "wake"
 	wakePage   = 64
 	wakeAtOnce = 8
-	wakeMost   = 15 * time.Second // the longest between two looks
-	wakeAgain  = time.Second      // after a look that failed
+	wakeMost   = 15 * time.Second // longest time between two looks
+	wakeAgain  = time.Second      // time to the next look after a failed one
 )
 
-// Notify implements [hook.Notifier]. A subagent that suspends itself is looked at, too: its calls may have ended just before.
+// Notify implements [hook.Notifier]. It also adds a post when a subagent suspends itself, because the calls of the subagent may have ended
+// just before.
 func (w *Waker) Notify(n hook.Notice) (posts []hook.Post) {
 	add := func(what wake) {
-		b, _ := json.Marshal(what) // strings have a JSON form
+		b, _ := json.Marshal(what) // cannot fail for strings
 		posts = append(posts, hook.Post{Queue: wakeQueue, Payload: string(b)})
 	}
 	switch c := n.Call; {
@@ -83,7 +84,7 @@ func (w *Waker) Wake(string) {
 	}
 }
 
-// Run blocks until ctx is done.
+// Run handles posts until ctx is done.
 func (w *Waker) Run(ctx context.Context, e *lifecycle.Engine, log *zap.Logger) {
 	for {
 		wait := wakeMost
@@ -103,7 +104,7 @@ func (w *Waker) Run(ctx context.Context, e *lifecycle.Engine, log *zap.Logger) {
 	}
 }
 
-// look goes through what waits. What fails stays for the next time.
+// look handles all stored posts. A post that fails stays stored for the next look.
 func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 	for after := int64(0); ctx.Err() == nil; {
 		page, err := e.Outbox().Posts(ctx, SubagentWaker, wakeQueue, after, wakePage)
@@ -130,7 +131,7 @@ func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
 		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
 	}
-	// It acts for nobody: access is checked again when the call runs.
+	// The waker has no user behind it. Access is checked again when the call runs.
 	as := tool.Principal{Namespace: post.Namespace, Subject: "toold", Roles: []string{"operator"}, Method: "subagent"}
 	var err error
 	if what.Run != "" {
@@ -144,13 +145,13 @@ func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "")
 }
 
-// past reports whether there is nothing left to do: what was to be woken or ended is gone, or others were faster.
+// past reports whether err means that no work is left: the call or run no longer exists, or it has already been resumed or ended.
 func past(err error) bool {
 	r, ok := errors.AsType[*call.Refusal](err)
 	return ok && (r.Kind == call.NotFound || r.Kind == call.FailedPrecondition)
 }
 
-// wake resumes a subagent that waits when all calls have ended for which it does.
+// wake resumes a suspended subagent if all calls for which it waits have ended.
 func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal, id string) error {
 	c, err := e.Records().Get(ctx, as, id)
 	if err != nil {
@@ -166,7 +167,7 @@ func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal
 		case err != nil && !past(err):
 			return err
 		case err == nil && !child.Status.Terminal():
-			return nil // its end will say so
+			return nil // the end of this call adds another post
 		}
 	}
 	watcher, err := e.Resume(ctx, as, call.ResumeRequest{SuspensionID: open.ID, CallID: c.ID, Decision: tool.Decision{

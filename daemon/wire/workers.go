@@ -15,10 +15,10 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// Workers gives endpoints the hub of workers.
+// Workers gives endpoints access to the hub of workers.
 func Workers(h *worker.Hub, o Operations) grpcserver.Workers { return workers{h, o} }
 
-// Operations end work that continues outside of the daemon.
+// Operations ends operations: work of tools that continues outside of the daemon.
 type Operations interface {
 	Complete(namespace, source, id, operation string, r *tool.Result, failed error) error
 }
@@ -81,7 +81,7 @@ func (w workerTools) Trusted(source, id string) bool {
 	return true
 }
 
-// taken hides which source has a name, because it may belong to another tenant.
+// taken replaces a duplicate-name error by one that does not name the other source, because that may belong to another tenant.
 func taken(err error) error {
 	if duplicate, ok := errors.AsType[*registry.DuplicateError](err); ok {
 		return fmt.Errorf("%w: another source has a tool %q", worker.ErrTaken, duplicate.Name)
@@ -89,13 +89,13 @@ func taken(err error) error {
 	return err
 }
 
-// workerKind is the kind of the records of what workers offered. They belong to no namespace.
+// workerKind is the kind of the records of offered tools. The records belong to no namespace.
 const workerKind = "worker_tool"
 
-// workerKeyKind is the kind of the record with the key of the leases that workers get. It belongs to no namespace.
+// workerKeyKind is the kind of the record that stores the key for worker leases. The record belongs to no namespace.
 const workerKeyKind = "worker_key"
 
-// WorkerKey returns the key of leases of a store; none when no worker has come yet.
+// WorkerKey returns the stored key for worker leases, or nil if no worker has connected yet.
 func WorkerKey(ctx context.Context, s PinStore) ([]byte, error) {
 	records, err := s.Records(ctx, "", workerKeyKind, 0, 1)
 	if err != nil {
@@ -107,12 +107,12 @@ func WorkerKey(ctx context.Context, s PinStore) ([]byte, error) {
 	return records[0].Bytes, nil
 }
 
-// WorkerMemory keeps what workers offered in a store.
+// WorkerMemory stores the tools that workers offered.
 func WorkerMemory(s PinStore) worker.Memory { return workerMemory{s} }
 
 type workerMemory struct{ store PinStore }
 
-// A workerRecord without a known tool says that it was forgotten.
+// A workerRecord stores an offered tool. A nil Known means that the tool was forgotten.
 type workerRecord struct {
 	Known *worker.Known `json:"known,omitempty"`
 }
@@ -137,7 +137,7 @@ func (m workerMemory) KeepKey(ctx context.Context, key []byte) error {
 	return m.store.PutRecord(ctx, "", store.Record{Kind: workerKeyKind, Key: "leases", Bytes: key})
 }
 
-// KnownWorkerTools reads what workers offered. One that cannot be read is left out, and named in the error.
+// KnownWorkerTools reads the tools that workers offered. It leaves out tools that cannot be read, and the error names them.
 func KnownWorkerTools(ctx context.Context, s PinStore) ([]worker.Known, error) {
 	newest := map[string]*worker.Known{}
 	var order []string
@@ -157,7 +157,7 @@ func KnownWorkerTools(ctx context.Context, s PinStore) ([]worker.Known, error) {
 			if _, ok := newest[r.Key]; !ok {
 				order = append(order, r.Key)
 			}
-			newest[r.Key] = one.Known // the newest counts
+			newest[r.Key] = one.Known // the newest record is the last one
 		}
 	}
 	var known []worker.Known

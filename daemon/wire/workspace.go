@@ -6,8 +6,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// PerNamespace returns a tool that some namespaces have in a workspace of their own: the same tool, made once for each of them.
-// The engine and [Of] get that of a namespace; a call that reaches the tool itself goes there too.
+// PerNamespace combines the instances of one tool: own has those for namespaces with a separate workspace, and shared serves all others.
+// The engine uses [Of] to get the instance for a namespace; Execute also calls that instance.
 func PerNamespace(shared tool.Tool, own map[string]tool.Tool) tool.Tool {
 	if len(own) == 0 {
 		return shared
@@ -25,7 +25,7 @@ func (t *perNamespace) Execute(ctx context.Context, c *tool.Call) (*tool.Result,
 	return Of(t, c.Namespace).Execute(ctx, c)
 }
 
-// Of returns a tool as a namespace has it.
+// Of returns the instance of a tool for a namespace.
 func Of(t tool.Tool, namespace string) tool.Tool {
 	all, ok := t.(*perNamespace)
 	if !ok {
