@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Execute starts a call, or attaches to the one that has its id. The watcher must be closed. A refusal is a
-// [*call.Refusal] and nothing is stored then; everything else becomes the call's result.
+// Execute starts a call, or attaches to an existing call with the same id. The caller must close the watcher. After a refusal, which is a
+// [*call.Refusal], nothing is stored; every other failure becomes the result of the call.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
 	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err
@@ -40,17 +40,18 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 	return r.attach(l)
 }
 
-// A request asks for one call.
+// A request is a client's request for one call.
 type request struct {
 	admission
-	spec      call.Spec // by value: a pointer to it would put it on the heap
+	spec      call.Spec // a value, because a pointer would force a heap allocation
 	options   call.ExecuteOptions
 	arguments call.Parsed
 	digest    string
-	generated bool // the engine made the id: nobody can know it
+	generated bool // the engine generated the id, so no call with it exists
 }
 
-// unfilled is reference for a call that may be new. It does not wait for a goroutine that only looked for the call and found none.
+// unfilled is like reference, for a call that may be new. It does not return an entry that another goroutine created only to look for the
+// call.
 func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	for {
 		l, fill := e.reference(key)
@@ -66,7 +67,7 @@ func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	}
 }
 
-// admit fills the place of a call that is not in memory. It reports whether the call is new.
+// admit fills the entry of a call that is not in memory, and reports whether the call is new.
 func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 	e, spec := r.e, &r.spec
 	ctx = context.WithoutCancel(ctx)
@@ -74,7 +75,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 		c, err := e.store.Call(ctx, l.key)
 		if !errors.Is(err, store.ErrNotFound) {
 			l.fill(c, err)
-			return false, nil // attach reports what was found
+			return false, nil // attach returns the call or the error.
 		}
 	}
 	_, err := r.gap()
@@ -101,8 +102,8 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 	return err == nil, err
 }
 
-// gap returns the gap for a caller with a cursor of a call that a crash removed from the journal; nil when the caller misses
-// nothing.
+// gap returns the gap for a client whose cursor belongs to a call that a crash removed from the journal. It returns nil when the client
+// misses no event.
 func (r *request) gap() (*call.Gap, error) {
 	e, cursor := r.e, r.options.Cursor
 	if cursor == "" {
@@ -116,7 +117,7 @@ func (r *request) gap() (*call.Gap, error) {
 	return p.Gap, err
 }
 
-// attach joins a call that is known: the same request attaches, another one is a reuse of the id.
+// attach returns a watcher of an existing call. It refuses a different request with the same id.
 func (r *request) attach(l *activeCall) (call.Watcher, error) {
 	l.ready.Wait()
 	if l.loadErr != nil {
@@ -132,7 +133,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 		l.release()
 		return nil, call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to another call; ids are never used twice", l.key.ID)
 	}
-	if c.Purge != nil { // a snapshot without a result would be taken for one
+	if c.Purge != nil { // Clients would take a snapshot without a result for the real result.
 		l.release()
 		return nil, call.Refuse(call.FailedPrecondition, "CALL_PURGED", "the content of call %q was erased, its result with it; GetCall tells what is left, use a new call_id", l.key.ID)
 	}
@@ -148,12 +149,12 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 	return w, nil
 }
 
-// begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
+// begin creates the record of a new call, starts its pipeline run, and returns a watcher that sees all events.
 func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	e := r.e
 	c := r.newCall(&r.spec, r.digest)
 	c.Detached = !r.options.Attended
-	gap, _ := r.gap() // admit has checked it
+	gap, _ := r.gap() // admit has already checked the cursor.
 	if gap != nil {
 		c.Executed = call.ExecutedUnknown
 	}
@@ -177,7 +178,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !describes(pipe.def)
 	returned := false
 	defer func() {
-		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
+		if !returned { // A hook or the tool ended this goroutine, so no caller gets the watcher.
 			w.Close()
 		}
 		e.workers.Run(func() { pipe.run(ctx) })
@@ -191,7 +192,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	return w
 }
 
-// newCall makes the record of a call.
+// newCall returns the record of a new call.
 func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 	return &call.Call{
 		Namespace: a.as.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
@@ -202,7 +203,7 @@ func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 	}
 }
 
-// pin finds the tool of a new call and notes which it is; nil: there is none.
+// pin finds the tool of a new call and stores its identity in c. It returns nil when there is no such tool.
 func (a *admission) pin(l *activeCall, c *call.Call) *Definition {
 	def, ok := a.e.catalog.lookup(c)
 	if !ok {
@@ -219,8 +220,8 @@ func acceptedAs(c *call.Call) *call.Accepted {
 	return &accepted
 }
 
-// accept begins the log of a call that is described. The event goes out with the first step of a SYNC call, which may be of
-// a later pipeline run: a call of a batch can be described more than once before anything of it is published.
+// accept begins the log of a call after it was described. A SYNC call publishes the accepted event with its first step, possibly in a later
+// pipeline run. A call of a batch can therefore be described several times before its first event is published.
 func (p *pipeline) accept() {
 	l := p.l
 	l.intake.order.Lock()
@@ -233,15 +234,15 @@ func (p *pipeline) accept() {
 	}
 	l.intake.order.Unlock()
 	if begins && !p.ahead {
-		l.e.behind.add(l) // the rest of the path may take its time
+		l.e.behind.add(l) // The other stages may take long.
 	}
 }
 
-// describes reports whether a tool may take its time to describe a call.
+// describes reports whether a tool describes its calls, which may take time.
 func describes(def *Definition) bool {
 	_, ok := def.Tool.(tool.Describer)
 	return ok
 }
 
-// newID returns a UUIDv7. The system's randomness does not fail on the systems that Go supports.
+// newID returns a UUIDv7. The random source does not fail on the systems that Go supports.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// titled is a tool that describes its calls by their number.
+// titled returns a tool that numbers the descriptions of its calls.
 func titled(id string, e tool.Effects, described *atomic.Int32) *whole {
 	return &whole{d: tool.Descriptor{ID: id, Effects: e, Parameters: json.RawMessage(anyObject)}, describe: func(context.Context, *tool.Call) (tool.Description, error) {
 		n := described.Add(1)
@@ -25,7 +25,7 @@ func titled(id string, e tool.Effects, described *atomic.Int32) *whole {
 	}}
 }
 
-// begins returns what the first event of a log says.
+// begins returns the accepted event, which must be the first event of a log.
 func begins(t *testing.T, list []call.Event) call.Accepted {
 	t.Helper()
 	if len(list) == 0 || list[0].Accepted == nil || list[0].Sequence != 1 {
@@ -34,8 +34,8 @@ func begins(t *testing.T, list []call.Event) call.Accepted {
 	return *list[0].Accepted
 }
 
-// The first event of a call says what the call would do, the same to its watcher, to a later one and after a crash: what its tool
-// looked up is in the record alone.
+// TestAcceptedSaysWhatACallWouldDo checks that the first event of a call describes its effects. It must be equal for the first watcher, for
+// a later one and after a crash. Data that the tool looked up is only in the record.
 func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		described := &atomic.Int32{}
@@ -55,7 +55,7 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 			if types(t, 1, list) != "accepted attempt_started finished" {
 				t.Errorf("events %s", types(t, 1, list))
 			}
-			time.Sleep(time.Second) // until it is written
+			time.Sleep(time.Second) // until the event is written
 			w.crash()
 			if later := begins(t, w.checkLog(s.ID)); later != got {
 				t.Errorf("after a crash %+v, was %+v", later, got)
@@ -64,7 +64,8 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 	}
 }
 
-// A call that ends before it is described says nothing of what it would do; one that is refused behind that says it.
+// TestAcceptedOfRefusedCalls checks the accepted event of refused calls. It contains no description when the call ends before it is
+// described.
 func TestAcceptedOfRefusedCalls(t *testing.T) {
 	described := &atomic.Int32{}
 	looks, unheld := titled("t", reading, described), titled("isolated", reading, described)
@@ -80,8 +81,8 @@ func TestAcceptedOfRefusedCalls(t *testing.T) {
 	})
 }
 
-// A tool that hangs while it describes a call holds its first event back for the deadline, and nothing else comes first. A cancel
-// that comes meanwhile begins the log.
+// TestAcceptedWaitsForTheDescription checks that a tool that hangs in its description delays the first event until the deadline, and that
+// no other event comes first. A cancellation in the meantime begins the log.
 func TestAcceptedWaitsForTheDescription(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		for _, cancels := range []bool{false, true} {
@@ -118,10 +119,10 @@ func TestAcceptedWaitsForTheDescription(t *testing.T) {
 	}
 }
 
-// P3, P4: a crash between the acceptance of a batch and the description of a call loses neither: the call runs once, and its log
-// begins with what it would do.
+// TestP4CrashBeforeTheDescription checks promises P3 and P4 for a crash between the acceptance of a batch and the description of a call:
+// the call runs once, and its log begins with its description.
 func TestP4CrashBeforeTheDescription(t *testing.T) {
-	for _, while := range []bool{false, true} { // the call is described, or waits for its turn
+	for _, while := range []bool{false, true} { // false: the call waits for its turn; true: the crash is during the description
 		described := &atomic.Int32{}
 		looks, release := titled("t", mutating, described), make(chan struct{})
 		asks := asks("asks", tool.Ticket{})
@@ -166,7 +167,8 @@ func TestP4CrashBeforeTheDescription(t *testing.T) {
 	}
 }
 
-// A call of a batch that is looked at before others run is described anew when they have: only that is published.
+// TestAcceptedOfACallThatIsLookedAtTwice checks a batch call that passes the gates twice, before and after other calls run. It is described
+// again, and only the second description is published.
 func TestAcceptedOfACallThatIsLookedAtTwice(t *testing.T) {
 	described := &atomic.Int32{}
 	looks := titled("t", mutating, described)

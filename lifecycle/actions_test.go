@@ -20,7 +20,7 @@ import (
 
 var operator = tool.Principal{Namespace: "ns", Subject: "olga", Roles: []string{"operator"}}
 
-// handler is a handler that remembers what it was asked.
+// handler is a handler that records its inputs.
 type handler struct {
 	do func(ctx context.Context, in *hook.ActionInput) (hook.ActionResult, error)
 
@@ -38,7 +38,7 @@ func (h *handler) Handle(ctx context.Context, in *hook.ActionInput) (hook.Action
 	return h.do(ctx, in)
 }
 
-// told is phase, payload, round and attempt of what it was asked, in order.
+// told returns phase, payload, round and attempt of all inputs, in order.
 func (h *handler) told() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func handlers(named map[string]*handler) func(*lifecycle.Config) {
 	}
 }
 
-// act carries out actions until nothing more happens.
+// act executes actions until none is due.
 func (w *world) act() {
 	ctx, stop := context.WithCancel(w.t.Context())
 	done := make(chan error)
@@ -89,7 +89,7 @@ func do(phase tool.Phase, payload string) tool.Action {
 	return tool.Action{Handler: "h", Phase: phase, Payload: payload}
 }
 
-// asksFor returns a tool whose result asks for these actions.
+// asksFor returns a tool whose result requests these actions.
 func asksFor(actions ...tool.Action) tool.Tool {
 	return made("t", reading, func(context.Context, *tool.Call) (*tool.Result, error) {
 		return tool.Text("done").Then(actions...), nil
@@ -131,7 +131,8 @@ func TestActionsFollowTheCommit(t *testing.T) {
 	})
 }
 
-// What a tool asked for is dropped with its documents when it returns an error; what is malformed is dropped alone.
+// TestActionsThatAreNotTaken checks that a tool that returns an error loses its actions and documents, and that a malformed action is
+// dropped without the others.
 func TestActionsThatAreNotTaken(t *testing.T) {
 	h := &handler{}
 	tools := []tool.Tool{
@@ -161,7 +162,8 @@ func TestActionsSurviveACrash(t *testing.T) {
 		w.act()
 		h.wantTold(t, "AFTER_COMMIT 1 1.1")
 	})
-	// The handler has done it, and the daemon died before that was stored: it is asked again, under the same id.
+	// The daemon dies after the handler has acted and before the outcome is stored. The next daemon calls the handler again with the same
+	// action id.
 	h = &handler{}
 	inBubble(t, []tool.Tool{asksFor(do(tool.AfterCommit, "1"))}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
 		ctx, kill := context.WithCancel(t.Context())
@@ -240,7 +242,7 @@ func TestRoundsOfActionsEnd(t *testing.T) {
 	})
 }
 
-// Actions for the end of a run see its documents, which go then.
+// TestActionsAtTheEndOfARun checks that actions for the end of a run see the documents of the run, and that these are removed afterwards.
 func TestActionsAtTheEndOfARun(t *testing.T) {
 	n := tool.Key[int]{Scope: tool.RunScope, Name: "n"}
 	var seen []string
@@ -270,7 +272,7 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 		h.wantTold(t, `RUN_END 1 1.1, RUN_END "then" 2.1`)
 		w.wantValues()
 	})
-	// A run that nobody ends does not keep its actions for ever.
+	// The actions of a run that no client ends are executed after a time.
 	h.asked = nil
 	inBubble(t, []tool.Tool{asking}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
 		w.do(spec("t", ""))
@@ -280,7 +282,7 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 	})
 }
 
-// A handler that hangs holds up neither the end of a run nor other calls' actions for ever.
+// TestHandlerThatHangs checks that a handler that hangs delays the end of a run and the actions of other calls only for a limited time.
 func TestHandlerThatHangs(t *testing.T) {
 	h := &handler{do: func(ctx context.Context, _ *hook.ActionInput) (hook.ActionResult, error) {
 		<-ctx.Done()
@@ -299,7 +301,7 @@ func TestHandlerThatHangs(t *testing.T) {
 	})
 }
 
-// The actions of a copied store are the original's until an operator says otherwise.
+// TestActionsOfACopyAreHeld checks that the actions of a copied store are not executed until an operator releases its calls.
 func TestActionsOfACopyAreHeld(t *testing.T) {
 	h := &handler{}
 	tools := []tool.Tool{asksFor(do(tool.AfterCommit, "1")), made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) { return tool.Suspended("?"), nil })}

@@ -19,42 +19,42 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// activeCall is one call in memory: while it runs, is watched, or a step of it is being stored.
+// activeCall is a call in memory: while it runs, while a client watches it, or while a step of it is being stored.
 type activeCall struct {
 	e   *Engine
 	key call.Key
 
-	ready   turns.Signal // that the record is there, or loadErr says why not
+	ready   turns.Signal // given when c or loadErr is set
 	loadErr error
 
-	// slot is held by the goroutine that changes this call, so that changes are stored one after the other.
+	// The goroutine that changes this call holds slot, so that changes are stored one after the other.
 	slot turns.Slot
 
 	intake     intake
-	concurrent atomic.Bool // other calls of its batch run beside it, whatever they do
+	concurrent atomic.Bool // other calls of its batch may run at the same time, regardless of their effects
 
 	refs   int          // guarded by Engine.mu
-	claims claims       // of a new call, which the journal may not know yet; guarded by Engine.mu
-	meter  *meter.Meter // of the tool, when the call is new and its tool is registered
+	claims claims       // of a new call that may not be in the journal yet; guarded by Engine.mu
+	meter  *meter.Meter // meter of the tool, for a new call of a registered tool
 
 	mu sync.Mutex
-	// While c is lent it is replaced and not changed in place: readers may keep it. Its LastSequence is behind; see
-	// last.
+	// c is the current record. While lent is set, readers may hold c, so a change replaces it by a copy. Its LastSequence may be outdated;
+	// see last.
 	c       *call.Call
 	lent    bool
-	stored  bool // the journal has a row
+	stored  bool // the journal has a row of the call
 	log     calllog.Log
-	stalled bool                              // the journal refused the unwritten events: they are tried again after flushPause
-	lost    error                             // why the call was never accepted; watchers get it
-	shared  atomic.Pointer[watch.SharedFrame] // of the newest events, when several watch; stored with mu held
-	reopen  *store.Run                        // the run that this call opens anew; stored with its first change
-	dirty   bool                              // in the engine's list of calls to write behind
+	stalled bool                              // the journal refused the unwritten events; the next try is after flushPause
+	lost    error                             // why the call was never accepted; returned to watchers
+	shared  atomic.Pointer[watch.SharedFrame] // newest events, for several watchers; stored with mu held
+	reopen  *store.Run                        // the run that this call reopens; stored with its first change
+	dirty   bool                              // listed in Engine.behind
 
 	watchers int
 	linger   *time.Timer
-	cancel   context.CancelCauseFunc // of the running pipeline run; nil when none runs
-	ctx      context.Context         // of the newest pipeline run
-	attempt  *attempt                // of the running pipeline run, when its tool was started
+	cancel   context.CancelCauseFunc // cancels the active pipeline run; nil without one
+	ctx      context.Context         // context of the newest pipeline run
+	attempt  *attempt                // attempt of the active pipeline run, after its tool was started
 }
 
 func newActiveCall(e *Engine, key call.Key) *activeCall {
@@ -63,10 +63,10 @@ func newActiveCall(e *Engine, key call.Key) *activeCall {
 	return l
 }
 
-// claims are the run and the thread that a call may be the first of.
+// claims are the run and the thread that this call may be the first to use.
 type claims struct{ run, thread string }
 
-// acquire returns the call in memory, loading it if need be, with one reference that the caller must release.
+// acquire returns an active call, and loads it if necessary. The caller must release it.
 func (e *Engine) acquire(ctx context.Context, key call.Key) (*activeCall, error) {
 	l, load := e.reference(key)
 	if load {
@@ -80,7 +80,7 @@ func (e *Engine) acquire(ctx context.Context, key call.Key) (*activeCall, error)
 	return l, nil
 }
 
-// current returns a call as it is now.
+// current returns the current record of a call.
 func (e *Engine) current(ctx context.Context, key call.Key) (*call.Call, error) {
 	l, err := e.acquire(ctx, key)
 	if err != nil {
@@ -90,7 +90,7 @@ func (e *Engine) current(ctx context.Context, key call.Key) (*call.Call, error) 
 	return l.snapshot(), nil
 }
 
-// reference returns the call's place in memory and whether the caller has to fill it.
+// reference returns the entry of a call in memory. fill reports that the entry is new and that the caller must fill it.
 func (e *Engine) reference(key call.Key) (l *activeCall, fill bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *activeCall) load(ctx context.Context) {
 	l.fill(c, err)
 }
 
-// fill ends the loading of a call.
+// fill sets the record or the error of a new entry.
 func (l *activeCall) fill(c *call.Call, err error) {
 	if err != nil {
 		l.loadErr = err
@@ -123,7 +123,7 @@ func (l *activeCall) fill(c *call.Call, err error) {
 	l.ready.Give()
 }
 
-// release gives a reference back. The last one takes the call out of memory.
+// release drops a reference. After the last one the call is removed from memory.
 func (l *activeCall) release() {
 	e := l.e
 	e.mu.Lock()
@@ -134,7 +134,7 @@ func (l *activeCall) release() {
 	}
 }
 
-// forget removes a call that is not in the journal from memory, even if others still look at it: its id is free.
+// forget removes the entry of a call that is not in the journal, even if other goroutines still hold it. Its id can be used again.
 func (e *Engine) forget(l *activeCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +143,7 @@ func (e *Engine) forget(l *activeCall) {
 	}
 }
 
-// retain adds a reference to a call that the caller holds one of.
+// retain adds a reference. The caller must already hold one.
 func (l *activeCall) retain() {
 	l.e.mu.Lock()
 	l.refs++
@@ -158,15 +158,15 @@ func (l *activeCall) record() *call.Call {
 	return l.c
 }
 
-// peek is record for the goroutine of the pipeline run, until its next step: no other goroutine changes a record in place, except the
-// revision and the last sequence of a call of the class BEHIND.
+// peek is like record without lending the record. Only the goroutine of the pipeline run may use it, until its next step. Other goroutines
+// change only the revision and the last sequence of a BEHIND call in place.
 func (l *activeCall) peek() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.c
 }
 
-// snapshot returns a record for people, up to the last event that was published. It must not be changed.
+// snapshot returns a record for clients, up to the last published event. The caller must not change it.
 func (l *activeCall) snapshot() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,26 +176,26 @@ func (l *activeCall) snapshot() *call.Call {
 func (l *activeCall) snapshotLocked() *call.Call {
 	published, flushed := l.log.Published(), l.log.Published() <= l.log.Written()
 	if l.stored && l.c.LastSequence == published && flushed {
-		l.lent = true // most that is looked at waits or has ended: a thousand watchers need no copy each
+		l.lent = true // Most watched calls are suspended or ended, so thousands of watchers can share one record.
 		return l.c
 	}
 	c := *l.c
 	c.LastSequence = published
 	if !l.stored {
-		c.Revision = 0 // not_stored in the API; the change that stores the call may be under way
+		c.Revision = 0 // The API reports this as not_stored. The change that stores the call may be in progress.
 	}
-	if !l.stored || !flushed { // a crash could still lose it: it becomes SYNC when it is stored, if at all
+	if !l.stored || !flushed { // A crash could lose this state. The class becomes SYNC when the state is stored.
 		c.Class = call.Behind
 	}
 	return &c
 }
 
-// stop cancels what runs; it does nothing when nothing does.
+// stop cancels the active pipeline run, if any.
 func (l *activeCall) stop(cause error) {
 	l.mu.Lock()
 	running := l.attempt
 	if l.cancel != nil {
-		l.cancel(cause) // with the lock: an attempt that begins sees either this or is seen here
+		l.cancel(cause) // With the lock held, a new attempt either sees the cancellation or is already in l.attempt.
 	}
 	l.mu.Unlock()
 	if running != nil {
@@ -203,32 +203,32 @@ func (l *activeCall) stop(cause error) {
 	}
 }
 
-// A step is one change of a call's record, with the events that publish it.
+// A step is one change of a call's record, with the events that report it.
 type step struct {
-	apply      func(c *call.Call) // on a copy of the record; nil changes nothing
+	apply      func(c *call.Call) // changes a copy of the record; may be nil
 	events     []call.Event
-	filtered   bool // the events passed the filters
-	late       bool // it may find that the call has ended: a BEHIND call ends without the slot
+	filtered   bool // the events have passed the filters
+	late       bool // the call may already have ended, because a BEHIND call ends without the slot
 	durability store.Durability
 
 	notAfter, notBefore time.Time
 	decision            *store.Decision
 	documents           []store.DocumentChange
-	group               string // whose members claim documents against each other
+	group               string // calls of a group claim documents against each other
 	records             []store.Record
-	kept                []store.Record // what filters keep of the events
+	kept                []store.Record // records that filters store with the events
 	run                 *store.Run
 	rule                *call.Rule
-	policies            []store.Policy // the rule, as it is stored
+	policies            []store.Policy // stored form of rule
 	actions             []store.Action
 }
 
-// needsSync reports whether a step must not be lost.
+// needsSync reports whether a step must be stored durably.
 func (s *step) needsSync() bool {
 	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || len(s.actions) > 0 || s.run != nil || !s.notAfter.IsZero() || !s.notBefore.IsZero()
 }
 
-// advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
+// advance makes a step. A BEHIND call publishes it immediately; a SYNC call stores it first.
 func (l *activeCall) advance(s step) error {
 	if !s.filtered {
 		s.events, s.kept = l.intake.step(s.events)
@@ -254,7 +254,7 @@ func (l *activeCall) advance(s step) error {
 	return nil
 }
 
-// stepLocked makes a step on the record: in place when no reader has it.
+// stepLocked applies a step to the record. It changes the record in place unless a reader holds it.
 func (l *activeCall) stepLocked(s *step) error {
 	if l.lent {
 		next, err := l.nextLocked(s)
@@ -275,7 +275,7 @@ func (l *activeCall) stepLocked(s *step) error {
 	return nil
 }
 
-// nextLocked returns the record after a step, or why the step is illegal.
+// nextLocked returns the record after a step, or an error when the step is illegal.
 func (l *activeCall) nextLocked(s *step) (*call.Call, error) {
 	next := *l.c
 	if s.apply != nil {
@@ -287,7 +287,7 @@ func (l *activeCall) nextLocked(s *step) (*call.Call, error) {
 	return &next, nil
 }
 
-// legal refuses steps that the table of transitions does not have.
+// legal returns an error when the transition is not in the table of transitions.
 func (l *activeCall) legal(before, next *call.Call, s *step) error {
 	if before.Status.CanBecome(next.Status) && (!before.Status.Terminal() || s.apply == nil) {
 		return nil
@@ -301,15 +301,15 @@ func (l *activeCall) legal(before, next *call.Call, s *step) error {
 	return errIllegal
 }
 
-// commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.
+// commit stores a step in the journal and waits until it is stored. A BEHIND call becomes SYNC.
 func (l *activeCall) commit(s step) error {
 	l.slot.Take()
 	defer l.unslot()
 	return l.commitSlotted(s)
 }
 
-// commitSlotted is commit for a caller that holds the slot. Documents never decide the outcome of a call: a step that the journal does not
-// take with them is made without.
+// commitSlotted is like commit, for a caller that holds the slot. Documents never change the outcome of a call: if the journal rejects the
+// documents of a step, the step is stored without them.
 func (l *activeCall) commitSlotted(s step) error {
 	if !s.filtered {
 		s.events, s.kept = l.intake.step(s.events)
@@ -317,7 +317,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
-		err = l.commitOnce(s) // others changed the documents while a group was tried again
+		err = l.commitOnce(s) // Other calls changed the documents while the journal retried the members of a group.
 	}
 	if len(s.documents) > 0 && rejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
@@ -348,7 +348,7 @@ func (l *activeCall) commitOnce(s step) error {
 	next.LastSequence = l.log.Last()
 	next.Revision = l.c.Revision + 1
 	change := l.changeLocked(next, events, records, &s)
-	if wasBehind { // from here on events are published after they are written
+	if wasBehind { // From now on, events are written before they are published.
 		promoted := *l.c
 		promoted.Class = call.Sync
 		l.c = &promoted
@@ -362,7 +362,7 @@ func (l *activeCall) commitOnce(s step) error {
 		l.e.cfg.Policies.PutRule(s.rule)
 	}
 	if err == nil && s.run != nil {
-		l.e.owners.Note(s.run) // before the end is published: the next call may come at once
+		l.e.owners.Note(s.run) // Before the end is published, because the next call may arrive immediately after.
 	}
 
 	l.mu.Lock()
@@ -375,10 +375,10 @@ func (l *activeCall) commitOnce(s step) error {
 		return err
 	}
 	l.meterLocked(l.c.Status, next)
-	events = change.Events // without those of documents that were not there
+	events = change.Events // The journal removes events of documents that did not exist.
 	l.c, l.stored = next, true
 	l.log.Wrote(next.LastSequence)
-	l.log.GiveBack(next.LastSequence) // documents may have dropped events
+	l.log.GiveBack(next.LastSequence) // The journal may have removed document events.
 	l.e.decisions.recent.Put(next)
 	l.publishLocked(events)
 	return nil
@@ -400,7 +400,7 @@ func (l *activeCall) changeLocked(next *call.Call, events []call.Event, records 
 	return change
 }
 
-// runLocked returns the run's new state: the step's own, else that it is open again.
+// runLocked returns the run state to store: the one of the step, or else the reopened run of a new call.
 func (l *activeCall) runLocked(r *store.Run) *store.Run {
 	if r == nil && !l.stored {
 		return l.reopen
@@ -408,7 +408,7 @@ func (l *activeCall) runLocked(r *store.Run) *store.Run {
 	return r
 }
 
-// submit hands a change to the journal and waits.
+// submit passes a change to the journal and waits for the result.
 func (l *activeCall) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
 	l.e.decisions.recent.Drop(l.record())
@@ -427,7 +427,7 @@ func (l *activeCall) submit(change *store.Change) error {
 	return err
 }
 
-// unslot gives the slot back and writes what came together meanwhile.
+// unslot releases the slot and starts to write the events that were added meanwhile.
 func (l *activeCall) unslot() {
 	l.slot.Give()
 	l.mu.Lock()
@@ -438,7 +438,7 @@ func (l *activeCall) unslot() {
 	}
 }
 
-// metered returns the meter of a call. A new call of a registered tool holds it.
+// metered returns the meter of a call. A new call of a registered tool caches it.
 func (l *activeCall) metered() *meter.Meter {
 	if l.meter != nil {
 		return l.meter
@@ -450,7 +450,7 @@ func (l *activeCall) metered() *meter.Meter {
 	return l.e.meters.Of(def.Descriptor)
 }
 
-// meterLocked counts a change of the record that was made.
+// meterLocked counts a change of the record.
 func (l *activeCall) meterLocked(before call.Status, c *call.Call) {
 	if before == call.Suspended && c.Status != before {
 		l.e.limits.Questions.Closed(c)

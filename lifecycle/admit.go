@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// queue waits, at most for the queue timeout, for the call's turn in its thread and for a slot.
+// queue waits for the call's turn in its thread and for a slot, at most for the queue timeout.
 func (c *capacity) queue(ctx context.Context) outcome.Conclusion {
 	if out := c.awaitThread(ctx); out != nil {
 		return out
@@ -37,19 +37,19 @@ func (c *capacity) queue(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// takeSlot takes a free slot. It reports whether the call has one.
+// takeSlot takes a slot if one is free, and reports whether the call has a slot.
 func (c *capacity) takeSlot() bool {
 	p := c.p
 	return c.slot.Held() || c.slot.TryTake(p.l.e.limits.Slots, c.demand())
 }
 
-// demand returns the limits that the call counts against.
+// demand returns the limits against which the call is counted.
 func (c *capacity) demand() limit.Demand {
 	p := c.p
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
 }
 
-// ownTurn reports whether the call runs alone in its thread.
+// ownTurn reports whether the call must run alone in its thread.
 func (c *capacity) ownTurn() bool {
 	p := c.p
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.concurrent.Load()
@@ -60,7 +60,7 @@ func (c *capacity) thread() limit.Thread {
 	return limit.Thread{Namespace: p.l.key.Namespace, Thread: p.in.Run.Thread, Parent: p.in.Run.ParentCall}
 }
 
-// enterThread waits for the call's turn in its thread, until the queue timeout.
+// enterThread waits for the call's turn in its thread, at most for the queue timeout.
 func (c *capacity) enterThread(ctx context.Context) outcome.Conclusion {
 	p := c.p
 	turn, leave, ok := p.l.e.limits.Threads.Enter(c.thread())
@@ -81,7 +81,7 @@ func (c *capacity) enterThread(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// wait publishes that the call is queued, once, and waits for its turn; giveUp is called when the turn does not come in time.
+// wait publishes once that the call is queued, and waits for its turn. It calls giveUp when the turn does not come in time.
 func (c *capacity) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) outcome.Conclusion {
 	return c.waitFor(ctx, turn, giveUp, c.queueLimit())
 }
@@ -94,7 +94,7 @@ func (c *capacity) queueLimit() time.Duration {
 func (c *capacity) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) outcome.Conclusion {
 	p := c.p
 	if c.queued.IsZero() {
-		// While it waits the call is in the journal: a restart finds it.
+		// A waiting call must be in the journal, so that a restart finds it.
 		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
 		if err != nil {
 			giveUp()
@@ -116,7 +116,7 @@ func (c *capacity) waitFor(ctx context.Context, turn <-chan struct{}, giveUp fun
 	}
 }
 
-// admit asks the circuit of the source and the Admit hooks for this attempt.
+// admit checks the circuit of the source and calls the Admit hooks for this attempt.
 func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 	if out := c.enterSource(); out != nil {
 		return out
@@ -127,7 +127,7 @@ func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 		}
 		release, err := hook.BoundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, c.p.in) }, c.giveBack)
 		if err != nil && ctx.Err() != nil {
-			return c.p.stopped(ctx) // that is no fault of the hook
+			return c.p.stopped(ctx) // The hook has not failed; the call was stopped.
 		}
 		var refusal *tool.Error
 		if err != nil && !errors.As(err, &refusal) {
@@ -146,7 +146,7 @@ func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// enterSource ends a call of a source whose circuit is open.
+// enterSource returns an outcome if the circuit of the call's source is open.
 func (c *capacity) enterSource() outcome.Conclusion {
 	p := c.p
 	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
@@ -157,8 +157,8 @@ func (c *capacity) enterSource() outcome.Conclusion {
 	return outcome.CircuitOpen(p.def.Descriptor.ID, failures, wait)
 }
 
-// leaveSource notes in the circuit of the source how the call ended. A question, a cancellation and a timeout say nothing about the
-// upstream; an answer of the upstream does, whatever it says.
+// leaveSource reports the outcome of the call to the circuit of its source. A question, a cancellation or a timeout tells nothing about the
+// upstream. Any answer of the upstream, even an error, shows that it works.
 func (c *capacity) leaveSource(how outcome.Conclusion) {
 	p := c.p
 	if c.visit == (limit.Visit{}) {
@@ -178,7 +178,7 @@ func (c *capacity) leaveSource(how outcome.Conclusion) {
 	c.visit = limit.Visit{}
 }
 
-// giveBack has an Admit hook take back what an attempt was admitted with.
+// giveBack calls the release function of an Admit hook, which undoes the admission of an attempt.
 func (c *capacity) giveBack(release func()) {
 	p := c.p
 	if release == nil {
@@ -190,7 +190,7 @@ func (c *capacity) giveBack(release func()) {
 	}
 }
 
-// before runs the Before hooks of this attempt. Only a required one can fail the call.
+// before runs the Before hooks of this attempt. Only a required hook can fail the call.
 func (p *pipeline) before(ctx context.Context) outcome.Conclusion {
 	for _, entry := range p.hooks.Before {
 		if !entry.Match.Holds(p.in) {

@@ -16,15 +16,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
+// after passes the outcome to the After hooks. They may change the text for the model, but not the status of the call.
 func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Record {
 	if c := p.l.peek(); out.Executed == call.NotStarted && c.Executed != call.NotStarted {
-		out.Executed = c.Executed // it had asked before, or a crash lost what it did
+		out.Executed = c.Executed // The call asked a question before, or a crash lost what the attempt did.
 	}
 	if !out.After || p.in == nil || len(p.hooks.After) == 0 {
 		return nil
 	}
-	out.Result = copyResult(out.Result) // the tool's result does not change
+	out.Result = copyResult(out.Result) // The hooks must not change the tool's own result.
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
 	for _, entry := range p.hooks.After {

@@ -44,7 +44,7 @@ func TestResponseSchemaKeepsTheQuestionOpen(t *testing.T) {
 	})
 }
 
-// What a decision brings has to be something that its ticket takes.
+// TestDecisionsThatDoNotFit checks that a decision with content that its ticket does not accept is refused.
 func TestDecisionsThatDoNotFit(t *testing.T) {
 	strict := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}`)
 	d := tool.Descriptor{ID: "t", Parameters: strict}
@@ -113,7 +113,7 @@ func TestDigestIsRequiredAndCompared(t *testing.T) {
 				t.Fatalf("call is %s", now.Status)
 			}
 		}
-		if err := send(own, "", ""); err != nil { // a tool's own question without approvers
+		if err := send(own, "", ""); err != nil { // A tool's own question without approvers accepts it.
 			t.Error(err)
 		}
 		if err := send(c, c.Open().Digest, "c1.1.1"); err != nil {
@@ -147,7 +147,7 @@ func TestEditedArgumentsRunAndBothFormsAreKept(t *testing.T) {
 	})
 }
 
-// Arguments above the default limit, of a tool that takes them, come through a suspension whole.
+// TestLargeArgumentsSurviveASuspension checks that arguments above the default limit survive a suspension if the tool accepts them.
 func TestLargeArgumentsSurviveASuspension(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", MaxArguments: 1 << 20})}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -160,7 +160,7 @@ func TestLargeArgumentsSurviveASuspension(t *testing.T) {
 			t.Errorf("call %s, ran with %d bytes", c.Status, len(p.seen()[0].Arguments.Text()))
 		}
 	})
-	var shown []int // to After hooks
+	var shown []int // sizes that After hooks saw
 	config := both(gates(namedGate("ask", approval(tool.Ticket{ResumeMode: tool.UseDecisionAsToolResult, ExpiresIn: time.Hour}))), func(c *lifecycle.Config) {
 		c.Hooks.After = []hook.Entry[hook.After]{{Name: "a", Hook: sized{&shown}}}
 	})
@@ -177,7 +177,7 @@ func TestLargeArgumentsSurviveASuspension(t *testing.T) {
 	})
 }
 
-// sized notes how long the arguments are that an After hook sees.
+// sized records the size of the arguments that an After hook receives.
 type sized struct{ shown *[]int }
 
 func (s sized) After(_ context.Context, in *hook.Input, _ hook.Outcome) (hook.AfterResult, error) {
@@ -212,7 +212,7 @@ func TestIdempotencyKey(t *testing.T) {
 	})
 }
 
-// A tool may ask as often as it needs; what it did before a checkpoint it does not do again.
+// TestToolAsksRepeatedly checks that a tool may ask several times, and that it does not repeat work before its checkpoint.
 func TestToolAsksRepeatedly(t *testing.T) {
 	abandon := &abandoner{}
 	inBubble(t, []tool.Tool{made("twice", mutating, askTwice), abandon}, nil, func(t *testing.T, w *world) {
@@ -246,7 +246,7 @@ func TestToolAsksRepeatedly(t *testing.T) {
 	})
 }
 
-// abandoner is a tool that asks and hears that it will not be answered.
+// abandoner is a tool that asks a question and is notified when the question will not be answered.
 type abandoner struct {
 	mu    sync.Mutex
 	calls []string

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// parse checks the arguments: the request was parsed once, when it arrived.
+// parse returns an outcome if the arguments are not valid JSON. They were parsed when the request arrived.
 func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
@@ -28,13 +28,13 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// freeze makes the basis of this run with these arguments.
+// freeze sets the basis of this pipeline run to these arguments.
 func (p *pipeline) freeze(args tool.Arguments) {
 	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
 }
 
-// validate asks the schema, then the tool, which has the deadline of a hook: a request to end the call waits for this. hidden returns what
-// the caller reads of an error inside the tool.
+// validate checks the arguments with the schema and then with the tool. The tool has the deadline of a hook, because a cancellation waits
+// for validate. hidden returns the text of an internal tool error that the caller may read.
 func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden func(string) string) error {
 	if err := d.Schema.ValidateArguments(args); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden f
 	return nil
 }
 
-// rewrite lets the Rewrite hooks change the arguments. On resume they see only arguments that the decision brought.
+// rewrite passes the arguments to the Rewrite hooks, which may change them. On resume it does so only for arguments from the decision.
 func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 	var names []string
 	if !p.rewritten {
@@ -69,7 +69,7 @@ func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 			}
 			text, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
 			if err != nil && ctx.Err() != nil {
-				return p.stopped(ctx) // that is no fault of the hook
+				return p.stopped(ctx) // The hook has not failed; the call was stopped.
 			}
 			if err != nil {
 				if out := p.failedHook("rewrite", entry.Name, entry.OnFailure, err); out != nil {

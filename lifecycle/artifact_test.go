@@ -15,14 +15,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// prints returns a tool that prints a text to stdout.
+// prints returns a tool that prints the text to stdout.
 func prints(text *string) tool.Tool {
 	return made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.Text("ok"), c.Output("stdout", []byte(*text))
 	})
 }
 
-// T125: an artifact, or a stream of output, has no name that people or programs take for another one, or for a path elsewhere.
+// TestT125ArtifactNames checks that artifacts and output streams cannot have a name that looks like another name or that is a path outside
+// the folder.
 func TestT125ArtifactNames(t *testing.T) {
 	var refused []string
 	strange := []string{"../../x", "a/../../b", "/etc/passwd", `..\x`, "a\u202egnp.exe", "a\u009b2J", "a\nb", "a\u200b", "\xff", strings.Repeat("x", 257)}
@@ -50,7 +51,7 @@ func TestT125ArtifactNames(t *testing.T) {
 	})
 }
 
-// Whatever range of lines is asked for, it is what a split of the whole text gives, and reading on reaches the end.
+// TestReadLines checks that each range of lines equals the range of the split text, and that repeated reads reach the end.
 func TestReadLines(t *testing.T) {
 	text := ""
 	w := newWorld(t, []tool.Tool{prints(&text)}, nil)
@@ -63,7 +64,7 @@ func TestReadLines(t *testing.T) {
 			lines = lines[:len(lines)-1]
 		}
 		if text == "" {
-			return // nothing was printed
+			return // no output
 		}
 		c := w.do(spec("prints", ""))
 		first := rapid.IntRange(1, 70).Draw(r, "first")
@@ -82,7 +83,8 @@ func TestReadLines(t *testing.T) {
 	})
 }
 
-// A line that is longer than what a request gives goes on at the end of its bytes.
+// TestReadLinesOfALongLine checks that the part of a line that exceeds the limit of a request can be read at the offset behind the returned
+// bytes.
 func TestReadLinesOfALongLine(t *testing.T) {
 	text := "short\n" + strings.Repeat("x", 600_000) + "\nlast\n"
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
@@ -100,7 +102,7 @@ func TestReadLinesOfALongLine(t *testing.T) {
 	})
 }
 
-// A search that goes on where the one before ended finds every matching line once, with its number.
+// TestSearchArtifact checks that searches that continue where the last one ended find each matching line once, with its number.
 func TestSearchArtifact(t *testing.T) {
 	var b strings.Builder
 	var want []int64
@@ -159,7 +161,7 @@ func TestSearchArtifact(t *testing.T) {
 	})
 }
 
-// A pattern that is linear in the text and yet takes minutes for one line is refused.
+// TestT15SearchOfAnArtifactEnds checks that a pattern is refused if it would take minutes for one line, although it is linear in the text.
 func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	text := strings.Repeat("a", 60_000)
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
@@ -169,8 +171,8 @@ func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	})
 }
 
-// What was cut from a result is named by a handle that a tool can open for the same caller and conversation, and for nobody
-// else: to others it is as if it were not there.
+// TestArtifactsAreTheConversationsOwn checks that a tool can open the handle of a shortened result only for the same caller and
+// conversation. To others the artifact does not exist.
 func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 	long := strings.Repeat("all of it\n", 10_000)
 	says := made("says", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text(long), nil })
@@ -219,7 +221,7 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 				t.Errorf("%s learns that the call is there: %q", what, err)
 			}
 		}
-		// The store went to another machine, and what the call printed did not.
+		// The store was moved to another machine without the spool.
 		if err := w.store.Spool().Remove(call.Key{Namespace: alice.Namespace, ID: id}); err != nil {
 			t.Fatal(err)
 		}

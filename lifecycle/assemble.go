@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What the engine gives to the packages below it.
+// The functions below connect the engine with the packages below it.
 
 func newRecords(e *Engine) *view.Records {
 	return view.NewRecords(view.Config{

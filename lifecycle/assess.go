@@ -11,10 +11,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// describeDeadline is what a tool gets to describe a call.
+// describeDeadline is the time that a tool has to describe a call.
 const describeDeadline = 200 * time.Millisecond
 
-// makeInput builds what hooks see. Until the call is assessed the effects are the descriptor's.
+// makeInput creates the input of hooks. Before the assessment, it has the effects of the descriptor.
 func (p *pipeline) makeInput() {
 	c := p.l.peek()
 	p.see(c)
@@ -26,7 +26,7 @@ func (p *pipeline) makeInput() {
 	p.in.Arguments, p.in.Documents = p.basis.Arguments, p.documents
 }
 
-// newInput builds what is known of a call before its arguments were looked at.
+// newInput returns the hook input of a call before its arguments are parsed.
 func newInput(c *call.Call, def *Definition) *hook.Input {
 	in := &hook.Input{
 		Namespace: c.Namespace, CallID: c.ID, ToolDigest: c.ToolDigest, Requested: c.Requested,
@@ -41,9 +41,9 @@ func newInput(c *call.Call, def *Definition) *hook.Input {
 	return in
 }
 
-// assess says what the call would do, for gates and people.
+// assess determines the effects of the call, and its description for gates and people.
 func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
-	if len(p.hooks.Rewrite) > 0 { // one that was too slow may still look at the input
+	if len(p.hooks.Rewrite) > 0 { // A Rewrite hook that missed its deadline may still read the old input.
 		in := *p.in
 		p.in = &in
 	}
@@ -52,14 +52,15 @@ func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 	p.basis.Unwritten = p.fresh && p.in.Assessment.Mutability == tool.ReadOnly
 	f, c := &p.found, p.l.peek()
 	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
-	if !p.fresh { // it waited: the tool and the machine may have changed
+	if !p.fresh { // The call has waited, so the tool and the machine may have changed.
 		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.catalog.isolationOf(p.def.Descriptor)
 	}
 	p.accept()
 	return nil
 }
 
-// assessment asks the tool. An answer beyond what the descriptor allows, and a panic, count as the descriptor's effects.
+// assessment returns the tool's assessment of the arguments. If the tool panics or exceeds its descriptor, the effects of the descriptor
+// apply.
 func assessment(def *Definition, args tool.Arguments) tool.Effects {
 	effects := def.Descriptor.Effects.Normal()
 	a, ok := def.Tool.(tool.Assessor)
@@ -74,7 +75,7 @@ func assessment(def *Definition, args tool.Arguments) tool.Effects {
 	return answer
 }
 
-// describe asks the tool and fills what it left empty. It cannot fail.
+// describe returns the tool's description of the call, with defaults for missing fields. It cannot fail.
 func (p *pipeline) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {

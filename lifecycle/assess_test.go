@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// whole is a tool with all that a tool may say of its calls.
+// whole is a tool that implements all optional methods about its calls.
 type whole struct {
 	d        tool.Descriptor
 	validate func(tool.Arguments) error
@@ -54,8 +54,8 @@ func (w *whole) Describe(ctx context.Context, c *tool.Call) (tool.Description, e
 	return w.describe(ctx, c)
 }
 
-// A tool that hangs over arguments that a decision brings holds up neither the decision nor whoever else wants something of the
-// call: the question stays open, is cancelled, and others expire.
+// TestToolThatHangsOverEditedArguments checks a tool that hangs while it validates the arguments of a decision. It delays neither the
+// decision nor other requests for the call. The question stays open, it can be cancelled, and other questions expire.
 func TestToolThatHangsOverEditedArguments(t *testing.T) {
 	never := make(chan struct{})
 	hangs := &whole{d: tool.Descriptor{ID: "t", Effects: mutating, Parameters: json.RawMessage(anyObject)}, validate: func(a tool.Arguments) error {
@@ -66,7 +66,7 @@ func TestToolThatHangsOverEditedArguments(t *testing.T) {
 	}}
 	inBubble(t, []tool.Tool{hangs}, func(c *lifecycle.Config) {
 		gates(namedGate("ask", approval(tool.Ticket{ExpiresIn: time.Hour})))(c)
-		never = make(chan struct{}) // of the bubble
+		never = make(chan struct{}) // created inside the synctest bubble
 	}, func(t *testing.T, w *world) {
 		defer close(never)
 		c, other := w.do(spec("t", "")), w.do(spec("t", ""))
@@ -116,7 +116,8 @@ func TestToolValidates(t *testing.T) {
 	})
 }
 
-// A tool that hangs over arguments, as they were sent or as a hook made them, holds up its call for the deadline of a hook.
+// TestToolThatHangsOverArguments checks that a tool that hangs while it validates arguments delays its call only for the deadline of a
+// hook. The arguments come from the request or from a hook.
 func TestToolThatHangsOverArguments(t *testing.T) {
 	for _, sent := range []string{`{"n":1}`, `{}`} {
 		never := make(chan struct{})
@@ -137,7 +138,7 @@ func TestToolThatHangsOverArguments(t *testing.T) {
 			if c.Status != call.Failed || c.Executed != call.NotStarted || time.Since(began) != hook.DefaultDeadline {
 				t.Errorf("%s: call %s %+v after %v", sent, c.Status, c.Result, time.Since(began))
 			}
-			if c := w.do(spec("other", "")); c.Status != call.Succeeded { // of the same thread
+			if c := w.do(spec("other", "")); c.Status != call.Succeeded { // a call of the same thread
 				t.Errorf("the next call %s %+v", c.Status, c.Result)
 			}
 		})
@@ -195,7 +196,7 @@ func TestDescriptionCannotFail(t *testing.T) {
 				if time.Since(before) > 200*time.Millisecond {
 					t.Errorf("took %v", time.Since(before))
 				}
-				c = w.get(c.ID) // as an operator sees it
+				c = w.get(c.ID) // as seen by an operator
 				got := c.Open().Description
 				if tt.want.Degraded {
 					if !got.Degraded || got.Kind != tool.KindEdit || got.Title != "The tool" || len(got.Preview) != 1 || got.Preview[0].Text != `{"x":1}` {
@@ -210,7 +211,8 @@ func TestDescriptionCannotFail(t *testing.T) {
 	}
 }
 
-// Documents never decide the fate of a call: a command that loses is told, and the call stands.
+// TestDocumentsCommitWithTheCall checks that documents never change the outcome of a call. A command that conflicts is reported, and the
+// call still succeeds.
 func TestDocumentsCommitWithTheCall(t *testing.T) {
 	run, thread := tool.Key[int]{Scope: tool.RunScope, Name: "n"}, tool.Key[int]{Scope: tool.ThreadScope, Name: "n"}
 	count := func(fail bool) func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -228,7 +230,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 		}
 	}
 	inBubble(t, []tool.Tool{made("count", reading, count(false)), made("fails", tool.Effects{ConcurrencySafe: true}, count(true))}, nil, func(t *testing.T, w *world) {
-		a, b := w.begin(spec("count", "")), w.begin(spec("count", "")) // both see the same
+		a, b := w.begin(spec("count", "")), w.begin(spec("count", "")) // Both read the same revision.
 		w.do(spec("fails", ""))
 		time.Sleep(time.Second)
 		kinds := map[string]int{}
@@ -246,7 +248,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 			t.Errorf("told %v", kinds)
 		}
 		w.crash()
-		if c := w.do(spec("count", "")); c.Result.Data != "1" { // the call that failed changed nothing
+		if c := w.do(spec("count", "")); c.Result.Data != "1" { // The failed call changed nothing.
 			t.Errorf("counted %s", c.Result.Data)
 		}
 		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
@@ -290,7 +292,7 @@ func TestOfferedTools(t *testing.T) {
 			}
 		}
 		s := spec("bash", "")
-		s.Run.Agent.Exclude = []string{"[bash"} // would exclude nothing
+		s.Run.Agent.Exclude = []string{"[bash"} // an invalid pattern would exclude nothing
 		if _, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{}); err == nil {
 			t.Error("a pattern that matches nothing was taken")
 		}

@@ -10,18 +10,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The owner of an attempt. One goroutine claims it, once.
+// Values of pipeline.owner. One goroutine sets it to returned or abandoned, once.
 const (
 	attemptRuns int32 = iota
 	attemptReturned
 	attemptAbandoned
 )
 
-// An attempt is one run of the tool, and the context that the tool gets: that of the pipeline run, which ends with the attempt's
-// time too. It is one piece, because a context with a deadline, one that looks for its end and their timers were measured
-// at 2 KB and 3 µs of a call.
+// An attempt is one execution of the tool, and also the context that the tool receives. The context ends with the pipeline run or when the
+// attempt times out. One type does both, because separate contexts and timers were measured to cost 2 KB and 3 µs for each call.
 type attempt struct {
-	context.Context // of the pipeline run
+	context.Context // context of the pipeline run
 	cancel          context.CancelCauseFunc
 	p               *pipeline
 	reporter        reporter
@@ -30,10 +29,9 @@ type attempt struct {
 	stopping        atomic.Bool
 }
 
-// Deadline implements [context.Context].
 func (a *attempt) Deadline() (time.Time, bool) { return a.deadline, true }
 
-// Err implements [context.Context].
+// Err implements [context.Context]. It returns DeadlineExceeded after a timeout of the attempt.
 func (a *attempt) Err() error {
 	err := a.Context.Err()
 	if err != nil && outcome.AttemptTimedOut(context.Cause(a.Context)) {
@@ -42,7 +40,7 @@ func (a *attempt) Err() error {
 	return err
 }
 
-// expire ends the attempt's time.
+// expire stops the attempt because its time is over.
 func (a *attempt) expire() {
 	if a.p.owner.Load() == attemptRuns {
 		a.cancel(outcome.AttemptTimeout(a.limit))
@@ -50,13 +48,13 @@ func (a *attempt) expire() {
 	}
 }
 
-// stopped notes that the context has ended. A tool that does not heed that for the grace period is abandoned: this
-// goroutine ends the pipeline run then, and the one of the tool is left with it.
+// stopped is called when the context has ended. If the tool does not return within the grace period, the attempt is abandoned: the calling
+// goroutine then ends the pipeline run, and the goroutine of the tool continues without effect.
 func (a *attempt) stopped() {
 	if a.p.owner.Load() != attemptRuns || a.stopping.Swap(true) {
 		return
 	}
-	a.reporter.hangUp() // a tool that waits for keys is not to wait for the grace period
+	a.reporter.hangUp() // A tool that waits for input should return now, before the grace period is over.
 	p := a.p
 	time.AfterFunc(p.l.e.cfg.Grace, func() {
 		p.l.retain()
@@ -68,7 +66,7 @@ func (a *attempt) stopped() {
 	})
 }
 
-// attempting makes the attempt of a pipeline run whose context is ctx.
+// attempting creates the attempt of a pipeline run with the context ctx.
 func (p *pipeline) attempting(ctx context.Context) *attempt {
 	l := p.l
 	a := &attempt{Context: ctx, p: p, reporter: reporter{p: p}}
@@ -81,14 +79,14 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 	if p.outlived {
 		a.deadline = p.l.record().Attempts[p.attempt-1].Started.Add(a.limit)
 	}
-	if ctx.Err() != nil { // the context ended before the attempt existed
+	if ctx.Err() != nil { // The context ended before the attempt was created.
 		a.stopped()
 	}
 	return a
 }
 
-// execute runs the tool. Result, cancel and timeout race, and are preferred in this order: a result that is complete before the
-// tool was stopped stands.
+// execute runs the tool. A complete result takes precedence over a cancellation, and a cancellation over a timeout. A result that was
+// complete before the tool was stopped is kept.
 func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	if out := p.own(ctx); out != nil {
 		return out
@@ -106,7 +104,7 @@ func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	return returned{p}.conclusion(attempt, a)
 }
 
-// invoke calls the tool and catches what it throws.
+// invoke calls the tool and recovers its panics.
 func (p *pipeline) invoke(ctx *attempt) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {

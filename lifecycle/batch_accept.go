@@ -12,9 +12,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ExecuteBatch starts the calls of one model turn, or attaches to the batch that has its id. The watcher sees the events
-// of all of them from the first on, or from a cursor on, and must be closed. A refusal is a [*call.Refusal] and nothing is
-// stored then, of no call; everything else becomes the calls' results. The batch continues without watchers.
+// ExecuteBatch starts the calls of one model turn, or attaches to an existing batch with the same id. The stream returns the events of all
+// calls, from the first event or from a cursor. The caller must close it; the batch continues without watchers. After a refusal, which is a
+// [*call.Refusal], no call is stored; every other failure becomes the result of its call.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
 	parsed, err := e.catalog.requests.CheckBatch(&spec)
 	if err == nil && o.Cursor != "" {
@@ -40,7 +40,7 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 		return nil, err
 	}
 	if !known {
-		o.Cursor = "" // of a batch that does not exist any more
+		o.Cursor = "" // The cursor belongs to a batch that does not exist any more.
 	}
 	if record.Digest != digest {
 		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
@@ -48,16 +48,16 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 	return e.watches.Attach(ctx, p, record, o)
 }
 
-// A batchRequest asks for a new batch.
+// A batchRequest is a client's request for a new batch.
 type batchRequest struct {
 	admission
 	spec     *call.BatchSpec
-	requests []string // the digest of each call's request
+	requests []string // request digest of each call
 	record   *call.Batch
 	calls    []*activeCall
 }
 
-// create stores a new batch with its calls. It counts as a pipeline run from here on.
+// create stores a new batch with its calls. From then on the batch counts as a pipeline run for a drain.
 func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) (*call.Batch, []batch.Member, error) {
 	e, p, spec := r.e, r.as, r.spec
 	r.record = &call.Batch{
@@ -99,7 +99,7 @@ func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) 
 	return r.record, members, nil
 }
 
-// knownCall refuses a batch with a call that is known already: it belongs to another batch, or to none.
+// knownCall refuses a batch that contains an existing call. That call belongs to another batch or to none.
 func knownCall(err error, id string) error {
 	if err != nil {
 		return refusal.OfCall(err, id)
@@ -107,13 +107,13 @@ func knownCall(err error, id string) error {
 	return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to a call outside of this batch; ids are never used twice", id)
 }
 
-// reserve takes the places of the calls in memory.
+// reserve creates the entries of the calls in memory.
 func (r *batchRequest) reserve() error {
 	for taken := r.reserveFree(); taken != nil; taken = r.reserveFree() {
-		taken.ready.Wait() // no place is taken meanwhile: two batches with the same calls would wait for each other
+		taken.ready.Wait() // Hold no entry while waiting; otherwise two batches with the same calls would wait for each other.
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
 		if absent {
-			r.e.forget(taken) // the goroutine that took it only looked for the call, and found none
+			r.e.forget(taken) // The goroutine that created the entry looked for the call and did not find it.
 		}
 		taken.release()
 		if !absent {
@@ -133,7 +133,7 @@ func (r *batchRequest) reserve() error {
 	return nil
 }
 
-// reserveFree takes all places, or none and returns one that is taken.
+// reserveFree creates all entries. If one exists already, it creates none and returns the existing one.
 func (r *batchRequest) reserveFree() (taken *activeCall) {
 	for _, id := range r.record.Calls {
 		l, fill := r.e.reference(call.Key{Namespace: r.record.Namespace, ID: id})
@@ -155,7 +155,7 @@ func (r *batchRequest) unreserve() {
 	r.calls = nil
 }
 
-// atOnce returns how many calls may execute, or wait for that, at the same time.
+// atOnce returns how many calls may execute or wait to execute at the same time.
 func atOnce(record *call.Batch) int {
 	n := len(record.Calls)
 	if record.Strategy == call.Sequential {
@@ -167,7 +167,7 @@ func atOnce(record *call.Batch) int {
 	return n
 }
 
-// store makes the records of the calls and stores them with the batch. From then on everybody finds them.
+// store creates the records of the calls and stores them with the batch. After that all clients can find them.
 func (r *batchRequest) store(ctx context.Context) error {
 	e := r.e
 	changes := make([]*store.Change, len(r.calls))
@@ -197,14 +197,14 @@ func (r *batchRequest) store(ctx context.Context) error {
 	return nil
 }
 
-// creation is the first change of a call of a batch, which no other goroutine knows yet.
+// creation returns the first change of a batch call. No other goroutine has the call yet.
 func creation(l *activeCall, c *call.Call) *store.Change {
 	c.Revision = 1
 	l.c, l.intake.accepted = c, acceptedAs(c)
 	return &store.Change{Key: l.key, Call: c, Create: true, Durability: store.Full, Run: l.reopen}
 }
 
-// created shows a call whose first change is stored. Its log begins when it is its turn.
+// created marks a call as stored. Its log begins with its first pipeline run.
 func created(l *activeCall) {
 	l.mu.Lock()
 	l.stored, l.lent = true, true

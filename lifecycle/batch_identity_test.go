@@ -14,7 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// S8: batch_id is an identity like call_id: the same batch attaches, other content is a reuse; what is refused stores nothing.
+// TestBatchIdentity checks that batch_id identifies a batch like call_id identifies a call. The same batch attaches, different content is
+// refused, and a refused batch stores nothing.
 func TestBatchIdentity(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -57,7 +58,7 @@ func TestBatchIdentity(t *testing.T) {
 			_, err = w.e.Records().Get(t.Context(), alice, taken.Calls[0].ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
-		again := b.Calls[0] // a call of a batch is a call
+		again := b.Calls[0] // a call of the batch, sent alone
 		watcher := w.start(again, call.ExecuteOptions{})
 		if c, err := watcher.Wait(t.Context(), time.Hour); err != nil || c.BatchID != b.ID {
 			t.Errorf("call of the batch sent alone: %+v, %v", c, err)
@@ -65,14 +66,14 @@ func TestBatchIdentity(t *testing.T) {
 	})
 }
 
-// S10: batches are kept and tombstoned like calls.
+// TestBatchLeavesATombstone checks that batches are trimmed to tombstones like calls.
 func TestBatchLeavesATombstone(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("t", "t")...)
 		w.batch(b)
 		synctest.Wait()
 		time.Sleep(8 * 24 * time.Hour)
-		for range 2 { // calls, then the batch that has none
+		for range 2 { // first the calls, then the batch without calls
 			if _, err := w.store.Trim(t.Context(), w.store.Now().Add(-7*24*time.Hour), w.store.Now().Add(-year), w.store.Now(), 100); err != nil {
 				t.Fatal(err)
 			}
@@ -82,14 +83,14 @@ func TestBatchLeavesATombstone(t *testing.T) {
 	})
 }
 
-// S8: reattach by batch id: a watcher goes on behind its cursor, and who comes late hears all of it.
+// TestBatchReattach checks that a watcher continues behind its cursor, and that a late watcher receives all events.
 func TestBatchReattach(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("ok", "t", "ok")...)
 		watcher := w.turn(b, call.ExecuteOptions{})
 		cursor, first := "", 0
-		for first < 5 { // three accepted, one call to its end
+		for first < 5 { // three accepted events, and all events of one call
 			f, err := watcher.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +99,7 @@ func TestBatchReattach(t *testing.T) {
 		}
 		watcher.Close()
 		synctest.Wait()
-		w.crash() // the call that ran is in doubt
+		w.crash() // The running call is in doubt.
 		synctest.Wait()
 		_, err := w.e.Watches().WatchBatch(t.Context(), eve, b.ID, "", true)
 		wantRefusal(t, err, call.NotFound, "BATCH_NOT_FOUND")
@@ -127,8 +128,8 @@ func TestBatchReattach(t *testing.T) {
 	})
 }
 
-// S8: batch_finished reports every call, in model order, and ends the stream when nothing can move; with wait_for_decision when
-// nothing will.
+// TestBatchFinishedReportsInCallOrder checks that batch_finished reports every call in model order and ends the stream when no call can
+// change. With wait_for_decision that is when no decision can change a call either.
 func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)
@@ -152,7 +153,7 @@ func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	})
 }
 
-// S8: CancelCalls of a batch ends what runs and what waits; what has not begun never does.
+// TestBatchCancel checks that CancelCalls of a batch ends running and waiting calls, and that new calls never begin.
 func TestBatchCancel(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()
@@ -177,7 +178,7 @@ func TestBatchCancel(t *testing.T) {
 	}
 }
 
-// One call of a batch that has not begun is cancelled at once, whatever runs before it.
+// TestBatchCancelOfOneThatHasNotBegun checks that a single new call is cancelled immediately, although other calls run before it.
 func TestBatchCancelOfOneThatHasNotBegun(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -192,8 +193,8 @@ func TestBatchCancelOfOneThatHasNotBegun(t *testing.T) {
 	})
 }
 
-// S10: NEW in an open batch: the batch goes on. Whatever step a crash takes, each call has one result and no mutating one
-// ran twice.
+// TestBatchGoesOnAfterACrashAtAnyStep checks that an open batch continues after a crash at each step. Each call has one result, and no
+// mutating call runs twice.
 func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 	for _, strategy := range strategies {
 		for at := range 14 {
@@ -201,7 +202,7 @@ func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("a", mutating), p.tool("r", reading)}, nil, func(t *testing.T, w *world) {
 				var n atomic.Int64
 				w.useStore(nil, func(*store.Change) error {
-					if n.Add(1) == int64(at)+3 { // those of the calls are stored with the batch
+					if n.Add(1) == int64(at)+3 { // The accepted steps of the calls are stored with the batch.
 						return store.ErrFatal
 					}
 					return nil
@@ -217,7 +218,7 @@ func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 				w.store = w.store.Crash()
 				w.open()
 				synctest.Wait()
-				w.batch(b) // also when a crash took the whole of it
+				w.batch(b) // also when the crash lost the whole batch
 				seen := map[string]int{}
 				for _, c := range p.seen() {
 					if c.Tool == "a" {
@@ -236,7 +237,7 @@ func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 	}
 }
 
-// A drain begins nothing more; the next daemon goes on.
+// TestBatchDrain checks that a drain begins no further call, and that the next daemon continues the batch.
 func TestBatchDrain(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {

@@ -22,7 +22,6 @@ func (m member) Resume() {
 	m.l.resumePipeline(context.Background(), *m.l.record().LastRound().Decision)
 }
 
-// State implements [batch.Member].
 func (m member) State() batch.State {
 	l := m.l
 	l.mu.Lock()
@@ -53,7 +52,6 @@ func (m member) State() batch.State {
 	return batch.Stuck
 }
 
-// Interrupt implements [batch.Member].
 func (m member) Interrupt(why string) {
 	p, asked := lookupPipeline(m.l), m.l.record().LastRound()
 	p.finishFound(context.Background(), outcome.Interrupted(why))
@@ -62,7 +60,6 @@ func (m member) Interrupt(why string) {
 	}
 }
 
-// Enter implements [batch.Member].
 func (m member) Enter() batch.Run {
 	p := lookupPipeline(m.l)
 	p.fromStart()
@@ -85,8 +82,8 @@ func (r *memberRun) Gates(tentative bool) bool {
 
 func (r *memberRun) Queue() bool { return r.walk(stageQueue) }
 
-// walk takes the pipeline run to the stage of that name, and reports whether it ended before. It has a goroutine of its own,
-// because a hook may end it.
+// walk runs the pipeline up to the stage with this name, and reports whether it ended before. It uses a separate goroutine, because a hook
+// may end the goroutine.
 func (r *memberRun) walk(to string) (ended bool) {
 	r.wait(func() { r.p.early = r.p.check(r.ctx, to) })
 	return r.p.early != nil

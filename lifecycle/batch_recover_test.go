@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// slowEvents is a journal that takes its time with the events of a call.
+// slowEvents is a journal that is slow to read the events of a call.
 type slowEvents struct{ store.Store }
 
 func (s slowEvents) Events(ctx context.Context, key call.Key, after int64, limit int) ([]call.Event, int64, error) {
@@ -27,7 +27,7 @@ func (s slowEvents) Events(ctx context.Context, key call.Key, after int64, limit
 	return s.Store.Events(ctx, key, after, limit)
 }
 
-// P3 for batches: a recovery that is slow does not take up a call that its batch has begun already.
+// TestBatchBeginsAfterRecovery checks promise P3 for batches: a slow recovery does not resume a call that its batch has already begun.
 func TestBatchBeginsAfterRecovery(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestBatchBeginsAfterRecovery(t *testing.T) {
 	}
 }
 
-// T108 for batches: what an operator releases of a batch goes on when none of its calls is held any more, as after a start, and
-// a batch whose end was not stored ends.
+// TestT108ReleasedBatchGoesOn checks that a batch continues as after a start when an operator has released all of its calls. A batch whose
+// end was not stored ends.
 func TestT108ReleasedBatchGoesOn(t *testing.T) {
 	for name, selectors := range map[string]func(b call.BatchSpec) []call.HeldSelector{
 		"at once": func(call.BatchSpec) []call.HeldSelector { return []call.HeldSelector{{All: true}} },
@@ -135,7 +135,7 @@ func TestT108ReleasedBatchGoesOn(t *testing.T) {
 	}
 }
 
-// slowBatch is a journal that takes its time with the record of a batch, and does not find it then.
+// slowBatch is a journal that is slow to read a batch, and then fails.
 type slowBatch struct {
 	store.Store
 	fails *atomic.Bool
@@ -149,7 +149,8 @@ func (s slowBatch) Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	return s.Store.Batch(ctx, key)
 }
 
-// TestBatchGoesOnWhenWhoLookedForItFails: a decision that comes while somebody looks for the batch counts, also when he does not find it.
+// TestBatchGoesOnWhenWhoLookedForItFails checks that a decision takes effect if it arrives while another goroutine loads the batch, even
+// when that load fails.
 func TestBatchGoesOnWhenWhoLookedForItFails(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("gated", mutating), echo("write", mutating)}, gates(asking("gated")), func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("gated", "write")...)

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// atPoint sleeps at a point of the path, so that whatever can happen there does.
+// atPoint makes the engine sleep at a fail point, so that other goroutines run first.
 func atPoint(name string, d time.Duration) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) {
 		c.FailPoint = func(at string) {
@@ -23,7 +23,8 @@ func atPoint(name string, d time.Duration) func(*lifecycle.Config) {
 	}
 }
 
-// A call that was allowed and waits for max_parallel is cancelled at once, although the batch looks before it is stopped.
+// TestBatchCancelOfOneThatWaitsForRoom checks that an allowed call that waits for max_parallel is cancelled immediately, even if the batch
+// makes its plan before the call is stopped.
 func TestBatchCancelOfOneThatWaitsForRoom(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, atPoint("after-cancel", time.Millisecond), func(t *testing.T, w *world) {
@@ -40,7 +41,8 @@ func TestBatchCancelOfOneThatWaitsForRoom(t *testing.T) {
 	})
 }
 
-// turning is a gate that asks about these tools, and blocks the one named once it was answered: a yes never beats a no.
+// turning returns a gate that asks about these tools. After an answer it blocks the tool named blocked, because an approval never overrides
+// a block.
 func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
 	ask := asking(ids...)
 	return namedGate("turns", func(in *hook.Input) (hook.Verdict, error) {
@@ -51,8 +53,8 @@ func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
 	})
 }
 
-// S8: Block: later calls are FAILED INTERRUPTED, those that wait for an answer as soon as they have one. Earlier ones come to
-// their end.
+// TestBatchBehindABlockThatComesWithAnAnswer checks a Block that follows an answer: later calls are FAILED INTERRUPTED, suspended ones as
+// soon as they are answered. Earlier calls run to their end.
 func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
@@ -80,7 +82,8 @@ func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
 	}
 }
 
-// With AUTO a call that cannot run is not looked at before the ones before it have run: with fail_fast it stops later ones alone.
+// TestBatchFailFastKeepsTheOrder checks that with AUTO an invalid call fails only after the calls before it have run. With fail_fast it
+// therefore stops only later calls.
 func TestBatchFailFastKeepsTheOrder(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
 		for n := range 3 {
@@ -99,7 +102,7 @@ func TestBatchFailFastKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A call that tries whether an upstream is back, and is taken back before it has, leaves that to the next one.
+// TestCircuitAndACallThatWasTakenBack checks that when the call that tries a failed upstream is withdrawn, the next call tries instead.
 func TestCircuitAndACallThatWasTakenBack(t *testing.T) {
 	u := &upstream{}
 	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(1), func(t *testing.T, w *world) {
@@ -121,7 +124,7 @@ func TestCircuitAndACallThatWasTakenBack(t *testing.T) {
 	})
 }
 
-// A stream of a batch that is cancelled ends when all of it has ended, not in the middle.
+// TestBatchCancelIsSeenWhole checks that the stream of a cancelled batch ends only when all calls have ended.
 func TestBatchCancelIsSeenWhole(t *testing.T) {
 	p := held()
 	change := both(gates(asking("ask")), atPoint("before-commit", time.Millisecond))

@@ -17,7 +17,7 @@ import (
 
 var strategies = []call.Strategy{call.Sequential, call.Auto, call.Parallel}
 
-// beside returns which tools ran at the same time, as sets in the order in which they began: "a+b c" is a beside b, then c.
+// beside returns the groups of tools that ran at the same time, in order: "a+b c" means that a and b ran together, then c.
 func (r *track) beside() string {
 	var groups []string
 	var group, open []string
@@ -35,10 +35,10 @@ func (r *track) beside() string {
 	return strings.Join(groups, " ")
 }
 
-// S8: AUTO: maximal runs of consecutive calls that are read-only and concurrency-safe run together, every other call alone;
-// PARALLEL: all together; max_parallel bounds how many.
+// TestBatchStrategiesAndMaxParallel checks the strategies. With AUTO, consecutive calls that are read-only and concurrency-safe run
+// together, and every other call alone. With PARALLEL all run together. max_parallel limits the number.
 func TestBatchStrategiesAndMaxParallel(t *testing.T) {
-	lonely := tool.Effects{Mutability: tool.ReadOnly} // reads, and is not concurrency-safe
+	lonely := tool.Effects{Mutability: tool.ReadOnly} // read-only, but not concurrency-safe
 	for _, tt := range []struct {
 		strategy call.Strategy
 		most     int
@@ -69,7 +69,7 @@ func TestBatchStrategiesAndMaxParallel(t *testing.T) {
 	}
 }
 
-// S8: a bound between one and all holds, and is used.
+// TestBatchMaxParallelIsUsed checks that a limit between one and all is kept and fully used.
 func TestBatchMaxParallelIsUsed(t *testing.T) {
 	running, most := 0, 0
 	var mu sync.Mutex
@@ -95,7 +95,7 @@ func TestBatchMaxParallelIsUsed(t *testing.T) {
 	})
 }
 
-// seen is a document that calls leave for the gates of later ones.
+// seen is a document that calls write for the gates of later calls.
 var seen = tool.Key[int]{Scope: tool.RunScope, Name: "seen"}
 
 func seenIn(in *hook.Input) (int, error) {
@@ -109,9 +109,9 @@ func leaves(id string, e tool.Effects) tool.Tool {
 	})
 }
 
-// S8: SEQUENTIAL and AUTO: gates are asked in order; an intercepted call first lets the earlier allowed calls finish and
-// commit, then its gates are asked again on the new documents and the second answer counts. PARALLEL: all gates are asked
-// before any call runs, and not again.
+// TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments checks the order of gates. With SEQUENTIAL and AUTO, an intercepted call waits
+// until the earlier allowed calls have committed. Then its gates are called again with the new documents, and this second verdict counts.
+// With PARALLEL all gates are called once, before any call runs.
 func TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments(t *testing.T) {
 	for _, tt := range []struct {
 		strategy call.Strategy
@@ -153,7 +153,8 @@ func TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments(t *testing.T) {
 	}
 }
 
-// S6, S8: a parallel group's Before hooks all run before its first execution, also when there is one place in all.
+// TestBatchBeforeHooksRunBeforeTheFirstExecution checks that all Before hooks of a parallel group run before its first tool, even with a
+// single slot.
 func TestBatchBeforeHooksRunBeforeTheFirstExecution(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Auto, call.Parallel} {
 		var r track
@@ -173,8 +174,8 @@ func TestBatchBeforeHooksRunBeforeTheFirstExecution(t *testing.T) {
 	}
 }
 
-// S8: Block: later calls are FAILED INTERRUPTED, reason BATCH; they did not start, and After hooks do not see them. Earlier ones
-// come to their end.
+// TestBatchBehindABlock checks that calls after a Block are FAILED INTERRUPTED with reason BATCH, do not start, and are not passed to After
+// hooks. Earlier calls run to their end.
 func TestBatchBehindABlock(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -205,7 +206,8 @@ func TestBatchBehindABlock(t *testing.T) {
 	}
 }
 
-// S8: one failure stops nothing unless fail_fast: then what has not started ends FAILED INTERRUPTED, and what runs goes on.
+// TestBatchOneFailureStopsNothingUnlessFailFast checks that a failure stops other calls only with fail_fast. Then new calls end FAILED
+// INTERRUPTED, and running calls continue.
 func TestBatchOneFailureStopsNothingUnlessFailFast(t *testing.T) {
 	fails := made("fails", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Fail("no"), nil })
 	slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -238,7 +240,7 @@ func TestBatchOneFailureStopsNothingUnlessFailFast(t *testing.T) {
 	}
 }
 
-// What does not run for want of an argument or a tool is one of the results, and stops nothing.
+// TestBatchWithCallsThatCannotRun checks that a call without a valid argument or tool fails alone and stops no other call.
 func TestBatchWithCallsThatCannotRun(t *testing.T) {
 	for _, strategy := range strategies {
 		inBubble(t, []tool.Tool{echo("ok", reading)}, nil, func(t *testing.T, w *world) {

@@ -20,7 +20,7 @@ func batchOf(strategy call.Strategy, calls ...call.Spec) call.BatchSpec {
 	return call.BatchSpec{ID: "batch-" + newCallID(), BatchOptions: call.BatchOptions{Strategy: strategy}, Calls: calls}
 }
 
-// of makes a call of each tool.
+// of returns one call for each tool.
 func of(tools ...string) (calls []call.Spec) {
 	for _, id := range tools {
 		calls = append(calls, spec(id, `{}`))
@@ -38,7 +38,7 @@ func (w *world) turn(b call.BatchSpec, o call.ExecuteOptions) call.Stream {
 	return watcher
 }
 
-// batch runs a batch until it rests.
+// batch runs a batch until no call can change by itself.
 func (w *world) batch(b call.BatchSpec) *call.BatchFinished {
 	w.t.Helper()
 	_, done := followed(w.t, w.turn(b, call.ExecuteOptions{}))
@@ -48,14 +48,14 @@ func (w *world) batch(b call.BatchSpec) *call.BatchFinished {
 	return done
 }
 
-// launch starts a batch that nobody watches and returns when all that it does by itself is done.
+// launch starts a batch without a watcher, and returns when no call can change by itself.
 func (w *world) launch(b call.BatchSpec) {
 	w.t.Helper()
 	w.turn(b, call.ExecuteOptions{}).Close()
 	synctest.Wait()
 }
 
-// followed reads a watcher of a batch to its end: each call's events, in order, and what the end says.
+// followed reads a stream to its end and returns the events of each call in order, and the batch_finished frame.
 func followed(t *testing.T, watcher call.Stream) (logs map[string][]call.Event, done *call.BatchFinished) {
 	t.Helper()
 	defer watcher.Close()
@@ -79,7 +79,7 @@ func followed(t *testing.T, watcher call.Stream) (logs map[string][]call.Event, 
 	}
 }
 
-// statuses is how the calls of a batch stand, in order.
+// statuses returns the statuses of calls in order.
 func statuses(calls []*call.Call) string {
 	var names []string
 	for _, c := range calls {
@@ -104,7 +104,7 @@ func (w *world) wantBatch(b call.BatchSpec, want string) []*call.Call {
 	return calls
 }
 
-// A track notes what happens, in order.
+// A track records when tools begin and end, and which gates are called, in order.
 type track struct {
 	mu    sync.Mutex
 	notes []string
@@ -122,7 +122,7 @@ func (r *track) String() string {
 	return strings.Join(r.notes, " ")
 }
 
-// tool notes when it begins and ends, and yields in between so that others could.
+// tool returns a tool that records its begin and end, and yields in between.
 func (r *track) tool(id string, e tool.Effects) tool.Tool {
 	return made(id, e, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		r.note("+%s", id)
@@ -132,7 +132,7 @@ func (r *track) tool(id string, e tool.Effects) tool.Tool {
 	})
 }
 
-// gate notes whom it is asked about and lets next decide; nil allows.
+// gate returns a gate that records the tool of each call and then asks next. A nil next allows the call.
 func (r *track) gate(next gate) hook.Entry[hook.Gate] {
 	return namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
 		r.note("?%s", in.Descriptor.ID)
@@ -143,7 +143,7 @@ func (r *track) gate(next gate) hook.Entry[hook.Gate] {
 	})
 }
 
-// S8: ExecuteBatch takes the calls of one model turn in model order; SEQUENTIAL is the default.
+// TestBatchSequentialIsTheDefault checks that calls run one after another in model order by default.
 func TestBatchSequentialIsTheDefault(t *testing.T) {
 	var r track
 	inBubble(t, []tool.Tool{r.tool("a", mutating), r.tool("b", reading), r.tool("c", mutating)}, gates(r.gate(nil)), func(t *testing.T, w *world) {

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// asking is a gate that asks about the tools with these ids until it is answered.
+// asking returns a gate that asks about the tools with these ids until an answer exists.
 func asking(ids ...string) hook.Entry[hook.Gate] {
 	ask := approval(tool.Ticket{})
 	return namedGate("ask", func(in *hook.Input) (hook.Verdict, error) {
@@ -24,7 +24,7 @@ func asking(ids ...string) hook.Entry[hook.Gate] {
 	})
 }
 
-// decide answers the open question of a call and returns when all that follows from it is done.
+// decide answers the open question of a call, and returns when all its consequences are done.
 func (w *world) decide(p tool.Principal, id string, d tool.Decision) {
 	w.t.Helper()
 	c := w.get(id)
@@ -40,8 +40,9 @@ func (w *world) decide(p tool.Principal, id string, d tool.Decision) {
 	synctest.Wait()
 }
 
-// S8: a gate's suspension lets the siblings go on; finished ones are stored at once and never run again; decisions come in any
-// order; every call has exactly one result; a later decision, or a restart, continues the batch.
+// TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder checks that a gate's question does not stop the other calls of the
+// batch. Finished calls are stored at once and never run again. Decisions may come in any order, each call gets exactly one result, and the
+// batch continues after a late decision or a restart.
 func TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
@@ -86,7 +87,8 @@ func TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder(t *testin
 	}
 }
 
-// S8: a tool's own suspension stops a SEQUENTIAL batch: later calls stay NEW and go on after the decision. It stops no other.
+// TestBatchToolsOwnSuspensionStopsSequential checks that a question of a tool stops a SEQUENTIAL batch: later calls stay NEW until the
+// decision. Other strategies do not stop.
 func TestBatchToolsOwnSuspensionStopsSequential(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
@@ -116,8 +118,8 @@ func TestBatchToolsOwnSuspensionStopsSequential(t *testing.T) {
 	}
 }
 
-// S8: replay IMMEDIATE: each decision resumes its call; ALL_DECIDED: the decided calls wait until no question is open, over a
-// crash too, and hold nothing meanwhile.
+// TestBatchReplay checks the replay modes. With IMMEDIATE each decision resumes its call. With ALL_DECIDED the decided calls wait until no
+// question is open, also across a crash, and hold no slot meanwhile.
 func TestBatchReplay(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -153,7 +155,7 @@ func TestBatchReplay(t *testing.T) {
 	}
 }
 
-// A question that expires is no answer, and lets the batch go on like one.
+// TestBatchGoesOnWhenAQuestionExpires checks that a batch continues after a question expires.
 func TestBatchGoesOnWhenAQuestionExpires(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{ExpiresIn: time.Hour}), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("asks", "ok")...)
@@ -168,7 +170,7 @@ func TestBatchGoesOnWhenAQuestionExpires(t *testing.T) {
 	})
 }
 
-// A batch that rests holds nothing but its rows.
+// TestBatchAtRestHoldsNothing checks that a batch at rest uses no memory or slot.
 func TestBatchAtRestHoldsNothing(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		for range 20 {
@@ -180,12 +182,13 @@ func TestBatchAtRestHoldsNothing(t *testing.T) {
 	})
 }
 
-// Whoever cancels a batch cancels all of its calls: none ends by another one's end instead, however slowly the wishes come.
+// TestBatchCancelOfAllComesBeforeFailFast checks that cancelling a batch cancels all of its calls. No call ends because of another call
+// instead, even if the requests are processed slowly.
 func TestBatchCancelOfAllComesBeforeFailFast(t *testing.T) {
 	slowly := func(c *lifecycle.Config) {
 		c.FailPoint = func(name string) {
 			if name == "after-cancel" {
-				time.Sleep(time.Second) // all that can follow from the wish does
+				time.Sleep(time.Second) // time for all consequences of the cancellation
 			}
 		}
 	}
@@ -202,7 +205,8 @@ func TestBatchCancelOfAllComesBeforeFailFast(t *testing.T) {
 	})
 }
 
-// With fail_fast what was declined ends the others, whichever of the decisions came first and whichever call comes first.
+// TestBatchDeclinesComeFirstWithFailFast checks that with fail_fast a declined call ends the others, regardless of the order of decisions
+// and calls.
 func TestBatchDeclinesComeFirstWithFailFast(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// behind writes the calls with something that the journal does not have yet.
+// behind writes the calls that have unwritten events.
 type behind struct{ *flush.List[*activeCall] }
 
 func newBehind() behind {
@@ -20,7 +20,7 @@ func newBehind() behind {
 	return b
 }
 
-// add puts a call on the list, once.
+// add puts a call on the list, unless it is listed already.
 func (b behind) add(l *activeCall) {
 	l.mu.Lock()
 	known := l.dirty
@@ -33,7 +33,7 @@ func (b behind) add(l *activeCall) {
 	b.Add(l)
 }
 
-// submit writes the published events of a call, and calls done. It waits for the slot but not for the journal.
+// submit writes the published events of a call. It waits for the slot but not for the journal, which calls done later.
 func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	l.slot.Take()
 	l.mu.Lock()
@@ -57,7 +57,7 @@ func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	}
 	l.c.Revision++
 	l.c.LastSequence = l.log.Last()
-	l.lent = true // to the store
+	l.lent = true // The store holds the record.
 	events, records := l.log.Take()
 	change := &store.Change{
 		Key: l.key, Call: l.c, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: records,
@@ -72,7 +72,7 @@ func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	})
 }
 
-// written notes whether a change is stored.
+// written handles the result of a write.
 func (b behind) written(l *activeCall, change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +103,8 @@ func (b behind) written(l *activeCall, change *store.Change, err error) {
 	}
 }
 
-// later puts a call whose write may succeed later back on the list, a little later. The call stays in memory:
-// only there is it known.
+// later lists a call again after a delay, because its write may then succeed. The call stays in memory, because the journal does not have
+// it.
 func (b behind) later(l *activeCall) {
 	l.retain()
 	b.Postpone(l, func(l *activeCall) {

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// heldStore is a journal that takes everything and writes it when it is let go.
+// heldStore is a journal that accepts all changes and writes them only when the test releases it.
 type heldStore struct {
 	store.Store
 	mu   sync.Mutex
@@ -43,7 +43,8 @@ func (s *heldStore) release() {
 	}
 }
 
-// P11: read-only calls that the journal has not taken yet are bounded, also when it was handed them.
+// TestP11CallsBehindASlowJournalAreBounded checks that the number of unwritten read-only calls is bounded, including those that were passed
+// to the journal.
 func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("read", reading)}, nil, func(t *testing.T, w *world) {
 		slow := &heldStore{Store: w.store}
@@ -96,8 +97,8 @@ func (w *world) doOn(e *lifecycle.Engine) *call.Call {
 	return c
 }
 
-// What a read-only call told is in the journal soon, also while a gate takes its time: lists have the call, and after a
-// crash it is known with the events that were told.
+// TestP4ToldBeforeASlowGate checks that published events of a read-only call are soon in the journal, even while a gate is slow. Lists
+// contain the call, and after a crash it still has these events.
 func TestP4ToldBeforeASlowGate(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(time.Minute)
@@ -129,7 +130,8 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 	})
 }
 
-// P4: a record that a crash may forget says so, of each class: while its gate takes its time no journal has the call.
+// TestP4RecordSaysThatItIsNotStored checks that the record of a call says so when a crash could lose it. During the gate of a call, the
+// journal does not have the call, whatever its class.
 func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(20 * time.Millisecond)
@@ -158,7 +160,7 @@ func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 						t.Errorf("the %s of a call that is not stored: revision %d, %s", what, c.Revision, c.Class)
 					}
 				}
-				for range 50 { // the change that stores the call is on its way for a while
+				for range 50 { // The change that stores the call takes a while.
 					stored := wrote.Load()
 					if c := w.get(s.ID); c.Revision != 0 && !stored {
 						t.Errorf("the record of a call that is being stored: %s, revision %d", c.Status, c.Revision)

@@ -15,19 +15,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// stopMost is how long a call waits for the calls that it made to end, before its own outcome is published.
+// stopMost returns how long a call waits for the end of its nested calls before its outcome is published.
 func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Second) + endingTime }
 
-// leastStop is the shortest wait, even when the drain is over: calls that were already stopping may need only a moment.
+// leastStop is the shortest wait, even after the drain period, because nested calls that are stopping may need only a moment.
 const leastStop = time.Second
 
-// below is the state of the calls that a call made, at its end.
+// below is the state of a call's nested calls when the call ends.
 type below struct {
 	unseen  []string
-	unknown bool // the tool could not tell
+	unknown bool // the tool could not report it
 }
 
-// stopper returns the tool when it makes calls itself; else nil, as for a tool that does not exist.
+// stopper returns the tool if it makes nested calls. Otherwise it returns nil, also when the tool does not exist.
 func (d *Definition) stopper() tool.Stopper {
 	if d == nil {
 		return nil
@@ -36,8 +36,8 @@ func (d *Definition) stopper() tool.Stopper {
 	return s
 }
 
-// stopBelow has the tool of a call end the calls that it made. It returns when they have ended, or that has taken too long, or the drain
-// period is over and they had endingTime since. The outcome of the call is stored after that: it is never published while they run.
+// stopBelow asks the tool of a call to end its nested calls. It returns when they have ended, after at most most plus endingTime, or
+// endingTime after the drain period is over. The outcome of the call is stored afterwards, so it is not published while nested calls run.
 func stopBelow(p *pipeline, most time.Duration) (left below) {
 	s := p.def.stopper()
 	if s == nil {
@@ -58,7 +58,7 @@ func stopBelow(p *pipeline, most time.Duration) (left below) {
 	return left
 }
 
-// hasten ends a wait some time after the drain period is over.
+// hasten calls stop when endingTime has passed after the drain period.
 func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) {
 	select {
 	case <-ctx.Done():
@@ -74,8 +74,8 @@ func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) 
 	}
 }
 
-// ending is stopBelow for a call whose pipeline run ends so. A tool that came to its own success has none; an answer may have ended the call
-// in its place. When the daemon stops, they have only leastStop: the call ends now.
+// ending is stopBelow for a pipeline run with a terminal outcome. A tool that succeeded has no nested calls left. A call that succeeded
+// through an answer may have some. When the daemon stops, nested calls have only leastStop.
 func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	most := stopMost(p.l.e.cfg.Grace)
 	switch {
@@ -87,10 +87,11 @@ func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	stopBelow(p, most).name(out)
 }
 
-// UnseenCalls is the entry of a result's metadata that names the calls of a call that may still do something, though it has ended.
+// UnseenCalls is the key in a result's metadata that lists nested calls whose end is not confirmed. They may still run although the call
+// has ended.
 const UnseenCalls = "unseen_calls"
 
-// name lists in the result the calls whose end is not confirmed.
+// name lists the nested calls with an unconfirmed end in the result.
 func (b below) name(out *outcome.Terminal) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// parent is a tool that makes a call of its own: stop ends it.
+// parent is a tool that makes a nested call; stop ends that call.
 type parent struct {
 	tool.Tool
 	stop func(ctx context.Context) (unseen []string)
@@ -20,7 +20,7 @@ type parent struct {
 
 func (p parent) Stop(ctx context.Context, _ *tool.Call) []string { return p.stop(ctx) }
 
-// stopChild cancels a call and waits for its end, as a parent does.
+// stopChild cancels a call and waits for its end, like a real parent tool.
 func (w *world) stopChild(ctx context.Context, id string) (unseen []string) {
 	lasting := context.WithoutCancel(ctx)
 	_, _ = w.e.Cancel(lasting, alice, id, "", 0)
@@ -37,7 +37,7 @@ func (w *world) stopChild(ctx context.Context, id string) (unseen []string) {
 	return nil
 }
 
-// heeds is a tool that runs until it is cancelled, and a little longer.
+// heeds returns a tool that runs until it is cancelled, and then for the duration after.
 func heeds(id string, after time.Duration) tool.Tool {
 	return made(id, mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -46,7 +46,7 @@ func heeds(id string, after time.Duration) tool.Tool {
 	})
 }
 
-// reopenFirst is open for tools that use the engine while it takes up what the last one left.
+// reopenFirst is like open, for tools that use the engine during its recovery.
 func (w *world) reopenFirst() {
 	w.t.Helper()
 	w.cfg.Store = w.store
@@ -59,7 +59,8 @@ func (w *world) reopenFirst() {
 	}
 }
 
-// TestRecoveryWaitsForNoCallsOfCalls: a start takes all calls up before one ends that made calls, and nobody waits for that.
+// TestRecoveryWaitsForNoCallsOfCalls checks that a start recovers all calls before it ends a parent call, and does not wait for nested
+// calls.
 func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -80,7 +81,7 @@ func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 				w.begin(child)
 				if tt.cancel {
 					go func() { _, _ = w.e.Cancel(context.Background(), alice, above, "", 0) }()
-					time.Sleep(time.Second) // its end waits for the child
+					time.Sleep(time.Second) // Its end waits for the child.
 				}
 				w.kill()
 				began := time.Now()
@@ -98,7 +99,7 @@ func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 	}
 }
 
-// TestAnswerEndsCallsOfCalls: a call that an answer ends in its tool's place has not run to its end: its calls end before.
+// TestAnswerEndsCallsOfCalls checks that nested calls end before a call whose result is an answer, because its tool has not run to its end.
 func TestAnswerEndsCallsOfCalls(t *testing.T) {
 	child := apart(spec("child", ""))
 	var w *world
@@ -119,12 +120,12 @@ func TestAnswerEndsCallsOfCalls(t *testing.T) {
 	})
 }
 
-// waiting is a tool that rests until somebody answers, and stops its calls as stop says.
+// waiting returns a parent tool that asks a question, and stops its nested calls with stop.
 func waiting(id string, stop func(ctx context.Context) []string) tool.Tool {
 	return parent{asks(id, tool.Ticket{Approvers: &tool.Approvers{}}), stop}
 }
 
-// until is the stop of calls that take a time to end.
+// until returns a stop function that needs d, and returns unseen when it is interrupted.
 func until(d time.Duration, unseen ...string) func(ctx context.Context) []string {
 	return func(ctx context.Context) []string {
 		select {
@@ -136,8 +137,8 @@ func until(d time.Duration, unseen ...string) func(ctx context.Context) []string
 	}
 }
 
-// TestRunEndsAllAtOnce: one call that rests until its calls have ended does not hold up the cancel of the others, and those that rest
-// share the time.
+// TestRunEndsAllAtOnce checks that a suspended call that waits for its nested calls does not delay the cancellation of others, and that
+// several such calls wait at the same time.
 func TestRunEndsAllAtOnce(t *testing.T) {
 	tools := []tool.Tool{waiting("stubborn", until(time.Hour, "some-call")), waiting("quick", until(time.Millisecond, "some-call")), asks("last", tool.Ticket{Approvers: &tool.Approvers{}})}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
@@ -165,8 +166,8 @@ func TestRunEndsAllAtOnce(t *testing.T) {
 	})
 }
 
-// TestCancelOfOneThatRests: the wish is a record when it is answered, no answer and no expiry makes the call go on from there, and it
-// ends when its calls have, or a drain is over.
+// TestCancelOfOneThatRests checks the cancellation of a suspended parent call. When Cancel returns, the request is stored, so neither an
+// answer nor an expiry resumes the call. The call ends when its nested calls have ended or the drain period is over.
 func TestCancelOfOneThatRests(t *testing.T) {
 	tools := []tool.Tool{
 		waiting("stubborn", until(time.Hour, "some-call")),
@@ -216,7 +217,7 @@ func TestCancelOfOneThatRests(t *testing.T) {
 	})
 }
 
-// above is a parent that rests, and hears when its question will not be answered.
+// above is a suspended parent tool that counts notifications that its question will not be answered.
 type above struct {
 	parent
 	told *atomic.Int32
@@ -224,8 +225,8 @@ type above struct {
 
 func (a above) Abandon(context.Context, *tool.Call) { a.told.Add(1) }
 
-// TestCancelOfOneThatRestsIsARecord: T107, design section 8. What was answered is carried out by the next daemon: the call and its own end
-// CANCELLED, once, and the tool hears that its question will not be answered.
+// TestCancelOfOneThatRestsIsARecord checks that the next daemon completes a stored cancellation (T107). The call and its nested call end
+// CANCELLED once, and the tool is notified that its question will not be answered.
 func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 	for _, name := range []string{"alone", "in a batch"} {
 		t.Run(name, func(t *testing.T) {
@@ -267,7 +268,8 @@ func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 	}
 }
 
-// TestStartBeginsNothingBelowWhatEnds: a start that ends a call begins none that it made, in a batch or not, whatever is taken up first.
+// TestStartBeginsNothingBelowWhatEnds checks that a start that ends a parent call begins none of its nested calls. This must hold inside
+// and outside a batch, and in any order of recovery.
 func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in doubt", true: "cancelled"}[cancel], func(t *testing.T) {
@@ -284,7 +286,7 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 				w = own
 				s := apart(spec("parent", ""))
 				w.begin(s)
-				if cancel { // its end waits, and calls come meanwhile
+				if cancel { // The end of the call waits while new nested calls arrive.
 					ids = append(ids, w.begin(apart(spec("first", ""))))
 					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
 						t.Fatal(err)
@@ -297,7 +299,7 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 					ids = append(ids, b.Calls[i].ID)
 				}
 				w.launch(b)
-				behind := spec("next", "") // of the thread in which first runs
+				behind := spec("next", "") // waits in the thread in which first runs
 				behind.Run = b.Calls[0].Run
 				behind.Timeouts.Queue = time.Hour
 				w.begin(behind)
@@ -320,8 +322,8 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 	}
 }
 
-// TestP11LendersAreBounded: those that lend their place to calls of their own are no more than may wait, whoever sends them; the calls
-// that they make are let in.
+// TestP11LendersAreBounded checks that at most as many calls lend their slots as may wait, for all principals together, and that nested
+// calls are still admitted.
 func TestP11LendersAreBounded(t *testing.T) {
 	lends := parent{made("lends", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		back := lifecycle.Lend(ctx)

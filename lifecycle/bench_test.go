@@ -21,7 +21,7 @@ const tenProperties = `{"type":"object","additionalProperties":false,"required":
 
 const tenArguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 
-// BenchmarkReadOnly is one call from Execute to the end of its frames, without a door and without a disk.
+// BenchmarkReadOnly measures one call from Execute to its last frame, without an endpoint and without a disk.
 func BenchmarkReadOnly(b *testing.B) {
 	tools := &toolbox{}
 	d := tool.Descriptor{ID: "noop", Effects: reading, Parameters: json.RawMessage(tenProperties)}
@@ -52,7 +52,7 @@ func BenchmarkReadOnly(b *testing.B) {
 	})
 }
 
-// BenchmarkDocuments is what a call pays for documents: one that touches none, one that reads one of three, one that adds to one.
+// BenchmarkDocuments measures the cost of documents for a call that uses none, reads one of three, or adds to one.
 func BenchmarkDocuments(b *testing.B) {
 	key := tool.Key[int]{Scope: tool.RunScope, Name: "n"}
 	for name, run := range map[string]func(*tool.Call) *tool.Result{

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A checkpoint that is too large is refused and the one before it stays.
+// TestCheckpointIsBounded checks that a checkpoint that is too large is refused and the previous one is kept.
 func TestCheckpointIsBounded(t *testing.T) {
 	var refused error
 	saves := func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -34,7 +34,7 @@ func TestCheckpointIsBounded(t *testing.T) {
 	})
 }
 
-// A call that asks over and over ends when its record has as many rounds as it may, or as many bytes of them.
+// TestRoundsAreBounded checks that a call that keeps asking ends when its record reaches the limit of rounds or of bytes.
 func TestRoundsAreBounded(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, rounds int }{"many": {0, 500}, "large": {1 << 20, 16}} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
-// What a ticket carries is bounded, whichever of its fields has it: a record repeats it for each round.
+// TestTicketIsBounded checks that the size of a ticket is limited over all its fields, because the record repeats it for each round.
 func TestTicketIsBounded(t *testing.T) {
 	large := strings.Repeat("x", 300<<10)
 	for name, ticket := range map[string]tool.Ticket{

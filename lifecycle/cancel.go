@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Cancel ends a call. The wish is stored first and then carried out, children before parents. With wait it returns the
-// call when it is terminal or wait is over, otherwise its current record. Cancelling a call that has ended changes nothing.
+// Cancel ends a call. It stores the request first and then executes it, children before parents. With wait it returns the call when the
+// call is terminal or wait is over, otherwise the current record. Cancelling an ended call changes nothing.
 func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error) {
 	if len(reason) > 1<<10 {
 		return nil, call.InvalidField("reason", "has %d bytes; at most 1,024 are accepted", len(reason))
@@ -40,7 +40,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 	return view.Call(p, l.snapshot()), nil
 }
 
-// maxDepth bounds how deep calls may be nested.
+// maxDepth bounds the nesting of calls.
 const maxDepth = 32
 
 // cancelTree cancels the children of a call, then the call.
@@ -50,16 +50,16 @@ func (e *Engine) cancelTree(ctx context.Context, l *activeCall, r call.CancelReq
 	return a.ask(ctx, l, r, 0)
 }
 
-// cancelling is a cancel on its way through calls.
+// cancelling is a cancellation that is applied to several calls.
 type cancelling struct {
 	e     *Engine
-	later parents // the pipeline runs of calls that rested above calls that they made: they begin when all were asked
-	start bool    // from a start, which does not end calls that only wait for people: they begin nothing, and to tell their tool takes time
+	later parents // pipeline runs of suspended calls with nested calls; they begin when all calls are requested to end
+	start bool    // the recovery at start cancels; it skips calls that only wait for people, because they run nothing and notifying their tools takes time
 }
 
 func (a *cancelling) end() { a.later.end() }
 
-// ask cancels the children of a call, then the call, and waits for none of them.
+// ask cancels the children of a call, then the call. It waits for none of them.
 func (a *cancelling) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
 	if err := a.askBelow(ctx, l, r, depth); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelR
 		if err != nil {
 			continue
 		}
-		mine := c.record().Caller.Subject == l.record().Caller.Subject // any caller may name any parent
+		mine := c.record().Caller.Subject == l.record().Caller.Subject // Any caller may name any parent.
 		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}
@@ -97,8 +97,7 @@ func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelR
 	return nil
 }
 
-// children lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
-// and those that wait.
+// children lists the unfinished calls with this parent: those in memory, which may not be in the journal yet, and those in the journal.
 func (a *cancelling) children(ctx context.Context, parent call.Key) ([]call.Key, error) {
 	var keys []call.Key
 	for _, c := range a.e.unfinished(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
@@ -115,14 +114,14 @@ func (a *cancelling) children(ctx context.Context, parent call.Key) ([]call.Key,
 	return keys, err
 }
 
-// unfinished returns the unfinished calls in memory for which it holds.
+// unfinished returns the unfinished calls in memory for which holds returns true.
 func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	e.mu.Lock()
 	active := e.activeCallsLocked()
 	e.mu.Unlock()
 	for _, l := range active {
 		if !l.ready.IsGiven() {
-			continue // the journal has it, or it has not begun
+			continue // The call is in the journal, or has not begun.
 		}
 		if l.loadErr != nil {
 			continue
@@ -134,8 +133,8 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	return calls
 }
 
-// cancel stores that the call shall end and ends it: at once when it waits for a decision and made no calls, else
-// through its pipeline run.
+// cancel stores a cancel request and ends the call. A suspended call without nested calls ends immediately, other calls end through their
+// pipeline run.
 func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	l.slot.Take()
 	c := l.record()
@@ -164,8 +163,8 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	return nil
 }
 
-// wish stores that the call shall end. A call that waits for a decision accepts none from here on, and continues to its end. The caller has
-// the slot, which is given back.
+// wish stores a cancel request. A suspended call then accepts no decision, and continues to its end. The caller holds the slot; wish
+// releases it.
 func wish(l *activeCall, r call.CancelRequest) error {
 	err := l.commitSlotted(step{
 		durability: store.Full, late: true,
@@ -184,8 +183,9 @@ func wish(l *activeCall, r call.CancelRequest) error {
 	return err
 }
 
-// cancelAbove cancels a call that rests above calls that it made: it gets a pipeline run, which ends it when they have ended. That begins
-// before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
+// cancelAbove cancels a suspended call with nested calls. It gives the call a pipeline run, which ends the call after the nested calls. The
+// pipeline run begins before the request is stored; otherwise the batch of the call could begin another one. The caller holds the slot;
+// cancelAbove releases it.
 func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
 	cause := outcome.Wished(&r)
@@ -201,16 +201,15 @@ func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	return nil
 }
 
-// heldBack reports whether the call is unfinished, of an earlier epoch of a store that was copied or restored, so that
-// nothing carries it on.
+// heldBack reports whether the call waits for an operator's release, because it is an unfinished call of a copied or restored store.
 func (l *activeCall) heldBack() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cancel == nil && l.e.held.Holds(l.c)
 }
 
-// cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
-// decision as a whole. The caller has the slot, which is given back.
+// cancelResting ends a call without a pipeline run. The request and the end are one change, so a concurrent decision either wins or loses
+// completely. The caller holds the slot; cancelResting releases it.
 func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) error {
 	p := lookupPipeline(l)
 	out := outcome.StoppedBy(outcome.Wished(&r), executed)
@@ -236,7 +235,7 @@ func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) 
 	return err
 }
 
-// waitTerminal waits until the call has ended, or for at most d.
+// waitTerminal waits at most d until the call has ended.
 func (l *activeCall) waitTerminal(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -258,8 +257,8 @@ func (l *activeCall) waitTerminal(ctx context.Context, d time.Duration) {
 	}
 }
 
-// CancelAll cancels the unfinished calls of a run or thread that the principal may end and returns their ids. When another
-// run takes their place its own calls stay.
+// CancelAll cancels the unfinished calls of a run or thread that the principal may end, and returns their ids. supersededBy names a run
+// that replaces them; its own calls are not cancelled.
 func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error) {
 	if (run == "") == (thread == "") {
 		return nil, call.InvalidField("selector", "name a run or a thread")
@@ -271,8 +270,8 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
-// CancelBatch cancels the unfinished calls of a batch and returns their ids. Those that have not begun will not, and end
-// CANCELLED, with fail_fast too: the wish for all of them comes before the end of the first.
+// CancelBatch cancels the unfinished calls of a batch and returns their ids. Calls that have not begun never begin. They end CANCELLED even
+// with fail_fast, because all requests are stored before the first call ends.
 func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error) {
 	if _, err := e.watches.See(ctx, p, batch); err != nil {
 		return nil, err
@@ -284,7 +283,7 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 
 var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
 
-// superseded is a wish to end calls because a run takes their place; "" does not change the request.
+// superseded returns the request with the cause that the run by replaces the calls. An empty by changes nothing.
 func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	if by != "" {
 		r.Cause, r.Reason = call.CauseSuperseded, or(r.Reason, "superseded by run "+by)
@@ -292,9 +291,9 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	return r
 }
 
-// cancelWhere cancels what a query of a run, thread or batch selects, except the calls of one run: those in memory, of which
-// the journal may not know yet, and those that it knows. Of a batch the last call is the first, so that none begins because
-// one before it ended. All are asked before one ends that rested above others.
+// cancelWhere cancels the calls of a run, thread or batch that the query selects, except the calls of one run. It cancels calls in memory,
+// which may not be in the journal yet, and calls in the journal. In a batch it starts with the last call, so that no call begins because an
+// earlier one ended. It requests the end of all calls before a suspended call with nested calls ends.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.behind.Settle()
 	a := cancelling{e: e}

@@ -38,7 +38,7 @@ func TestCancelInEachState(t *testing.T) {
 				}
 				id := w.begin(apart(spec(tt.tool, "")))
 				_, err := w.e.Cancel(t.Context(), bob, id, "", time.Minute)
-				if tt.tool == "asks" { // an approver sees what waits for an answer, and may not end it so
+				if tt.tool == "asks" { // An approver sees a suspended call, but may not cancel it.
 					wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_CALL")
 				} else {
 					wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
@@ -111,7 +111,7 @@ func TestCancelGoesToChildrenFirst(t *testing.T) {
 	})
 }
 
-// What is complete before the tool was stopped stands.
+// TestResultBeforeTheKillStands checks that a result that was complete before the tool was stopped is kept.
 func TestResultBeforeTheKillStands(t *testing.T) {
 	tidy := made("t", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -131,7 +131,7 @@ func TestResultBeforeTheKillStands(t *testing.T) {
 	})
 }
 
-// A question is no result: the call that was to end does not wait for an answer.
+// TestToolThatAsksWhenCancelled checks that a cancelled call ends even if its tool returns a question.
 func TestToolThatAsksWhenCancelled(t *testing.T) {
 	asker := made("t", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -167,7 +167,7 @@ func TestToolThatIgnoresItsCancellation(t *testing.T) {
 				t.Errorf("%+v", w.e.Stats())
 			}
 			log := contents(w.checkLog(id))
-			p.free() // what it answers now changes nothing
+			p.free() // Its late answer changes nothing.
 			synctest.Wait()
 			time.Sleep(time.Second)
 			if c := w.get(id); c.Status != call.Cancelled || c.Result.Status != tool.StatusError || contents(w.checkLog(id)) != log {
@@ -180,7 +180,7 @@ func TestToolThatIgnoresItsCancellation(t *testing.T) {
 	}
 }
 
-// What a tool reports after its end is dropped and counted.
+// TestLateReportsAreDropped checks that reports of a tool after its end are dropped and counted.
 func TestLateReportsAreDropped(t *testing.T) {
 	var reports []error
 	var wg sync.WaitGroup
@@ -251,7 +251,8 @@ func TestCancelAllOfARunOrThread(t *testing.T) {
 	})
 }
 
-// Cancel wins over a decision that is not committed, and loses against one that is: never both, never neither.
+// TestCancelAndDecisionRace checks that a cancellation wins over an uncommitted decision and loses against a committed one. Exactly one of
+// them takes effect.
 func TestCancelAndDecisionRace(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -277,7 +278,8 @@ func TestCancelAndDecisionRace(t *testing.T) {
 	})
 }
 
-// Who ends a run, or cancels what is in it, ends calls too that the journal does not know yet: they wait for a gate.
+// TestCancelOfCallsThatAreNotStored checks that the end of a run and the cancellation of its calls also end calls that wait for a gate and
+// are not in the journal yet.
 func TestCancelOfCallsThatAreNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(time.Minute)

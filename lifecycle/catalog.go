@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A catalog finds the tools of calls, as their callers may see them.
+// A catalog finds the tools of calls, as visible to their callers.
 type catalog struct {
 	cfg      *Config
 	requests requests.Limits
@@ -26,7 +26,7 @@ func newCatalog(cfg *Config) catalog {
 	return t
 }
 
-// lookup finds a call's tool. A tool that is hidden from the caller, or not offered, does not exist for the call.
+// lookup finds a call's tool. It does not find a tool that is hidden from the caller or not offered.
 func (t *catalog) lookup(c *call.Call) (*Definition, bool) {
 	if c.Frontend != nil {
 		return t.declared(c)
@@ -46,7 +46,7 @@ func (t *catalog) isolationOf(d *tool.Descriptor) call.Isolation {
 	return i
 }
 
-// toolOf is a call's tool as answers are checked with; nil when it is gone.
+// toolOf returns the tool of a call for checking answers, or nil when the tool no longer exists.
 func (t *catalog) toolOf(c *call.Call) *decision.Tool {
 	def, ok := t.lookup(c)
 	if !ok {
@@ -60,7 +60,7 @@ func (t *catalog) toolOf(c *call.Call) *decision.Tool {
 	}
 }
 
-// declared makes the tool of a call that its caller declared. To declare it is to offer it, unless the agent leaves it out.
+// declared returns the frontend tool that the caller of a call declared. A declared tool is offered unless the agent excludes it.
 func (t *catalog) declared(c *call.Call) (*Definition, bool) {
 	if t.cfg.Frontend == nil {
 		return nil, false

@@ -14,10 +14,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// upstream is a tool whose upstream a test lets fail.
+// upstream is a tool whose upstream fails on demand.
 type upstream struct {
 	runs atomic.Int64
-	how  atomic.Value // string: how it ends next
+	how  atomic.Value // string: the outcome of the next call
 }
 
 func (u *upstream) tool(id string) tool.Tool {
@@ -51,7 +51,7 @@ func TestCircuitOpensAndTriesAgain(t *testing.T) {
 		u.how.Store("fails")
 		other.how.Store("answers with an error")
 		w.do(apart(spec("far", "")))
-		w.do(apart(spec("farther", ""))) // of the same source
+		w.do(apart(spec("farther", ""))) // another tool of the same source
 		if c := w.do(apart(spec("far", ""))); c.Result.Error.Code != tool.Upstream || c.Result.Error.Reason == "CIRCUIT_OPEN" || len(w.e.Stats().OpenCircuits) != 1 {
 			t.Fatalf("the third failure: %+v, open %v", c.Result.Error, w.e.Stats().OpenCircuits)
 		}
@@ -72,18 +72,18 @@ func TestCircuitOpensAndTriesAgain(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		refused(time.Second, time.Second)
 		time.Sleep(time.Second)
-		w.do(apart(spec("far", ""))) // one tries, and fails
+		w.do(apart(spec("far", ""))) // One call tries and fails.
 		refused(30*time.Second, 30*time.Second)
 
 		time.Sleep(30 * time.Second)
 		u.how.Store("hangs")
 		probe := w.begin(apart(spec("far", "")))
-		refused(time.Second, time.Second) // while one tries
+		refused(time.Second, time.Second) // while another call tries
 		if _, err := w.e.Cancel(t.Context(), alice, probe, "", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		u.how.Store("ok")
-		for range 2 { // the one that was cancelled found nothing out: the next one tries
+		for range 2 { // The cancelled call gave no information, so the next call tries.
 			if c := w.do(apart(spec("far", ""))); c.Status != call.Succeeded {
 				t.Errorf("%s %+v", c.Status, c.Result.Error)
 			}
@@ -96,12 +96,12 @@ func TestCircuitOpensAndTriesAgain(t *testing.T) {
 
 func TestCircuitCountsFailuresInARow(t *testing.T) {
 	tests := []struct {
-		between string // what happens between two failures
+		between string // outcome of the call between two failures
 		opens   bool
 	}{
 		{"ok", false},
-		{"says no", false}, // it was reached
-		{"hangs", true},    // says nothing
+		{"says no", false}, // the upstream answered
+		{"hangs", true},    // tells nothing about the upstream
 		{"asks", true},
 	}
 	for _, tt := range tests {
@@ -120,7 +120,7 @@ func TestCircuitCountsFailuresInARow(t *testing.T) {
 	}
 }
 
-// Calls that began before the circuit opened do not keep it open.
+// TestCircuitAndCallsThatRan checks that calls that began before the circuit opened do not keep it open.
 func TestCircuitAndCallsThatRan(t *testing.T) {
 	let := held()
 	slow := made("far", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -184,7 +184,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 					}
 				}
 				refused()
-				w.crash() // they are counted again
+				w.crash() // The next daemon counts them again.
 				refused()
 				if c := w.do(apart(spec("t", ""))); c.Status != call.Succeeded {
 					t.Errorf("a call that asks nothing is %s", c.Status)
@@ -192,7 +192,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 				if err := w.beginAs("elsewhere", "alice", "ask"); err != nil {
 					t.Fatal(err)
 				}
-				for i, d := range []tool.Decision{{Action: tool.Resume, Result: `1`}, no("")} { // each makes room for one
+				for i, d := range []tool.Decision{{Action: tool.Resume, Result: `1`}, no("")} { // Each decision allows one more question.
 					w.answer(alice, open[i], d)
 					w.do(apart(spec("ask", "")))
 					refused()
@@ -209,7 +209,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 	}
 }
 
-// A question that the journal did not take counts no more than one that was never asked.
+// TestQuestionsThatWereNotStored checks that a question that the journal refused is not counted.
 func TestQuestionsThatWereNotStored(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("ask", tool.Ticket{Message: "?"})}, func(c *lifecycle.Config) { c.PrincipalQuestions = 1 }, func(t *testing.T, w *world) {
 		w.useStore(nil, failing(func(_ int, c *change) bool {
@@ -226,7 +226,8 @@ func TestQuestionsThatWereNotStored(t *testing.T) {
 	})
 }
 
-// A call that began before its circuit opened says nothing new: it neither closes the circuit nor keeps it open for longer.
+// TestCircuitHeedsNobodyWhoBeganBefore checks that a call that began before its circuit opened neither closes the circuit nor extends its
+// time.
 func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
 	for name, late := range map[string]error{"reached": nil, "failed": tool.Errorf(tool.Upstream, "connection reset")} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +254,8 @@ func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
 	}
 }
 
-// T125: failures in one namespace, which its callers may cause, keep no calls of another from the source.
+// TestT125CircuitsOfTwoNamespaces checks that failures in one namespace, which its callers may cause, do not block calls of another
+// namespace to the same source.
 func TestT125CircuitsOfTwoNamespaces(t *testing.T) {
 	u := &upstream{}
 	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(3), func(t *testing.T, w *world) {

@@ -14,7 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// P3: a tool that is read-only by its descriptor, and not with these arguments, starts only behind a durable intent.
+// TestP3AssessedMutatingHasADurableIntent checks a tool whose descriptor is read-only but whose assessment is mutating. It starts only
+// after a durable intent.
 func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
 	beside := mutating
 	beside.ConcurrencySafe = true
@@ -47,7 +48,8 @@ func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
 	}
 }
 
-// P3: a read-only call that kills the daemon runs three times and is in doubt then, whatever the journal knew of it first.
+// TestP3CallThatKillsTheDaemonEndsInDoubt checks that a read-only call that kills the daemon runs three times and then ends in doubt,
+// whether or not the journal knew it at first.
 func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 	for name, inGate := range map[string]bool{"found RUNNING": false, "found NEW": true} {
 		p := held()
@@ -63,7 +65,7 @@ func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("t", reading)}, gates(slow), func(t *testing.T, w *world) {
 				s := spec("t", "")
 				w.start(s, call.ExecuteOptions{}).Close()
-				time.Sleep(time.Second) // the journal has the call, but not an attempt while the gate waits
+				time.Sleep(time.Second) // While the gate waits, the journal has the call but no attempt.
 				for range 20 {
 					w.crash()
 					synctest.Wait()
@@ -79,7 +81,8 @@ func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 	}
 }
 
-// P3: what an attempt saved before it was lost shows that the call is not what kills the daemon. Saving the same again shows nothing.
+// TestP3CallThatGetsFurtherRunsAgain checks that a lost attempt with a new checkpoint does not count as a reason for the crash. Saving the
+// same checkpoint again is no progress.
 func TestP3CallThatGetsFurtherRunsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		saves func(run int32) string

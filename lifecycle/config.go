@@ -33,111 +33,112 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Definition is a tool as the engine needs it.
+// A Definition is a tool in the form that the engine uses.
 type Definition struct {
 	Tool       tool.Tool
-	Descriptor *tool.Descriptor // effects with their defaults written out
+	Descriptor *tool.Descriptor // effects include their defaults
 	Digest     string
 	Schema     Schema
 }
 
-// A Schema is the compiled schemas of one tool.
+// A Schema validates the arguments and results of one tool.
 type Schema interface {
 	// ValidateArguments returns an [*tool.Error] of the kind InvalidArguments.
 	ValidateArguments(args tool.Arguments) error
-	// ValidateResult checks a result's data; nil when the tool has no result schema.
+	// ValidateResult checks the data of a result. It returns nil when the tool has no result schema.
 	ValidateResult(data string) error
 }
 
 // Tools finds tools by id or alias.
 type Tools interface {
-	// Lookup finds what callers of a namespace call by an id or alias.
+	// Lookup finds a tool for the callers of a namespace, by id or alias.
 	Lookup(namespace, id string) (*Definition, bool)
 }
 
 // Answers checks answers against the response schemas of tickets.
 type Answers = decision.Answers
 
-// People knows the principals that could answer a ticket.
+// People finds the principals that could answer a ticket.
 type People interface {
-	// CanApprove reports whether so many different people with one of these roles exist in the namespace who are none of
-	// these subjects.
+	// CanApprove reports whether the namespace has at least count different principals with one of the roles, without the subjects in not.
 	CanApprove(namespace string, roles []string, count int, not ...string) bool
 }
 
-// A Config is what an engine is made of.
+// A Config holds the settings and dependencies of an engine.
 type Config struct {
 	Store   store.Store // required
 	Tools   Tools       // required
 	Answers Answers     // required
-	Hooks   hook.Set    // [Engine.SetHooks] replaces them
-	// Keepers are told about ended runs and purged calls when they are a hook.RunKeeper or hook.CallKeeper: what keeps
-	// something of calls and is no hook.
+	Hooks   hook.Set    // the first set; [Engine.SetHooks] replaces it
+	// Keepers are objects that are not hooks but keep data of calls. Those that implement hook.RunKeeper or hook.CallKeeper are notified of
+	// ended runs or purged calls.
 	Keepers []any
-	People  People       // nil: an approver always exists
-	Modes   policy.Modes // nil: there are no permission modes
-	// Policies are what gates may have been given already; nil makes some.
+	People  People       // nil means that an approver always exists
+	Modes   policy.Modes // nil means that there are no permission modes
+	// Policies may be shared with gates. If it is nil, the engine creates one.
 	Policies *policy.Policies
-	Log      *zap.Logger // nil drops
-	// Hide reports whether a tool does not exist for a principal. nil hides nothing.
+	Log      *zap.Logger // nil disables logging
+	// Hide reports whether a tool is hidden from a principal. A nil Hide hides no tool.
 	Hide func(tool.Principal, *tool.Descriptor) bool
-	// Frontend makes a tool of a caller's declaration. nil: there are no frontend tools.
+	// Frontend creates a tool from a caller's declaration. It is nil when there are no frontend tools.
 	Frontend func(*tool.FrontendTool) (*Definition, error)
-	// Absent says to the operator why a tool that there could be is not there; "" is nothing to say. nil says nothing.
+	// Absent returns why a configured tool is missing, for the operator. It returns "" when it knows no reason. It may be nil.
 	Absent func(p tool.Principal, name string) string
-	// Isolation returns the facts that hold around the processes of a tool, for the records of its calls; none for a tool
-	// that starts no process. nil: none.
+	// Isolation returns the isolation facts of a tool's processes, for the records of its calls. It returns none for a tool that starts no
+	// process. It may be nil.
 	Isolation func(*tool.Descriptor) []call.Fact
-	// Secret returns why a tool cannot have a secret that it requires, for the operator. It reads none. nil: tools have them all.
+	// Secret returns why a required secret is not available to a tool, for the operator. It does not read the secret. If it is nil, all
+	// secrets count as available.
 	Secret func(namespace, tool, name string) error
-	// Full reports that the disk has no space for new calls; the rest is for running ones. nil reports never.
+	// Full reports that the disk has no space for new calls; the remaining space is reserved for running calls. If it is nil, the disk is
+	// never full.
 	Full func() bool
-	// SingleUser replaces four eyes by a confirmation that the one person types.
+	// SingleUser replaces approval by a second person with a confirmation that the only user types.
 	SingleUser bool
-	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. nil, and false: they become DENIED
+	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. If it is nil or returns false, they become DENIED
 	// results.
 	UnattendedWaits func() bool
 
-	call.Limits                // of running and waiting calls, questions, failing sources and storage
+	call.Limits                // limits of running and waiting calls, questions, failing sources and storage
 	QueueTimeout time.Duration // 0 means 30 s
 	Attempt      time.Duration // 0 means 10 min
-	Linger       time.Duration // 0 means 30 s; negative is never
-	Grace        time.Duration // for a tool to heed its cancellation; 0 means 5 s
-	Heartbeat    time.Duration // between the heartbeats of a watcher that waits; 0 sends none
-	Expiry       time.Duration // of tickets; 0 means 30 days
+	Linger       time.Duration // 0 means 30 s; a negative value disables it
+	Grace        time.Duration // time for a tool to return after its cancellation; 0 means 5 s
+	Heartbeat    time.Duration // interval between heartbeats of a waiting watcher; 0 disables them
+	Expiry       time.Duration // longest and default expiry of tickets; 0 means 30 days
 	OutputBudget int           // bytes; 0 means 48 KiB
-	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
-	MaxArguments int           // bytes of a request; 0 means 1 MiB
+	OutputQuota  int64         // bytes that a call may print and save in total; 0 means 256 MiB
+	MaxArguments int           // bytes in a request; 0 means 1 MiB
 	Documents    documents.Settings
 
-	// Compact makes the message of a tool's result shorter for the model and says what it did; ok is false when it stays. What
-	// it was stays readable as an artifact. Errors are not given to it. nil: none is made shorter.
+	// Compact shortens the message of a tool's result for the model, and describes what it removed. ok is false when it changes nothing.
+	// The original message stays readable as an artifact. Compact is not called for errors. If it is nil, no message is shortened.
 	Compact func(tool, message string) (short, did string, ok bool)
 
-	// Tracer follows calls; nil: none are, and it costs nothing.
+	// Tracer traces the pipeline runs of calls. A nil Tracer has no cost.
 	Tracer trace.Tracer
-	// Released remembers that no call of a copied or restored store is held any more. nil: every start holds them anew.
+	// Released stores that no call of a copied or restored store is held any more. If it is nil, every start holds the calls again.
 	Released func() error
-	// OnFatal is called once, when the journal failed and the daemon must end. Running calls have been cancelled.
+	// OnFatal is called once, when the journal has failed and the daemon must end. Running calls are already cancelled.
 	OnFatal func(error)
-	// FailPoint is called at named points, for crash tests; nil in production.
+	// FailPoint is called at named points for crash tests. It is nil in production.
 	FailPoint func(name string)
 }
 
-// An Engine carries calls through their life. All methods are called concurrently.
+// An Engine processes calls from acceptance to outcome. All methods may be called concurrently.
 type Engine struct {
 	parts
 
 	cfg    Config
 	store  store.Store
-	output calllog.OutputConfig // its spool is that of store, which makes one each time that it is asked
+	output calllog.OutputConfig // caches the spool, because store.Spool creates a new one for each call
 	log    *zap.Logger
 	epoch  int64
-	hooks  atomic.Pointer[hooks.Set] // of new pipelines
+	hooks  atomic.Pointer[hooks.Set] // hooks for new pipeline runs
 
 	catalog   catalog
 	trace     trace.Pipelines
-	path      []stage // of a call, and behind the gates of calls that run together
+	path      []stage // stages of a call; groupPath has the stages behind the gates for calls that run together
 	groupPath []stage
 	workers   turns.Workers
 
@@ -150,7 +151,7 @@ type Engine struct {
 	stats     counters
 }
 
-// parts are what the packages below the engine do for it.
+// parts holds the components from the packages below the engine.
 type parts struct {
 	policies   *policy.Service
 	owners     *policy.Owners
@@ -168,26 +169,26 @@ type parts struct {
 	unowned    *custody.Checker
 }
 
-// counters count what should be rare.
+// counters counts events that should be rare.
 type counters struct {
 	illegal, late, abandoned, conflicts, hookFailures, queueRefused atomic.Int64
 	unowned                                                         atomic.Int64
 	events, outputBytes                                             atomic.Int64 // these are not rare
 }
 
-// Stats is what an engine has counted since its start.
+// Stats holds the counts of an engine since its start.
 type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
-	Events, OutputBytes                                                     int64    // published; printed by tools
-	Unowned                                                                 int64    // calls that nothing carried on, and that [Engine.CheckOwners] took up
-	Watchers                                                                int64    // of calls and feeds, now
-	Unwritten                                                               int      // read-only calls that the journal does not have yet
-	QueueRefused                                                            int64    // calls, because too many wait
-	OpenCircuits                                                            []string // of sources, sorted
+	Events, OutputBytes                                                     int64    // published events; bytes that tools printed
+	Unowned                                                                 int64    // calls without an owner that [Engine.CheckOwners] adopted
+	Watchers                                                                int64    // current watchers of calls and feeds
+	Unwritten                                                               int      // read-only calls that are not in the journal yet
+	QueueRefused                                                            int64    // calls that were refused because too many wait
+	OpenCircuits                                                            []string // sources with an open circuit, sorted
 }
 
-// New returns an engine on a store. Call [Engine.Recover] before the first request.
+// New returns an engine. Call [Engine.Recover] before the first request.
 func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil || cfg.Tools == nil || cfg.Answers == nil {
 		return nil, errors.New("lifecycle: store, tools and answers are required")
@@ -228,24 +229,24 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Policies returns what lists and changes policies for principals.
+// Policies returns the service that lists and changes policies for principals.
 func (e *Engine) Policies() *policy.Service { return e.policies }
 
-// Records returns what reads calls, runs and documents for principals.
+// Records returns the reader of calls, runs and documents for principals.
 func (e *Engine) Records() *view.Records { return e.records }
 
-// Purger returns what erases the content of calls.
+// Purger returns the purger, which erases the content of calls.
 func (e *Engine) Purger() *purge.Purger { return e.purger }
 
 // Custody returns the calls that wait for [Engine.Release].
 func (e *Engine) Custody() *custody.Custody { return e.held }
 
-// Artifacts returns what reads the output and the artifacts of calls.
+// Artifacts returns the reader of the output and the artifacts of calls.
 func (e *Engine) Artifacts() *view.Artifacts {
 	return &view.Artifacts{Records: e.records, Spool: e.output.Spool}
 }
 
-// Editor returns what changes documents for principals.
+// Editor returns the editor of documents for principals.
 func (e *Engine) Editor() *documents.Editor {
 	return &documents.Editor{Store: e.store, Owners: e.owners, Settings: &e.cfg.Documents, Refused: e.refused}
 }
@@ -253,7 +254,7 @@ func (e *Engine) Editor() *documents.Editor {
 // Owners returns the owners of the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }
 
-// claimed visits the runs and threads that active calls may have begun; the journal may not know these calls yet.
+// claimed visits the runs and threads that active calls may have begun. These calls may not be in the journal yet.
 func (e *Engine) claimed(visit func(policy.RunOrThread)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -302,7 +303,7 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-// Stats returns what was counted.
+// Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	running, queued := e.limits.Slots.Count()
 	unwritten := e.behind.Count()
@@ -317,19 +318,19 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// ToolStats returns what was counted of each tool.
+// ToolStats returns the counts of each tool.
 func (e *Engine) ToolStats() map[string]meter.Stats { return e.meters.Stats() }
 
-// StorageUsage returns about how many bytes each namespace has; nil when that is not limited.
+// StorageUsage returns the estimated bytes of each namespace, or nil without a limit.
 func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage() }
 
-// MeasureStorage measures the storage usage of each namespace, when it is limited: after the start, and after calls were trimmed or purged.
+// MeasureStorage measures the storage usage of each namespace if it is limited. Call it at start, and after calls were trimmed or purged.
 // It reads every record.
 func (e *Engine) MeasureStorage(ctx context.Context) error {
 	return e.limits.Storage.Measure(ctx, e.store, e.output.Spool)
 }
 
-// refused returns what a client learns of an error of the store. A fatal one stops the daemon.
+// refused converts an error of the store into the error for the client. A fatal error stops the daemon.
 func (e *Engine) refused(err error, id string) error {
 	if errors.Is(err, store.ErrFatal) {
 		e.fatal(err)
@@ -337,14 +338,14 @@ func (e *Engine) refused(err error, id string) error {
 	return refusal.OfCall(err, id)
 }
 
-// fatal stops everything: the state on the disk is unknown.
+// fatal stops all work, because the state on disk is unknown.
 func (e *Engine) fatal(err error) {
 	if !e.drain.Fail(err) {
 		return
 	}
 	e.log.Error("journal failed; stopping", zap.Error(err))
 	e.stopAll(errJournal)
-	e.drain.Close() // no more events will be published
+	e.drain.Close() // No more events will be published.
 	if e.cfg.OnFatal != nil {
 		e.cfg.OnFatal(err)
 	}

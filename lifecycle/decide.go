@@ -13,15 +13,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// decisions finds the call of an answer, and stores the answer.
+// decisions finds the calls of answers and stores the answers.
 type decisions struct {
 	e      *Engine
 	check  decision.Checker
 	recent decision.Recent
 }
 
-// Resume applies a decision and returns a watcher of what follows. The first committed decision wins; the same one again
-// replays its outcome.
+// Resume stores a decision and returns a watcher of the events that follow. The first committed decision wins. Repeating the same decision
+// returns its outcome again.
 func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error) {
 	if err := decision.CheckRequest(&r); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 	return w, nil
 }
 
-// acquire finds the call that a decision is for.
+// acquire returns the call that a decision answers.
 func (d *decisions) acquire(ctx context.Context, namespace string, r *call.ResumeRequest) (*activeCall, error) {
 	q := decision.Question{Namespace: namespace, ID: r.SuspensionID}
 	found := d.recent.Find(q)
@@ -57,7 +57,7 @@ func (d *decisions) acquire(ctx context.Context, namespace string, r *call.Resum
 	}
 	l, fill := d.e.reference(found.Key())
 	if fill {
-		if c := d.recent.Find(q); c != nil { // still, and no goroutine changes it until it is filled
+		if c := d.recent.Find(q); c != nil { // Still in the cache: no goroutine can change the call before it is filled.
 			l.fill(c, nil)
 		} else {
 			l.load(ctx)
@@ -78,8 +78,8 @@ func suspensionRefusal(err error, id string) error {
 	return refusal.OfCall(err, id)
 }
 
-// decide checks an answer against the state of the call and stores it: one compare-and-set, from SUSPENDED to RESUMING
-// when nobody else has to agree.
+// decide checks an answer against the state of the call and stores it. An answer that needs no further votes changes the call from
+// SUSPENDED to RESUMING with one compare-and-set.
 func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	l.slot.Take()
 	slotted := true
@@ -99,7 +99,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 		}
 		return nil, err
 	}
-	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // the client asked for what follows the decision
+	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // The client asked for the events after the decision.
 	if err := d.store(l, a, rule, &r.Decision); err != nil {
 		return nil, d.lostDecision(ctx, l, a.Suspension, r, err)
 	}
@@ -112,8 +112,8 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 	return w, err
 }
 
-// rewatch returns the watcher of a decision that was stored before: it sees what the first one saw, from the decision on. Of
-// a log without it, which retention trimmed or which was erased, it gets a snapshot.
+// rewatch returns a watcher for a decision that was stored before. It sees the same events as the first watcher, from the decision on. If
+// retention trimmed or a purge erased that part of the log, it begins with a snapshot.
 func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	from := r.Cursor
 	if from == "" {
@@ -128,7 +128,7 @@ func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal
 	return newWatcher(l, &p, call.ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
 }
 
-// decidedAt returns the number of the event that published a decision or a vote; 0 when the log does not have it.
+// decidedAt returns the sequence of the event that published a decision or a vote, or 0 when the log does not contain it.
 func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID string) (int64, error) {
 	for after := int64(0); ; {
 		page, _, err := d.e.store.Events(ctx, l.key, after, watch.ReadAhead)
@@ -148,8 +148,8 @@ func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID str
 	}
 }
 
-// consider checks an answer. An id that was used before goes first: the same answer again is a repeat, whatever is wrong with
-// it. A question without any answer is checked at once: the transaction that stores the answer finds an id that was used.
+// consider checks an answer. It first checks whether the decision id was used before: the same answer again is a repeat, even if it would
+// be invalid now. For a question without any answer it skips this check, because the transaction that stores the answer detects a used id.
 func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a *decision.Answer, rule *call.Rule, err error) {
 	round, err := decision.Find(c, p, r.SuspensionID)
 	if err != nil {
@@ -175,12 +175,12 @@ func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p
 	return a, rule, err
 }
 
-// replayed says that the same decision was committed before.
+// replayed is the error for a decision that was committed before.
 type replayed struct{}
 
 func (*replayed) Error() string { return "decision replayed" }
 
-// replay looks for a decision with this id: the same content is a repeat, another is refused.
+// replay looks for a stored decision with this id. It returns replayed for the same content, and a refusal for different content.
 func (d *decisions) replay(ctx context.Context, p tool.Principal, r *call.ResumeRequest) error {
 	earlier, err := d.e.store.Decision(ctx, p.Namespace, r.Decision.ID)
 	switch {
@@ -194,7 +194,7 @@ func (d *decisions) replay(ctx context.Context, p tool.Principal, r *call.Resume
 	return &replayed{}
 }
 
-// lostDecision says why the journal did not take a decision.
+// lostDecision converts the error of the journal for a decision.
 func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Suspension, r *call.ResumeRequest, err error) error {
 	switch {
 	case errors.Is(err, store.ErrExpired):
@@ -213,7 +213,7 @@ func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Sus
 	return refusal.OfCall(err, l.key.ID)
 }
 
-// store is the compare-and-set; the caller has the slot. sent is what the client sent.
+// store stores an answer with a compare-and-set. The caller holds the slot. sent is the decision as the client sent it.
 func (d *decisions) store(l *activeCall, a *decision.Answer, rule *call.Rule, sent *tool.Decision) error {
 	var kept []store.Policy
 	if rule != nil {
@@ -228,7 +228,7 @@ func (d *decisions) store(l *activeCall, a *decision.Answer, rule *call.Rule, se
 	return l.commitSlotted(s)
 }
 
-// step is the step of an answer, which a person or the expiry gave.
+// step returns the step of an answer, from a person or from an expiry.
 func (d *decisions) step(l *activeCall, a *decision.Answer, sent *tool.Decision) step {
 	id := a.Suspension.ID
 	return step{

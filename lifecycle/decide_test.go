@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// refuse decides and wants to be refused; the question must still be open then.
+// refuse sends a decision that must be refused, and checks that the question is still open.
 func (w *world) refuse(p tool.Principal, c *call.Call, d tool.Decision, kind call.RefusalKind, reason string) *call.Refusal {
 	w.t.Helper()
 	_, err := w.resume(p, c, d)
@@ -44,7 +44,7 @@ func TestT62FourEyes(t *testing.T) {
 		c := w.do(s)
 		w.refuse(alice, c, yes(), call.PermissionDenied, "NOT_AN_APPROVER")
 		w.refuse(alsoAlice, c, yes(), call.PermissionDenied, "FOUR_EYES")
-		w.refuse(dave, c, yes(), call.PermissionDenied, "FOUR_EYES") // for whom it is called
+		w.refuse(dave, c, yes(), call.PermissionDenied, "FOUR_EYES") // the person on whose behalf the call is made
 		w.refuse(alsoAlice, c, no(""), call.PermissionDenied, "FOUR_EYES")
 		if p.runs.Load() != 0 {
 			t.Error("tool ran")
@@ -72,7 +72,7 @@ func TestT114OneTokenOnly(t *testing.T) {
 			}
 		})
 	}
-	// A single user confirms, and the record names nobody distinct.
+	// With a single user, the caller confirms, and the ticket requires no distinct approver.
 	inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
 		if c.Status != call.Suspended || c.Open().Approvers.DistinctFromCaller {
@@ -107,7 +107,7 @@ func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
 			}
 		})
 	}
-	// An answer that would have been the result, or the tool's input, is void too.
+	// An answer that would become the result or the input of the tool is void too.
 	for _, mode := range []tool.ResumeMode{tool.UseDecisionAsToolResult, tool.ReplayToolCall} {
 		ask := asks("t", tool.Ticket{ResumeMode: mode})
 		inBubble(t, []tool.Tool{ask}, nil, func(t *testing.T, w *world) {
@@ -126,8 +126,8 @@ func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
 	}
 }
 
-// A yes with edited arguments is for the tool that its ticket showed: when the definition or the required isolation is
-// another, the edited call is asked about, with the new definition.
+// TestT127EditedYesAndAChangedTool checks that an approval with edited arguments applies only to the tool that its ticket showed. If the
+// definition or the required isolation changes, the edited call asks again.
 func TestT127EditedYesAndAChangedTool(t *testing.T) {
 	full := tool.Descriptor{ID: "t", RequiredIsolation: tool.IsolationFull}
 	changes := map[string]tool.Descriptor{
@@ -161,7 +161,7 @@ func TestT127EditedYesAndAChangedTool(t *testing.T) {
 	}
 }
 
-// An answer that a tool asked for as its new arguments is not given to another version of the tool.
+// TestT127AnswerOfAToolThatChanged checks that an answer with new arguments is not passed to another version of the tool.
 func TestT127AnswerOfAToolThatChanged(t *testing.T) {
 	asked := 0
 	ask := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -186,7 +186,8 @@ func TestT127AnswerOfAToolThatChanged(t *testing.T) {
 	})
 }
 
-// A no inside a yes is no yes: a ticket that asks for yes or no takes no result.
+// TestT128ResultForATicketThatTakesNone checks that a ticket that asks for yes or no accepts no result, so that a "no" in the result cannot
+// count as a yes.
 func TestT128ResultForATicketThatTakesNone(t *testing.T) {
 	p := &probe{}
 	own := made("own", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -215,14 +216,14 @@ func TestT128ResultForATicketThatTakesNone(t *testing.T) {
 			if p.runs.Load() != 0 {
 				t.Fatalf("%s ran", id)
 			}
-			if c = w.answer(bob, c, tool.Decision{Action: tool.Resume, Result: "null"}); c.Status != call.Succeeded { // as good as none
+			if c = w.answer(bob, c, tool.Decision{Action: tool.Resume, Result: "null"}); c.Status != call.Succeeded { // null is the same as no result
 				t.Errorf("%s: call %s %+v", id, c.Status, c.Result)
 			}
 		}
 	})
 }
 
-// decideAll lets many decide at once and returns who won; all others must be told so.
+// decideAll sends n decisions concurrently and returns the winners. All others must be refused.
 func decideAll(w *world, c *call.Call, n int) (winners []string) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -354,7 +355,7 @@ func TestT98EditBySomebodyElse(t *testing.T) {
 		c := w.do(spec("t", ""))
 		edit := tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}
 		w.refuse(alice, c, edit, call.PermissionDenied, "NOT_AN_APPROVER")
-		w.refuse(bob, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND") // an approver sees what approvers may answer
+		w.refuse(bob, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND") // An approver sees only calls that approvers may answer.
 		w.refuse(tool.Principal{Namespace: "ns", Subject: "mallory"}, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND")
 		if p.runs.Load() != 0 {
 			t.Error("tool ran")
@@ -378,9 +379,9 @@ func TestT99DecisionsForOtherQuestions(t *testing.T) {
 		wantRefusal(t, send(alice, first, ""), call.FailedPrecondition, "ALREADY_DECIDED")
 		wantRefusal(t, send(eve, second.Open().ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND")
 		wantRefusal(t, send(alice, second.Open().ID, "another-call-0001"), call.NotFound, "SUSPENSION_NOT_FOUND")
-		wantRefusal(t, send(alice, second.ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND") // a call id is no suspension id
+		wantRefusal(t, send(alice, second.ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND") // A call id is not accepted as a suspension id.
 		foreign := spec("t", "")
-		foreign.ID = second.Open().ID // nor does a call that has a suspension's id get its answers
+		foreign.ID = second.Open().ID // A call with that id does not receive the answers either.
 		watcher, err := w.e.Execute(t.Context(), eve, foreign, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -395,7 +396,7 @@ func TestT99DecisionsForOtherQuestions(t *testing.T) {
 	})
 }
 
-// askTwice asks two questions, one after the other, and remembers the first answer.
+// askTwice asks two questions, one after the other, and stores the first answer in its checkpoint.
 func askTwice(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	if c.Resume == nil {
 		return tool.Suspended("first?"), nil
@@ -449,7 +450,7 @@ func TestT100RepeatedDecisions(t *testing.T) {
 	})
 }
 
-// A decision that is sent again streams what followed it, also when later rounds came since.
+// TestRepeatedDecisionOfAnEarlierRound checks that a repeated decision streams the events that followed it, even after later rounds.
 func TestRepeatedDecisionOfAnEarlierRound(t *testing.T) {
 	inBubble(t, []tool.Tool{made("twice", mutating, askTwice)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("twice", ""))

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Describe says what would happen. Nothing runs, nothing is stored, and Admit hooks are not asked: no budget is spent.
+// Describe returns what a call would do. It runs and stores nothing, and does not call Admit hooks, so it uses no budget.
 func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
 	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err

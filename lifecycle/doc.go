@@ -1,13 +1,16 @@
-// Package lifecycle is the engine: the one path that every call takes, from the request to the journal and back.
+// Package lifecycle is the engine. Every call takes the same path through it, from the request to its outcome in the journal.
 //
-// An active call is in memory while it runs, while a client watches it, or while a step of it is being stored. A suspended call
-// without watchers costs nothing. Each step of a call is one [store.Change], made from the current record; only the holder of the
+// An active call is in memory while it runs, while a client watches it, or while a step of it is being stored. A suspended call without
+// watchers uses no memory. Each step of a call is one [store.Change], made from the current record. Only the goroutine that holds the
 // call's slot makes one.
 //
-// There are two classes. The events of a SYNC call are published after the journal wrote them. Those of a BEHIND call, which only
-// reads, are published at once and written together a little later. A BEHIND call becomes SYNC
-// before it suspends or writes documents, when its tool assesses it as more than read-only, and when a start runs it again.
+// There are two classes of calls. The events of a SYNC call are published after the journal has written them. The events of a BEHIND call,
+// which only reads, are published immediately and written together a little later. A BEHIND call becomes SYNC in three cases:
 //
-// Each transition has a file; docs/reference/states.md has them in the order of the path. What needs neither the engine nor
-// another call is in a package below this one.
+//   - It suspends or writes documents.
+//   - Its tool assesses it as more than read-only.
+//   - A start of the daemon runs it again.
+//
+// Each transition has a file; docs/reference/states.md lists them in the order of the path. Code that needs neither the engine nor another
+// call is in a package below this one.
 package lifecycle

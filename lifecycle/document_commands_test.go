@@ -16,10 +16,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// scopes are those of the calls that spec makes.
+// scopes are the document scopes of the calls that spec makes.
 var scopes = []store.DocumentScope{{Scope: tool.NamespaceScope}, {Scope: tool.RunScope, ID: "run-1"}, {Scope: tool.ThreadScope, ID: "thread-1"}}
 
-// values shows the documents that calls see.
+// values returns the documents in these scopes.
 func (w *world) values() []string {
 	w.t.Helper()
 	docs, err := w.store.Documents(w.t.Context(), "ns", scopes...)
@@ -40,7 +40,7 @@ func (w *world) wantValues(want ...string) {
 	}
 }
 
-// notices shows what a call's log says of documents.
+// notices returns the document events in a call's log.
 func (w *world) notices(id string) string {
 	var told []string
 	for _, ev := range w.checkLog(id) {
@@ -51,7 +51,7 @@ func (w *world) notices(id string) string {
 	return strings.Join(told, ", ")
 }
 
-// writes returns a tool that returns these commands.
+// writes returns a tool whose result has these commands.
 func writes(id string, effects tool.Effects, commands ...tool.Command) tool.Tool {
 	return made(id, effects, func(context.Context, *tool.Call) (*tool.Result, error) {
 		return tool.Text("done").With(commands...), nil
@@ -75,7 +75,8 @@ func TestDocumentCommands(t *testing.T) {
 	})
 }
 
-// What is too large, or too much, is dropped and told; the call and the rest of its documents stand.
+// TestDocumentLimitsAreTold checks that a document beyond a limit is dropped and reported, and that the call and its other documents are
+// kept.
 func TestDocumentLimitsAreTold(t *testing.T) {
 	key := func(name string) tool.Key[string] { return tool.Key[string]{Scope: tool.RunScope, Name: name} }
 	greedy := writes("t", mutating, key("a").Set("12345678"), key("b").Set("123456789"), key("b").Set("x"), key("c").Set("x"))
@@ -109,7 +110,7 @@ func TestCommandsOfOneStepAreBounded(t *testing.T) {
 	})
 }
 
-// The documents of a namespace are everybody's: a tool that nobody named cannot write them, and every call reads them.
+// TestNamespaceDocuments checks that only configured tools write documents of the namespace, and that every call can read them.
 func TestNamespaceDocuments(t *testing.T) {
 	shared := tool.Key[string]{Scope: tool.NamespaceScope, Name: "shared"}
 	var seen string
@@ -142,7 +143,7 @@ func TestNamespaceDocuments(t *testing.T) {
 	})
 }
 
-// A call sees one moment: what commits while it runs is not mixed into what it has read.
+// TestSnapshotIsOfOneMoment checks that a call reads all documents as of one time, even if other calls commit while it runs.
 func TestSnapshotIsOfOneMoment(t *testing.T) {
 	a, b := tool.Key[int]{Scope: tool.RunScope, Name: "a"}, tool.Key[int]{Scope: tool.ThreadScope, Name: "b"}
 	began, free := make(chan struct{}), make(chan struct{})

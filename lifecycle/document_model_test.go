@@ -19,10 +19,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model of documents: calls that run at the same time bring commands, and what their logs tell and what is stored in the
-// end must be what a simple map makes of the commands, call after call in the order in which the calls committed.
+// This file compares documents with a model. Concurrent calls send commands. Their logs and the stored documents must equal the result of
+// applying the commands to a simple map, in the order in which the calls committed.
 
-// A modelled document is a value of encoding/json with its revision, which goes on counting when it is deleted.
+// A modelled document is a value of encoding/json with its revision. The revision continues to grow after a delete.
 type modelled struct {
 	value    any
 	there    bool
@@ -31,7 +31,7 @@ type modelled struct {
 
 type documentModel map[string]*modelled
 
-// apply carries out a command and returns what is told of it; "" is nothing.
+// apply executes a command and returns the expected notice, or "" for none.
 func (m documentModel) apply(c *tool.Command) string {
 	name := string(c.Scope) + " " + c.Key
 	d := m[name]
@@ -66,7 +66,7 @@ func (m documentModel) apply(c *tool.Command) string {
 	return told("")
 }
 
-// changed is what the document would be.
+// changed returns the value of the document after a command.
 func (d *modelled) changed(c *tool.Command) (any, bool) {
 	v := decoded(c.Value)
 	switch c.Op {
@@ -124,7 +124,7 @@ func decoded(text string) (v any) {
 	return v
 }
 
-// plain writes numbers as fractions, so that equal ones are alike.
+// plain converts numbers to fractions, so that equal numbers have equal text.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -172,7 +172,7 @@ func TestDocumentModel(t *testing.T) {
 	})
 }
 
-// commanded returns a tool that answers with the commands of the call whose number it gets.
+// commanded returns a tool that returns the commands of the call whose number it receives.
 func commanded(id string, effects tool.Effects, calls [][]tool.Command) tool.Tool {
 	return made(id, effects, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		n, err := strconv.Atoi(c.Arguments.String("n"))

@@ -8,17 +8,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// see gives a pipeline run the snapshot that its hooks and its tool see.
+// see gives a pipeline run the document snapshot for its hooks and its tool.
 func (p *pipeline) see(c *call.Call) {
 	s := &p.seen
 	if p.documents != nil {
-		s = new(documents.Snapshot) // a hook may hold the first one still
+		s = new(documents.Snapshot) // A hook may still hold the first one.
 	}
 	s.Store, s.Namespace, s.Run, s.Thread = p.l.e.store, c.Namespace, c.Run.ID, c.Run.Thread
 	p.documents = s
 }
 
-// documentChanges returns the changes of the commands of hooks and of the tool, and the events that say what happened to them.
+// documentChanges returns the document changes from the commands of hooks and the tool, and the events that report them.
 func (p *pipeline) documentChanges(ofTool, ofAfter []tool.Command) ([]store.DocumentChange, []call.Event) {
 	if len(p.commands)+len(ofTool)+len(ofAfter) == 0 {
 		return nil, nil
@@ -33,7 +33,7 @@ func (p *pipeline) documentChanges(ofTool, ofAfter []tool.Command) ([]store.Docu
 	return w.Stored, w.Events
 }
 
-// storedActions returns the actions that a step of the call stores.
+// storedActions returns the actions to store with a step of the call.
 func (p *pipeline) storedActions(asked []tool.Action) []store.Action {
 	if len(asked) == 0 {
 		return nil

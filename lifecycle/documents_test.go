@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A delete of what is not there changes nothing, so nothing is told of it, and the log has no hole.
+// TestDeleteOfNothingIsNotTold checks that a delete of a missing document publishes no event and leaves no hole in the log.
 func TestDeleteOfNothingIsNotTold(t *testing.T) {
 	a, b, c := tool.Key[string]{Scope: tool.RunScope, Name: "a"}, tool.Key[string]{Scope: tool.RunScope, Name: "b"}, tool.Key[string]{Scope: tool.RunScope, Name: "c"}
 	tidy := made("tidy", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -37,7 +37,7 @@ func TestDeleteOfNothingIsNotTold(t *testing.T) {
 	})
 }
 
-// Documents never decide the fate of a call: what a tool or a hook got wrong about one is dropped, and the result stands.
+// TestDocumentsThatCannotBeStored checks that a wrong document command of a tool or hook is dropped and the result is kept.
 func TestDocumentsThatCannotBeStored(t *testing.T) {
 	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
 	for name, command := range map[string]tool.Command{
@@ -68,8 +68,8 @@ func TestDocumentsThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// The journal refuses the documents of a Before hook, for whatever reason: events of the call were told, so it must end, and
-// it is known afterwards.
+// TestEndThatTheJournalRefusesForItsDocuments checks a journal that refuses the documents of a Before hook for any reason. The call still
+// ends and is stored, because its events were published.
 func TestEndThatTheJournalRefusesForItsDocuments(t *testing.T) {
 	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
 	prepares := func(c *lifecycle.Config) {
@@ -104,7 +104,7 @@ func TestEndThatTheJournalRefusesForItsDocuments(t *testing.T) {
 							t.Fatalf("call %s %+v", c.Status, c.Result)
 						}
 						w.crash()
-						got := strings.ReplaceAll(types(t, 1, w.checkLog(c.ID)), " queued", "") // the round before may be about to end
+						got := strings.ReplaceAll(types(t, 1, w.checkLog(c.ID)), " queued", "") // The previous pipeline run may not have left the queue yet.
 						if got != want {
 							t.Errorf("log: %s", got)
 						}

@@ -16,15 +16,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// reconcileDeadline is what a tool gets to find out what became of an attempt.
+// reconcileDeadline is the time that a tool has to find out the effect of an attempt.
 const reconcileDeadline = 30 * time.Second
 
-// A doubt is a pipeline run of a call whose newest attempt may or may not have run to its end.
+// A doubt is a pipeline run of a call whose newest attempt may or may not have completed.
 type doubt struct{ p *pipeline }
 
-// doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
-// which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
-// another crash asks again.
+// doubt resolves a call whose attempt was interrupted by a crash and must not simply run again. If the tool can reconcile, doubt asks it in
+// the background, because that may take time. Until the answer is stored the call stays RUNNING, so that after another crash the tool is
+// asked again.
 func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	l := p.l
 	p.attempt = len(l.record().Attempts)
@@ -41,7 +41,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) {
-			if !errors.Is(context.Cause(ctx), outcome.Drained) { // else the next daemon finds the call as this one did
+			if !errors.Is(context.Cause(ctx), outcome.Drained) { // After a drain, the next daemon finds the call unchanged.
 				doubt{p}.undecided(context.WithoutCancel(ctx))
 			}
 		})
@@ -50,7 +50,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	}
 }
 
-// same reports whether the call's tool is what it was when the call was accepted.
+// same reports whether the call's tool is unchanged since the call was accepted.
 func (p *pipeline) same() bool { return p.def != nil && p.def.Digest == p.l.record().ToolDigest }
 
 func (d doubt) canReconcile() bool {
@@ -59,7 +59,7 @@ func (d doubt) canReconcile() bool {
 	return ok
 }
 
-// settle asks the tool and acts on its answer.
+// settle asks the tool about the attempt and acts on its answer.
 func (d doubt) settle(ctx context.Context) {
 	p := d.p
 	l := p.l
@@ -68,7 +68,7 @@ func (d doubt) settle(ctx context.Context) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, outcome.Drained), errors.Is(cause, errJournal):
-		// The next daemon finds the call as this one did.
+		// The next daemon finds the call unchanged.
 	case cause != nil:
 		p.finish(context.WithoutCancel(ctx), outcome.StoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
@@ -81,7 +81,7 @@ func (d doubt) settle(ctx context.Context) {
 	}
 }
 
-// reconcile asks the tool what became of the attempt.
+// reconcile asks the tool for the result of the attempt.
 func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
 	p := d.p
 	p.resume = lastInput(p.l.record())
@@ -96,20 +96,20 @@ func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
 	return result, err
 }
 
-// asks reports whether a person is asked what happened to the attempt.
+// asks reports whether a person is asked about the attempt.
 func (d doubt) asks() bool {
 	p := d.p
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
-// undecided ends a call in doubt, or asks a person.
+// undecided ends a call in doubt, or suspends it with a question to a person.
 func (d doubt) undecided(ctx context.Context) {
 	p := d.p
 	if !d.asks() {
 		p.finish(ctx, outcome.InDoubt())
 		return
 	}
-	p.attempt = 0 // its end stays unknown
+	p.attempt = 0 // The end of the attempt stays unknown.
 	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	if s, err := suspension(p, out); err != nil || nobody(p, s, call.ExecutedUnknown) != nil {
 		p.finish(ctx, outcome.InDoubt())
@@ -118,7 +118,7 @@ func (d doubt) undecided(ctx context.Context) {
 	p.suspend(ctx, out)
 }
 
-// doubtTicket is the question what became of an attempt. It is for whom a call of the tier CONFIRM would ask.
+// doubtTicket returns the question about an attempt in doubt. It goes to the approvers of a call with the tier CONFIRM.
 func doubtTicket(title string) *tool.Ticket {
 	return &tool.Ticket{
 		Action:         gating.ActionDoubt,
@@ -128,7 +128,7 @@ func doubtTicket(title string) *tool.Ticket {
 	}
 }
 
-// answered does what a person said about the attempt.
+// answered applies a person's answer about the attempt.
 func (d doubt) answered(ctx context.Context, said *tool.Decision, holds bool) {
 	p := d.p
 	l := p.l
@@ -139,7 +139,7 @@ func (d doubt) answered(ctx context.Context, said *tool.Decision, holds bool) {
 	case a.Outcome == decision.RunAgain && holds && p.def != nil:
 		p.rewritten, p.resume = true, lastInput(l.record())
 		p.run(ctx)
-	default: // given up, or the tool changed since
+	default: // The person gave up, or the tool has changed since.
 		p.settleRun(ctx, outcome.InDoubt())
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// reconciling is a probe that says after a crash what became of it.
+// reconciling is a probe that can report the effect of an attempt after a crash.
 type reconciling struct {
 	*probe
 	d     tool.Descriptor
@@ -38,7 +38,7 @@ func (r *reconciling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result
 	return r.say(ctx, c)
 }
 
-// inDoubt brings a call into doubt: the daemon dies between effect and result.
+// inDoubt brings a call into doubt: the daemon dies after the effect and before the result is stored.
 func (w *world) inDoubt(s call.Spec) *call.Call {
 	w.t.Helper()
 	w.crashAt("after-tool", func() { w.start(s, call.ExecuteOptions{}).Close() })
@@ -86,7 +86,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// The tool is asked with what the attempt had, as often as daemons die over it, and a late or a changed one is not.
+// TestReconcileIsInterruptible checks that the tool is asked again, with the input of the attempt, after each crash during the question. A
+// tool that answers late or has changed is not used.
 func TestReconcileIsInterruptible(t *testing.T) {
 	r := &reconciling{probe: &probe{}}
 	r.say = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -104,9 +105,9 @@ func TestReconcileIsInterruptible(t *testing.T) {
 		if c := w.inDoubt(s); c.Status != call.Running {
 			t.Fatalf("while the tool is asked: %s", c.Status)
 		}
-		w.crash() // dies while it asks
+		w.crash() // The daemon dies while it asks the tool.
 		synctest.Wait()
-		w.crashAt("reconciled", func() { // and between the answer and its storing
+		w.crashAt("reconciled", func() { // It dies again after the answer and before the answer is stored.
 			time.Sleep(31 * time.Second)
 		})
 		if c := w.do(s); c.Status != call.Succeeded || c.Result.Data != `"found"` || r.runs.Load() != 1 || r.asked.Load() != 4 {
@@ -144,7 +145,7 @@ func TestChangedToolIsNotAsked(t *testing.T) {
 
 func outcome(text string) tool.Decision { return tool.Decision{Action: tool.Resume, Result: text} }
 
-// on_doubt: ask. A person says what became of the attempt, and it ends so.
+// TestOnDoubtAsk checks on_doubt: ask. A person reports the effect of the attempt, and the call ends accordingly.
 func TestOnDoubtAsk(t *testing.T) {
 	asks := tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk, ResultSchema: json.RawMessage(`{"type":["string","object"]}`)}
 	tests := []struct {
@@ -208,7 +209,8 @@ func TestOnDoubtAsk(t *testing.T) {
 	}
 }
 
-// A crash in each of the steps between question and end asks again, and never runs the tool by itself.
+// TestOnDoubtAskAndCrashes checks that after a crash at each step between question and end the question is asked again, and that the tool
+// never runs without an answer.
 func TestOnDoubtAskAndCrashes(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk})}, nil, func(t *testing.T, w *world) {
@@ -256,7 +258,7 @@ func TestAnswersToDoubtAreChecked(t *testing.T) {
 	})
 }
 
-// Where nobody could answer, nobody is asked.
+// TestOnDoubtAskWithoutApprovers checks that the call ends in doubt when no principal could answer.
 func TestOnDoubtAskWithoutApprovers(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk})}, func(c *lifecycle.Config) { c.People = people{} }, func(t *testing.T, w *world) {
@@ -266,12 +268,13 @@ func TestOnDoubtAskWithoutApprovers(t *testing.T) {
 	})
 }
 
-// The answer of a gate still counts for a run again; what a tool asked before a crash it is told again.
+// TestRunAgainKeepsEarlierAnswers checks that when a call runs again, the approval of a gate still counts, and the tool gets the earlier
+// answer to its own question again.
 func TestRunAgainKeepsEarlierAnswers(t *testing.T) {
 	p := &probe{}
 	d := tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk, Parameters: json.RawMessage(anyObject)}
 	asks := tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-		if c.Resume == nil || c.Resume.Result == "" { // a gate's yes is no answer to it
+		if c.Resume == nil || c.Resume.Result == "" { // The approval of a gate is no answer to the tool.
 			return tool.Suspended("which?"), nil
 		}
 		return p.run(ctx, c)

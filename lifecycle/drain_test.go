@@ -48,7 +48,7 @@ func TestT90P6Drain(t *testing.T) {
 		if took := time.Since(before); took > 15*time.Second {
 			t.Errorf("took %v", took)
 		}
-		w.e.Drain(ctx) // again is nothing
+		w.e.Drain(ctx) // A second drain does nothing.
 		deaf.free()
 		w.store = w.store.Reopen()
 		w.open()
@@ -62,7 +62,7 @@ func TestT90P6Drain(t *testing.T) {
 			"slow":   {call.Cancelled, call.Started, tool.Interrupted},
 			"read":   {call.Cancelled, call.Started, tool.Interrupted},
 			"deaf":   {call.Cancelled, call.ExecutedUnknown, tool.Interrupted},
-			"queued": {call.Cancelled, call.Started, tool.Interrupted}, // quick's place was free for it
+			"queued": {call.Cancelled, call.Started, tool.Interrupted}, // It got the slot of quick.
 		} {
 			c := w.get(ids[id])
 			code := tool.Code("")
@@ -80,7 +80,7 @@ func TestT90P6Drain(t *testing.T) {
 	})
 }
 
-// A tool that asks while the daemon stops is asked again by nobody: its question waits for the next daemon.
+// TestDrainLetsAsk checks that the question of a tool that asks while the daemon stops waits for the next daemon.
 func TestDrainLetsAsk(t *testing.T) {
 	asker := made("t", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		if c.Resume != nil {
@@ -100,7 +100,8 @@ func TestDrainLetsAsk(t *testing.T) {
 	})
 }
 
-// Calls and decisions that come while the daemon stops are refused or come to an end: none is half done, none runs on.
+// TestDrainAgainstTraffic checks that calls and decisions that arrive while the daemon stops are either refused or completed, and that none
+// runs after the drain.
 func TestDrainAgainstTraffic(t *testing.T) {
 	for round := range 20 {
 		p := &probe{}
@@ -179,14 +180,15 @@ func TestDrainAgainstTraffic(t *testing.T) {
 	}
 }
 
-// A call that was let in just before the drain began is waited for: what it tells is in the journal. Refused ones are not.
+// TestDrainWaitsForWhoWasLetIn checks that a drain waits for a call that was admitted just before it began, so that its events are in the
+// journal. It does not wait for a refused call.
 func TestDrainWaitsForWhoWasLetIn(t *testing.T) {
 	for name, full := range map[string]bool{"let in": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {
 			var meanwhile func()
 			var drained chan struct{}
 			inBubble(t, []tool.Tool{echo("read", reading)}, func(c *lifecycle.Config) {
-				c.Full = func() bool { // is looked at after the drain was
+				c.Full = func() bool { // called after the engine has checked for a drain
 					if meanwhile != nil {
 						meanwhile()
 					}
@@ -240,9 +242,9 @@ func TestQueueIsInOrderAndPassesPlacesOn(t *testing.T) {
 			s := spec("t", "")
 			switch i {
 			case 3:
-				s.Timeouts.Queue = time.Second // gives up
+				s.Timeouts.Queue = time.Second // This call times out in the queue.
 			case 5:
-				s.Arguments = `{"x":"panic"}` // gives its place back all the same
+				s.Arguments = `{"x":"panic"}` // This call must still release its slot.
 			}
 			id := w.begin(s)
 			if i == 7 {
@@ -269,8 +271,8 @@ func TestQueueIsInOrderAndPassesPlacesOn(t *testing.T) {
 	})
 }
 
-// The clock of an attempt begins with its intent, the clock of the queue with the waiting; suspended time counts for
-// neither.
+// TestClocks checks that the timeout of an attempt begins with its intent and the timeout of the queue with the waiting. Time in suspension
+// counts for neither.
 func TestClocks(t *testing.T) {
 	took := map[int]time.Duration{}
 	slow := made("t", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {

@@ -16,17 +16,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ending is how a call ended, as far as the table of ends says.
+// ending holds the properties of an outcome that the table of outcomes lists.
 type ending struct {
 	status    call.Status
-	code      tool.Code // "" is a success
+	code      tool.Code // "" when the call succeeded
 	reason    string
 	executed  call.Executed
 	aborted   bool
 	terminate bool
 	retryable bool
-	after     bool   // After hooks saw it
-	text      string // of the model; a * stands for anything at the end
+	after     bool   // After hooks were called
+	text      string // text for the model; a final * matches any text
 }
 
 func endingOf(c *call.Call, after *afterHook) ending {
@@ -47,7 +47,7 @@ func (want ending) check(t *testing.T, got ending) {
 	}
 }
 
-// endRow is a row of the table. run brings the call about and returns its id; by default the tool is just called.
+// endRow is a row of the table. run makes the call and returns its id; without it the test simply runs the tool.
 type endRow struct {
 	name   string
 	tool   tool.Tool
@@ -110,7 +110,7 @@ func endsOfTools() []endRow {
 			want: ending{status: call.Succeeded, executed: call.Finished, after: true, text: `{"n":1}`}},
 		{name: "error result", tool: returns(tool.FailCode("NO_MATCH", "no match for %q", "x"), nil),
 			want: ending{status: call.Failed, code: tool.ExecutionFailed, reason: "NO_MATCH", executed: call.Finished, after: true, text: `no match for "x"`}},
-		// An ERROR result cannot claim a code that only the engine gives.
+		// An ERROR result cannot use a code that is reserved for the engine.
 		{name: "error result with a code", tool: returns(&tool.Result{Status: tool.StatusError, Error: tool.Errorf(tool.Denied, "not yours")}, nil),
 			want: ending{status: call.Failed, code: tool.ExecutionFailed, reason: "DENIED", executed: call.Finished, after: true, text: "not yours"}},
 		{name: "error", tool: returns(tool.Success(1).With(set), errors.New("broken pipe")),
@@ -158,7 +158,7 @@ func endsByHooks() []endRow {
 			func(c *lifecycle.Config) { c.People = people{"approver": {"alice"}} }),
 			want: ending{status: call.Failed, code: tool.Denied, reason: "NO_ELIGIBLE_APPROVER", executed: call.NotStarted, aborted: true, after: true,
 				text: "Refused: it needs the approval of somebody with the role approver other than alice, and there is nobody"}},
-		// The tool had begun before it asked.
+		// The tool began before it asked.
 		{name: "nobody can answer the tool", tool: asks("t", four), config: func(c *lifecycle.Config) { c.People = people{} },
 			want: ending{status: call.Failed, code: tool.Denied, reason: "NO_ELIGIBLE_APPROVER", executed: call.Started, aborted: true, after: true,
 				text: "Refused: it needs the approval of somebody with the role approver other than alice, and there is nobody"}},
@@ -264,7 +264,7 @@ func endsBeforeTheStart() []endRow {
 		w.begin(apart(spec("slow", "")))
 		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		time.Sleep(10 * time.Second)
-		w.start(s, call.ExecuteOptions{Attended: true}).Close() // who looks again starts the time anew
+		w.start(s, call.ExecuteOptions{Attended: true}).Close() // A new watcher restarts the linger time.
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		if c := w.get(s.ID); c.Status != call.New {
@@ -278,7 +278,7 @@ func endsBeforeTheStart() []endRow {
 			want: ending{status: call.Failed, code: tool.InvalidArguments, reason: "SCHEMA", executed: call.NotStarted, aborted: true, text: "The arguments do not fit the parameters of t:\n- m: is not known here; known are n\n- n: is required (an integer)"}},
 		{name: "arguments are cut off", tool: strict, args: `{"n":1`,
 			want: ending{status: call.Failed, code: tool.InvalidArguments, reason: "TRUNCATED_JSON", executed: call.NotStarted, aborted: true, text: "The arguments are not valid JSON: not valid JSON at byte 6*"}},
-		{name: "no such tool", args: `{"n":1`, // whatever its arguments
+		{name: "no such tool", args: `{"n":1`, // reported even with invalid arguments
 			want: ending{status: call.Failed, code: tool.NotFound, executed: call.NotStarted, aborted: true, text: `There is no tool "t". Use one of the tools that you were given.`}},
 		{name: "not offered", tool: strict, run: func(w *world, s call.Spec) string { s.Run.Agent.Exclude = []string{"t*"}; return w.do(s).ID },
 			want: ending{status: call.Failed, code: tool.NotFound, executed: call.NotStarted, aborted: true, text: `There is no tool "t". Use one of the tools that you were given.`}},
@@ -292,16 +292,16 @@ func endsBeforeTheStart() []endRow {
 	}
 }
 
-// withoutIntent runs a call on a journal that is full for as long as an intent is written.
+// withoutIntent runs a call while the journal is full for each intent.
 func withoutIntent(w *world, s call.Spec) string {
 	w.cfg.Concurrency = 1
 	w.tools.put(echo("t", mutating), held().toolAs(tool.Descriptor{ID: "slow", Effects: reading, Timeouts: tool.Timeouts{Attempt: time.Second}}))
 	w.useStore(nil, failing(func(_ int, c *change) bool { return c.Call != nil && c.Call.Status == call.Running }))
-	w.begin(apart(spec("slow", ""))) // t has to queue, and so is in the journal before its intent
+	w.begin(apart(spec("slow", ""))) // With the only slot taken, t must queue and is stored before its intent.
 	return w.do(s).ID
 }
 
-// unseen is a tool whose work another program does, which does not say that it stopped.
+// unseen returns a tool that cannot confirm that the work of another program has stopped.
 func unseen(d tool.Descriptor) tool.Tool {
 	return tool.Func(d, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// erase erases the content of one call that has ended. It reports whether there was any.
+// erase erases the content of one ended call, and reports whether it had content.
 func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, error) {
 	ctx = context.WithoutCancel(ctx)
 	l, err := e.acquire(ctx, key)
@@ -40,7 +40,7 @@ func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, 
 	return c.Purge == nil, e.output.Spool.Remove(key)
 }
 
-// purged forgets what memory has of a call whose content is gone.
+// purged removes erased content of a call from memory.
 func (l *activeCall) purged(left *call.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 var (
 	errIllegal = errors.New("illegal transition")
 	errEnded   = errors.New("the call is over")
-	// errJournal is the cause with which calls end when the journal failed; nothing is stored of that end.
+	// errJournal is the cause with which calls end when the journal has failed. Nothing is stored of this end.
 	errJournal = errors.New("the journal failed")
 )
 

@@ -18,14 +18,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// answer is what a tool returned.
+// answer is the return value of a tool.
 type answer struct {
 	result   *tool.Result
 	err      error
 	panicked *outcome.Terminal
 }
 
-// abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
+// abandon ends a call whose tool does not return after its cancellation. A later result is stored but never used.
 func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.l.e.stats.abandoned.Add(1)
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
@@ -34,7 +34,7 @@ func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.conclude(ctx, out)
 }
 
-// keepLate stores what an abandoned attempt answered after all, beside the call: it is never applied.
+// keepLate stores the late result of an abandoned attempt beside the call. The result is never applied.
 func (p *pipeline) keepLate(a answer) {
 	p.l.e.stats.late.Add(1)
 	late := lateResult{Attempt: p.attempt, Result: a.result}
@@ -58,7 +58,7 @@ func (p *pipeline) keepLate(a answer) {
 	}
 }
 
-// putLate stores a late answer unless the content of its call was erased meanwhile.
+// putLate stores a late result, unless the content of its call was erased meanwhile.
 func putLate(e *Engine, key call.Key, b []byte) error {
 	ctx := context.Background()
 	l, err := e.acquire(ctx, key)
@@ -74,7 +74,7 @@ func putLate(e *Engine, key call.Key, b []byte) error {
 	return e.store.PutRecord(ctx, key.Namespace, store.Record{Kind: LateResults, Key: key.ID, Bytes: b})
 }
 
-// LateResults is the kind of the records that hold what abandoned attempts answered; the key is the call's id.
+// LateResults is the kind of the records with late results of abandoned attempts. Their key is the call's id.
 const LateResults = "late_result"
 
 type lateResult struct {
@@ -83,10 +83,10 @@ type lateResult struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-// returned says what an answer of the tool of a pipeline run means.
+// returned converts the return value of a tool.
 type returned struct{ p *pipeline }
 
-// conclusion turns what a tool returned into how the pipeline run ends.
+// conclusion returns how the pipeline run ends after the tool returned a.
 func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 	p := r.p
 	if a.panicked != nil {
@@ -128,7 +128,7 @@ func (r returned) failedWith(err error) *outcome.Terminal {
 	return out
 }
 
-// panicked logs a panic of our code, a tool or a hook, and returns the outcome of its call.
+// panicked logs a panic of toold, a tool or a hook, and returns the outcome of its call.
 func (p *pipeline) panicked(r any, executed call.Executed) *outcome.Terminal {
 	id := newID()
 	p.l.e.log.Error("panic", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
