@@ -4,13 +4,13 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
-# The context has no .git, so who builds names the version: --build-arg VERSION=$(git describe --tags --always)
+# The build context has no .git, so pass the version: --build-arg VERSION=$(git describe --tags --always)
 ARG VERSION=unknown
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     make build VERSION="$VERSION"
 
-# The binary is static and would run from scratch. The base is there for the bash tool, which needs a shell and the usual
-# commands; git and certificates are what nearly every one of its calls expects.
+# The binary is static and needs no base image. The bash tool needs a shell and the usual commands, and most of its calls expect git and
+# certificates.
 FROM debian:bookworm-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates git \
@@ -24,7 +24,7 @@ USER 65532:65532
 ENV TOOLD_DATA=/var/lib/toold TOOLD_WORKSPACE=/workspace
 WORKDIR /workspace
 VOLUME ["/var/lib/toold", "/workspace"]
-# Run it with an init (docker run --init, init: true): orphans of a call go to PID 1, which has to reap them.
+# Run it with an init process (docker run --init, init: true): PID 1 must reap the orphaned processes of calls.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 CMD ["toold", "health"]
 ENTRYPOINT ["toold"]

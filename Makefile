@@ -1,4 +1,4 @@
-# Every tool has a pinned version: Go's own ones in build/<tool>/go.mod, the code generators as tool lines of go.mod.
+# Every tool has a pinned version: Go tools in build/<tool>/go.mod, code generators in the tool lines of go.mod.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X github.com/toold-dev/toold/daemon.version=$(VERSION)
 GOLANGCI := go tool -modfile=build/lint/go.mod golangci-lint
 BUF := go tool -modfile=build/buf/go.mod buf
 FUZZTIME ?= 60s
-# Without gRPC's page of traces the linker can drop methods that nobody calls: 5 MB of the binary. For all builds, so that they share what is compiled.
+# Without gRPC's trace pages the linker can drop unused methods, which saves 5 MB of the binary. All builds use the tag, so that they share the build cache.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=grpcnotrace)
 
 .PHONY: help
@@ -30,7 +30,7 @@ demo: build sources ## the main job from beginning to end on a real daemon, in u
 	go run ./test/demo -page docs/tutorials/approval.md
 
 .PHONY: sources
-sources: # what the demo takes from elsewhere: servers from npm, the Python SDK with Debian's grpcio
+sources: # the external parts of the demo: servers from npm, the Python SDK with Debian's grpcio
 	scripts/sources.sh
 
 .PHONY: session

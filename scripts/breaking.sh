@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# breaking.sh <buf command...> compares proto/ with what others may already have built on: the main branch when this is
-# another one, else the commit before; with uncommitted changes in proto/, the last commit.
+# breaking.sh <buf command...> checks proto/ for breaking changes against an earlier commit. With uncommitted changes in proto/ that is the
+# last commit. Otherwise it is the main branch or, on main itself, the previous commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

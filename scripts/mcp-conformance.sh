@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mcp-conformance.sh holds toold as a client against the conformance suite of MCP: what each revision of the protocol requires of
-# clients, and the scenarios of 2025-03-26. expected-failures.yml names what toold does otherwise, and why. Suite and Node are pinned.
+# mcp-conformance.sh runs the conformance suite of MCP against toold's MCP client: the client requirements of each protocol revision, and the
+# scenarios of 2025-03-26. expected-failures.yml lists the intended differences with their reasons. The suite and Node are pinned.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 go test -vet=off -c -o "$out/client" ./tools/mcp
 
-# suite <name> <what to run>... runs a part of the suite and counts its checks.
+# suite <name> <arguments>... runs a part of the suite and prints how many checks passed.
 failed=0
 suite() {
 	local name=$1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mcp-servers.sh fetches the MCP servers that the tests of tools/mcp talk to. They are pinned and are fetched when the lock file
-# is not the one that they were fetched for.
+# mcp-servers.sh installs the MCP servers for the tests of tools/mcp. Their versions are pinned. It installs them again when the lock file
+# has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

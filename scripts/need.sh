@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# need.sh <command>[=<package>]... makes sure that each command is there. As root on a Debian-like system it installs the
-# missing packages; anyone else is told the one command to run.
+# need.sh <command>[=<package>]... checks that each command is installed. As root on a Debian-like system it installs the missing packages.
+# Otherwise it prints the command that installs them and fails.
 set -euo pipefail
 
 packages=()
 for want in "$@"; do
 	command=${want%%=*}
-	# Debian keeps the programs of a PostgreSQL server out of the path.
+	# On Debian, the programs of a PostgreSQL server are not in PATH.
 	[[ $command == initdb ]] && compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && continue
-	[[ $command == /* && -e $command ]] && continue # what a package has beside commands
+	[[ $command == /* && -e $command ]] && continue # a file that is not a command
 	command -v "$command" >/dev/null || packages+=("${want#*=}")
 done
-# The race detector links against libc, whose headers come apart from the compiler; HTTPS needs the roots of trust.
+# The race detector needs the headers of libc, which are in a separate package. HTTPS needs the root certificates.
 if [[ " $* " == *" gcc "* && ! -e /usr/include/stdlib.h ]]; then packages+=(gcc libc6-dev); fi
 if [[ ! -e /etc/ssl/certs/ca-certificates.crt && -e /etc/debian_version ]]; then packages+=(ca-certificates); fi
 ((${#packages[@]})) || exit 0

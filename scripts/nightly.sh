@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# nightly.sh [fuzz time] is the long run:
+# nightly.sh [fuzz time] runs the long tests:
 #
-# - the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), 500 owners of PostgreSQL stores stopped beyond their lock
-#   (TOOLD_CRASH_STOPS), a soak of 131,072 calls;
+# - the crash loop with 2,000 kills (or TOOLD_CRASH_KILLS), 500 owners of PostgreSQL stores that are stopped for longer than their lock
+#   (or TOOLD_CRASH_STOPS), and a soak of 131,072 calls;
 # - a thousand isolated processes;
-# - power loss and failing disks at every write, every bit of a pack flipped;
-# - random lives of the model, with PostgreSQL too; a tool that prints 1 GiB; MCP conformance;
-# - all packages on 1, 2 and 8 processors beside other load (scripts/shake.sh);
+# - power loss and disk errors at every write, and a flip of every bit of a pack;
+# - random histories of the model, also with PostgreSQL; a tool that prints 1 GiB; MCP conformance;
+# - all packages on 1, 2 and 8 processors under other load (scripts/shake.sh);
 # - then each fuzz target for the given time.
 #
-# A failing part does not hide the parts after it.
+# All parts run, even when one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ passed=0
 
 go build -o bin/testsum ./build/testsum
 
-# part is a part of the run: what it is, then the command.
+# part <name> <command>... runs one part and counts its outcome.
 part() {
 	local what=$1
 	shift
@@ -40,8 +40,8 @@ part "MCP conformance of the client" scripts/mcp-conformance.sh
 part "all packages, shaken" scripts/shake.sh
 parts=$((passed + ${#failed[@]}))
 
-# fuzz runs a target. Minimising what is only interesting would take most of the time. Go sometimes reports the end of the fuzz time as a
-# failure, "context deadline exceeded" without a failing input: such a target runs once more.
+# fuzz <package> <target> runs a fuzz target. It limits minimisation, which would take most of the time. Go sometimes reports the end of the
+# fuzz time as the failure "context deadline exceeded", without a failing input. Such a target runs once more.
 fuzz() {
 	local log
 	log=$(mktemp)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# providers.sh holds the exported tools of registry/export/testdata against the npm packages of those who take them. The
-# packages are pinned and are fetched when the lock file is not the one that they were fetched for.
+# providers.sh checks the exported tools in registry/export/testdata with the npm packages of the model providers. The packages are pinned.
+# It installs them again when the lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# sources.sh brings what tools from elsewhere are shown and tested with: MCP servers from npm, and the Python SDK, generated with
-# Debian's protoc for Debian's grpcio. What is there stays.
+# sources.sh prepares the external tools for demo and tests: MCP servers from npm, and the Python SDK, generated with Debian's protoc for
+# Debian's grpcio. It does nothing for parts that are up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

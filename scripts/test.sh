@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The landing check. Every package with the race detector, the crash loop with 40 kills of the real binary, the examples, and the exported tools
-# against the packages of the providers.
-# The last lines say what ran; with CI=true nothing may be left out. PACKAGES names some packages in place of all; with AGAIN=false a test
-# that fails once has failed.
+# The landing check. It tests every package with the race detector, the crash loop with 40 kills of the real binary, the examples, and the
+# exported tools with the packages of the model providers. The last lines say what ran.
+#
+# With CI=true no test may be skipped. PACKAGES selects packages; the default is all. With AGAIN=false a test that fails once counts as failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,23 +10,23 @@ scripts/need.sh git bash gcc make initdb=postgresql python3 jq openssl
 scripts/sources.sh
 scripts/providers.sh
 sdk/typescript/build.sh
-go tool -modfile=build/grpcurl/go.mod grpcurl -version # what takes long to build is built before a test's time counts
+go tool -modfile=build/grpcurl/go.mod grpcurl -version # slow builds must not count towards the time limit of a test
 
 ci=()
 if [[ ${CI:-} == true || ${CI:-} == 1 ]]; then ci=(-ci); fi
 
-# PostgreSQL servers of tests end by signals, never with the machine: where memory is large enough they sync to it.
+# The tests stop PostgreSQL servers with signals and never lose the machine, so the servers may store their data in memory if it is large enough.
 if [[ -w /dev/shm && $(df --output=avail -k /dev/shm | tail -1) -gt $((4 << 20)) ]]; then export TOOLD_TEST_PGDIR=/dev/shm; fi
 
-# The race detector needs cgo; what we ship is built without it.
+# The race detector needs cgo. Releases are built without cgo.
 export CGO_ENABLED=1
-# Race instrumentation is for our code: the SQLite engine is C translated to Go, is slow to compile with it, and its
-# memory is not the Go heap's, which is all that the detector looks at.
+# The SQLite engine gets no race instrumentation. It is C translated to Go, compiles slowly with it, and does not use the Go heap, which is
+# all that the detector observes.
 go build -o bin/testsum ./build/testsum
-# Many packages wait for processes, disks and timers most of their time, so that twice as many as cores run at once. Those that
-# take longest begin first: at the end no core waits for one of them.
+# Many packages mostly wait for processes, disks and timers, so twice as many packages as cores run at once. The slowest packages start
+# first, so that none of them runs alone at the end.
 longest=(./daemon ./test/crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
-# Debug information takes a link as long again, and vet runs with the linters.
+# Debug information would double the link time. vet runs with the linters.
 must=(-must conformance -must test/crash -must examples -must test/imports)
 packages=("${longest[@]}" ./...)
 if [[ ${PACKAGES:-} ]]; then

@@ -69,5 +69,5 @@ require (
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
-// In a program elsewhere this line goes, and "go get github.com/toold-dev/toold@latest" names the release.
+// A program outside this repository removes this line and runs "go get github.com/toold-dev/toold@latest".
 replace github.com/toold-dev/toold => ../..

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A hook of two kinds: asks before a file outside src/ changes, and after an edit reminds of the tests."""
+"""A gate that asks before a file outside src/ changes, and an After hook that reminds the model of the tests after an edit."""
 import json
 import sys
 
@@ -15,7 +15,7 @@ def gate():
 
 def after():
     if call["outcome"]["status"] == "SUCCEEDED" and path.endswith(".py"):
-        return {"add": "Run the tests before you go on."}  # behind what the model reads
+        return {"add": "Run the tests before you go on."}  # appended to the text for the model
     return {}
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# build.sh brings the packages of the lock file, makes gen of the protos (with Debian's protoc) and dist of both. It does nothing while
-# nothing has changed.
+# build.sh installs the packages of the lock file, generates gen from the protos with Debian's protoc, and compiles dist. It does nothing
+# when no input has changed.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-cp ../../LICENSE . # npm takes no link
-exec 9>.lock && flock 9 # two tests may want it at the same time
+cp ../../LICENSE . # npm cannot pack a symbolic link
+exec 9>.lock && flock 9 # two tests may run this script at the same time
 protos=${PROTOS:-../../proto}
 stamp=$(cat "$protos"/toold/v1/*.proto "$protos"/google/rpc/status.proto src/*.ts tests/*.ts build.sh tsconfig.json package-lock.json | sha256sum)
 if [[ -e .built && -d node_modules && $(<.built) == "$stamp" ]]; then exit 0; fi

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The same HookService in Python, which also takes mail addresses out of results.
+"""The same HookService in Python. It also removes mail addresses from results.
 
     apt install python3-grpcio protobuf-compiler protobuf-compiler-grpc libprotobuf-dev; mkdir gen
     protoc -I proto --python_out=gen --grpc_out=gen --plugin=protoc-gen-grpc=$(which grpc_python_plugin) proto/toold/v1/*.proto
@@ -16,9 +16,9 @@ MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 
 
 class Policy(hook_service_pb2_grpc.HookServiceServicer):
-    """Answers two kinds; the others it leaves unimplemented."""
+    """Implements two kinds of hooks and leaves the others unimplemented."""
 
-    def Gate(self, request, context):  # pure: it may be asked twice, and when nothing is going to run
+    def Gate(self, request, context):  # no side effects: toold may ask twice, and also when no call will run
         call = request.input
         destroys = call.assessment.safety == assessment_pb2.SAFETY_DESTRUCTIVE
         if destroys and principal_pb2.ROLE_OPERATOR not in call.caller.roles:
@@ -29,7 +29,7 @@ class Policy(hook_service_pb2_grpc.HookServiceServicer):
     def After(self, request, context):
         was = request.outcome.result
         if not MAIL.search(was.data + was.message + was.error.message):
-            return hook.AfterResponse()  # nothing changes
+            return hook.AfterResponse()  # leaves the result unchanged
         result = hook.HookResult(data=MAIL.sub("***", was.data), message=MAIL.sub("***", was.message), metadata=was.metadata)
         result.content.extend(was.content)
         if was.HasField("error"):

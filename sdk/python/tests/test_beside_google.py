@@ -1,10 +1,10 @@
-"""toold in a process that has Google's own google/rpc/status.proto, as googleapis-common-protos and grpcio-status bring it."""
+"""toold works in a process that also loads Google's google/rpc/status.proto, which googleapis-common-protos and grpcio-status contain."""
 import pathlib
 import subprocess
 import sys
 import unittest
 
-# What Google's file has and ours has not is objc_class_prefix and cc_enable_arenas, among others.
+# Google's file has options that ours lacks, such as objc_class_prefix and cc_enable_arenas.
 GOOGLES = """
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool
 f = descriptor_pb2.FileDescriptorProto(name="google/rpc/status.proto", package="google.rpc", syntax="proto3", dependency=["google/protobuf/any.proto"])

@@ -1,4 +1,4 @@
-"""Where a token may go, and how an address is read."""
+"""Tests to which addresses a token may be sent, and how an address is parsed."""
 import os
 import pathlib
 import select

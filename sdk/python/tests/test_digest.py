@@ -1,4 +1,4 @@
-"""The test vectors of the daemon, the schemas of functions, and input that nobody reads any more."""
+"""Tests digests with the daemon's test vectors, the schemas of functions, and the garbage collection of input readers."""
 import dataclasses
 import enum
 import hashlib

@@ -1,4 +1,4 @@
-"""The client of daemon.TestClientTranscript: what it sees, a line of JSON for each step."""
+"""The client of daemon.TestClientTranscript. It prints what it sees, one line of JSON per step."""
 import json
 import os
 import sys
@@ -31,7 +31,7 @@ tell(step="resume", events=kinds(client.resume(asked, "red")), message=client.ge
 tell(step="decline", status=kinds(client.decline(client.call("asks"), "no")))
 frames = list(client.batch([client.spec("greet", {"name": n}) for n in ("a", "b")], strategy=batch_pb2.BATCH_STRATEGY_PARALLEL))
 tell(step="batch", messages=[r.result.message for r in frames[-1].batch_finished.results])
-# The daemon is killed meanwhile, and the next one has the rest.
+# The test kills the daemon during this watch, and the next daemon delivers the remaining events.
 waits = client.call("asks", call_id="watched-over-a-kill")
 sequences, told = [], False
 for frame in client.watch(call_id=waits.call_id, after_sequence=0):

@@ -1,4 +1,4 @@
-"""The worker of sdk/testdata/worker.txt. Its tools leave a line in a file for each run, and run until there is a file beside it."""
+"""The worker of sdk/testdata/worker.jsonl. The tool `held` appends a line to a file for each run, and runs until FILE.go exists."""
 import os
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""The way to a daemon."""
+"""The connection to a daemon."""
 import ipaddress
 import os
 from urllib.parse import urlsplit
@@ -14,10 +14,10 @@ OPTIONS = [
 
 
 def connect(address, credentials=None, token=""):
-    """A channel to host:port, a socket's path (also as unix:/path), or an http:// or https:// URL.
+    """Returns a channel to host:port, the path of a socket (also as unix:/path), or an http:// or https:// URL.
 
-    Credentials are grpc.ssl_channel_credentials(...); None is without TLS, except for https://, which uses grpc's own certificates.
-    A token goes without TLS to this machine alone: ValueError for any other address.
+    `credentials` are grpc.ssl_channel_credentials(...). None means no TLS, except for https://, which then uses grpc's default
+    certificates. Without TLS, a token is sent only to this machine; for other addresses connect raises ValueError.
     """
     target, credentials = _target(address, credentials)
     if credentials is not None:
@@ -26,12 +26,12 @@ def connect(address, credentials=None, token=""):
         raise ValueError("the address is empty; give host:port or the path of a socket")
     if token and not _local(target):
         raise ValueError(f"the token would travel to {target} for everybody to read; use https:// or credentials=grpc.ssl_channel_credentials(...)")
-    # Without TLS no proxy of the environment (http_proxy) comes between: it would read the token.
+    # Without TLS, do not use a proxy from the environment (http_proxy): it could read the token.
     return grpc.insecure_channel(target, options=[*OPTIONS, ("grpc.enable_http_proxy", 0 if token else 1)])
 
 
 def _target(address, credentials):
-    """The address as grpc wants it, and the credentials for it."""
+    """Returns the address in the form that grpc accepts, and the credentials for it."""
     if address.startswith(("unix:", "unix-abstract:", "dns:")):
         return address, credentials
     if "://" not in address:
@@ -46,7 +46,7 @@ def _target(address, credentials):
 
 
 def _local(target):
-    """Whether what goes to a target stays on this machine."""
+    """Reports whether a connection to the target stays on this machine."""
     if target.startswith(("unix:", "unix-abstract:")):
         return True
     host = target.rpartition(":")[0].strip("[]")

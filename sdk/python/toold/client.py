@@ -1,9 +1,9 @@
-"""A client: calls tools, answers questions and watches.
+"""A client that calls tools, answers questions and watches calls.
 
     client = Client("127.0.0.1:7130", token)
     print(client.call("grep", {"pattern": "TODO"}).result.message)
 
-Streams survive a broken connection and a restart of the daemon: what they give goes on where it stood, nothing twice.
+After a broken connection or a restart of the daemon, streams continue at their last cursor and deliver no event twice.
 """
 import json
 import random
@@ -26,14 +26,14 @@ TERMINAL = (calls.CALL_STATUS_SUCCEEDED, calls.CALL_STATUS_FAILED, calls.CALL_ST
 
 
 class DigestMismatch(Exception):
-    """The digest of a question is not that of the call that it shows: do not answer it."""
+    """The digest of a question does not match the call that contains it. Do not answer such a question."""
 
 
 class Client:
-    """The generated stubs are there, too: `calls`, `tools`, `documents`; send `metadata` with them."""
+    """A connection to a daemon. The generated stubs are `calls`, `tools` and `documents`; pass `metadata` to their methods."""
 
     def __init__(self, address="127.0.0.1:7130", token="", *, credentials=None, patience=60.0):
-        """patience is for how many seconds streams try to reach the daemon again."""
+        """`patience` is how many seconds calls and streams try to reconnect before they raise an error."""
         self.channel, self.metadata, self.patience = connect(address, credentials, token), metadata(token), patience
         self.calls = rpc.CallServiceStub(self.channel)
         self.tools = tools.ToolServiceStub(self.channel)
@@ -49,7 +49,7 @@ class Client:
         self.close()
 
     def spec(self, tool, arguments=None, *, call_id="", run_id="", thread_id="", labels=None, **fields):
-        """The toold.v1.CallSpec of a call, with an id of its own, so that it can be sent again."""
+        """Returns a toold.v1.CallSpec with a new id, so that sending it again does not run the call twice."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         s = calls.CallSpec(tool=tool, arguments=text, call_id=call_id or str(uuid.uuid4()), **fields)
         if run_id or thread_id or labels:
@@ -57,7 +57,7 @@ class Client:
         return s
 
     def call(self, tool, arguments=None, *, timeout=None, **spec):
-        """Runs a tool and returns the toold.v1.Call when it has ended, or waits for an answer."""
+        """Runs a tool and returns the toold.v1.Call when it has ended or is suspended, or after `timeout` seconds."""
         s = self.spec(tool, arguments, **spec)
         request = pb.CallToolRequest(spec=s)
         request.wait.FromSeconds(int(timeout or 300))
@@ -71,19 +71,19 @@ class Client:
                 pauses.after(e)
 
     def execute(self, tool, arguments=None, *, wait_for_decision=False, **spec):
-        """Runs a tool and gives the toold.v1.CallEvents, to the last or to a question."""
+        """Runs a tool and yields its toold.v1.CallEvents, up to the terminal event, or up to a suspension unless `wait_for_decision` is set."""
         request = pb.ExecuteToolRequest(spec=self.spec(tool, arguments, **spec), wait_for_decision=wait_for_decision)
         return self._events(self.calls.ExecuteTool, request)
 
     def watch(self, *, follow=True, cursor="", after_sequence=None, **selector):
-        """Gives the toold.v1.Frames of a call (call_id=), or of all calls of a batch_id=, run_id=, thread_id= or namespace=True."""
+        """Yields the toold.v1.Frames of a call (call_id=), or of all calls of a batch_id=, run_id=, thread_id= or namespace=True."""
         request = pb.WatchCallsRequest(follow=follow, cursor=cursor, **selector)
         if after_sequence is not None:
             request.after_sequence = after_sequence
         return self._frames(self.calls.WatchCalls, request)
 
     def batch(self, specs, *, strategy=batches.BATCH_STRATEGY_SEQUENTIAL, wait_for_decision=False, **batch):
-        """Runs the calls of a model turn and gives the frames; the last has `batch_finished` with a result for each."""
+        """Runs the calls of a model turn and yields the frames. The last frame, `batch_finished`, has a result for each call."""
         batch.setdefault("batch_id", str(uuid.uuid4()))
         request = pb.ExecuteBatchRequest(
             spec=batches.BatchSpec(calls=specs, strategy=strategy, **batch), wait_for_decision=wait_for_decision)
@@ -98,7 +98,7 @@ class Client:
         return self.calls.CancelCall(request, metadata=self.metadata).call
 
     def waiting(self, **filter):
-        """Gives the calls that wait for an answer, the oldest first."""
+        """Yields the calls that wait for a decision, oldest first."""
         request = pb.ListCallsRequest(statuses=[calls.CALL_STATUS_SUSPENDED], order=pb.CALL_ORDER_OLDEST_FIRST, **filter)
         while True:
             page = self.calls.ListCalls(request, metadata=self.metadata)
@@ -108,12 +108,12 @@ class Client:
             request.page_token = page.next_page_token
 
     def verify(self, call):
-        """Raises DigestMismatch unless the digest of a call's open question is that of what the call shows."""
+        """Recomputes the digest of a call's open question from the call, and raises DigestMismatch when they differ."""
         if call.suspension.digest != digest.of_call(call):
             raise DigestMismatch(f"the question of {call.call_id} is for something else than it shows")
 
     def resume(self, call, result=None, *, arguments=None, reason="", wait_for_decision=False, decision_id=""):
-        """Answers the open question of a call with yes, for exactly what the call shows, and gives the events that follow."""
+        """Approves exactly what the call shows, or answers its question. Returns an iterator over the events that follow."""
         self.verify(call)
         text = lambda v: "" if v is None else json.dumps(v)
         return self._decide(call, wait_for_decision, suspension.Decision(
@@ -121,7 +121,7 @@ class Client:
             arguments=text(arguments), reason=reason, expected_digest=call.suspension.digest))
 
     def decline(self, call, reason="", *, decision_id=""):
-        """Answers it with no."""
+        """Declines the open question of a call. Returns an iterator over the events that follow."""
         return self._decide(call, False, suspension.Decision(
             decision_id=decision_id or str(uuid.uuid4()), action=suspension.DECISION_ACTION_CANCEL, reason=reason,
             expected_digest=call.suspension.digest))
@@ -136,7 +136,7 @@ class Client:
             yield from frame.events
 
     def _frames(self, method, request):
-        """The frames of a stream, which is opened again where it stood. A frame with events has a cursor behind them: none comes twice."""
+        """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them."""
         pauses = _Pauses(self.patience)
         while True:
             again = False
@@ -172,7 +172,7 @@ class _Pauses:
         self.pause, self.since = 0.1, None
 
     def after(self, error):
-        """Waits after an error that may pass; raises the others."""
+        """Waits if the error is temporary, and raises any other error."""
         if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED) and "WATCHER_LAGGED" not in str(
                 error.trailing_metadata()):
             raise error
@@ -187,7 +187,7 @@ class _Pauses:
 
 
 def _first(events):
-    """Has a stream begin now and not when somebody reads it: a decision is not to wait for that."""
+    """Reads the first event now, so that a decision is sent even if the caller never reads the events."""
     try:
         head = [next(events)]
     except StopIteration:

@@ -1,4 +1,4 @@
-"""What an approver agrees to, recomputed: canonical form v1 and the approval digest."""
+"""Computes the digest of what an approver approves: canonical form v1 and the approval digest."""
 import hashlib
 import json
 
@@ -7,11 +7,11 @@ from .v1 import suspension_pb2 as suspension
 
 
 class _Number(str):
-    """A number token, verbatim."""
+    """The unchanged text of a JSON number."""
 
 
 def parse(text):
-    """JSON with number tokens as they are. A name twice is refused."""
+    """Parses JSON and keeps the text of numbers. Raises ValueError for duplicate member names."""
 
     def pairs(members):
         out = dict(members)
@@ -33,7 +33,7 @@ def _quoted(text):
 
 
 def canonical(value):
-    """Canonical form v1: no white space, members sorted by the UTF-8 bytes of their names, RFC 8785 escapes, number tokens verbatim."""
+    """Returns canonical form v1: no white space, members sorted by the UTF-8 bytes of their names, RFC 8785 escapes, number tokens unchanged."""
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, str):
@@ -51,7 +51,7 @@ def _sha(text):
 
 
 def approval(*, arguments, message, parameters, response_schema, **fields):
-    """The digest, in hex, of what a yes is given for. The arguments are JSON text."""
+    """Returns the approval digest in hexadecimal. `arguments` is JSON text."""
     fields.update(
         arguments=parse(arguments), message_sha256=_sha(message), parameters_sha256=_sha(parameters),
         response_schema_sha256=_sha(response_schema))
@@ -59,7 +59,7 @@ def approval(*, arguments, message, parameters, response_schema, **fields):
 
 
 def of_call(call):
-    """The digest of the open question of a toold.v1.Call, recomputed from what the call says."""
+    """Computes the digest of the open question of a toold.v1.Call from the fields of the call."""
     s = call.suspension
     word = lambda enum, value, prefix: enum.Name(value).removeprefix(prefix)
     at = s.expires_at

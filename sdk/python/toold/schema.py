@@ -8,7 +8,7 @@ import typing
 
 
 def of_function(function):
-    """The schema of a function's parameters but the first, which is the call, and how to make them of JSON."""
+    """Returns the schema of a function's parameters except the first, the call, and a function that builds them from JSON."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     hints = typing.get_type_hints(function, include_extras=True)
     properties, required = {}, []
@@ -34,7 +34,7 @@ SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(
 
 
 def of_type(hint):
-    """The schema of a type: of JSON, of typing, a dataclass, an Enum, a TypedDict, or Annotated with a description."""
+    """Returns the schema of a type: a JSON type, a type of typing, a dataclass, an Enum, a TypedDict, or Annotated with a description."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is typing.Any:
         return {}
@@ -71,7 +71,7 @@ def _object(hints, required):
 
 
 def build(hint, value):
-    """The Python value of a JSON value that met the schema of a type: dataclasses and Enums are made, the rest is as it is."""
+    """Converts a JSON value that matches the schema of a type. It builds dataclasses and Enums, and returns other values unchanged."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return build(args[0], value)

@@ -1,4 +1,4 @@
-"""A worker: Python functions as tools of a daemon.
+"""A worker offers Python functions as tools of a daemon.
 
     worker = Worker("greeter", address="127.0.0.1:7130", token=token)
 
@@ -9,7 +9,7 @@
 
     worker.run()
 
-The worker dials the daemon, and again when the connection breaks; what runs goes on meanwhile. Each call runs in a thread of its own.
+The worker dials the daemon, and dials again when the connection breaks. Running calls continue meanwhile. Each call runs in its own thread.
 """
 import inspect
 import io
@@ -36,16 +36,16 @@ from .v1 import worker_service_pb2 as pb
 from .v1 import worker_service_pb2_grpc as rpc
 
 
-MAX_MESSAGE = (4 << 20) - 1024  # what the daemon takes in one message; a larger one would end the connection, and again with each that follows
+MAX_MESSAGE = (4 << 20) - 1024  # bytes; a larger message would break the connection, and again each time it is repeated
 
 
 def readable(text):
-    """A text without halves of characters, which have no form on the wire."""
+    """Replaces unpaired surrogates, which cannot be encoded as UTF-8."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Fail(Exception):
-    """An answer that the model reads: the tool ran to its end and says no. `reason` is the tool's own code."""
+    """An error result that the model reads. The tool ran to its end, unless `aborted` is set. `reason` is the tool's own code."""
 
     def __init__(self, message, reason="", code=result.ERROR_CODE_EXECUTION_FAILED, aborted=False):
         super().__init__(message)
@@ -54,7 +54,7 @@ class Fail(Exception):
 
 
 class Question(Exception):
-    """Suspends the call until somebody answers. The function starts again from its beginning then: see Call.answer."""
+    """Suspends the call until a person answers. Then the function starts again from its beginning, and Call.answer has the answer."""
 
     def __init__(self, message, answer=None, action="input", parameters=None, default=None, **ticket):
         super().__init__(message)
@@ -64,8 +64,8 @@ class Question(Exception):
 
 
 class Continue(Exception):
-    """The work goes on elsewhere. The call waits for it and holds nothing meanwhile, also over restarts: the tool's `poll` is asked for it each
-    `poll_after` seconds, or Worker.complete ends it. The call fails after `expires_in` seconds; a day when it is not said."""
+    """The work continues elsewhere. While the call waits for it, neither worker nor daemon holds resources, and both may restart. toold calls
+    the tool's `poll` every `poll_after` seconds, or Worker.complete ends the operation. The call fails after `expires_in` seconds (default: a day)."""
 
     def __init__(self, operation, message="", poll_after=0.0, expires_in=0.0):
         super().__init__(operation)
@@ -73,11 +73,11 @@ class Continue(Exception):
 
 
 class NoOperation(Exception):
-    """The pool has no such operation, or it has ended."""
+    """The pool has no such operation, or the operation has ended."""
 
 
 class CallCancelled(Exception):
-    """The call is to stop: it was cancelled, is out of time, or the daemon has given it up."""
+    """The call must stop: it was cancelled, its time is over, or the daemon has given it up."""
 
     def __init__(self, message, code=result.ERROR_CODE_CANCELLED):
         super().__init__(message)
@@ -85,19 +85,19 @@ class CallCancelled(Exception):
 
 
 class LeaseLost(CallCancelled):
-    """The daemon does not count on this call any more."""
+    """The daemon has given up this call and ignores its result."""
 
 
 class NoInput(Exception):
-    """Nobody can type into the call."""
+    """The call accepts no input."""
 
 
 class NotRun(Exception):
-    """Of a reconcile function: the attempt changed nothing, and the call runs again."""
+    """A reconcile function raises it when the attempt changed nothing. The call then runs again."""
 
 
 class Call:
-    """One attempt of one call, or one that does not run yet. `info` is the toold.v1.WorkerCall with all that is known of it; its fields are attributes here, too."""
+    """One attempt of a call, or a call that has not started yet. `info` is the toold.v1.WorkerCall; its fields are also attributes of Call."""
 
     def __init__(self, info, job=None):
         self.info, self._job = info, job
@@ -107,28 +107,28 @@ class Call:
         return getattr(self.info, name)
 
     def check(self):
-        """Raises CallCancelled when the call is to stop."""
+        """Raises CallCancelled when the call must stop."""
         if self.cancelled.is_set():
             raise self._job.cause
 
     def sleep(self, seconds):
-        """Sleeps, and raises CallCancelled as soon as the call is to stop."""
+        """Sleeps, and raises CallCancelled as soon as the call must stop."""
         self.cancelled.wait(seconds)
         self.check()
 
     @property
     def resumed(self):
-        """True when an answer started this attempt."""
+        """True if this attempt started because of an answer."""
         return self.info.HasField("resume")
 
     @property
     def answer(self):
-        """The answer that the call waited for."""
+        """The answer to the call's question, or None."""
         text = self.info.resume.result
         return json.loads(text) if text else None
 
     def document(self, scope, key):
-        """The value of a document that the tool names, or None."""
+        """Returns the value of one of the tool's documents, or None."""
         for d in self.info.documents:
             if d.scope == scope and d.key == key:
                 return json.loads(d.value)
@@ -142,7 +142,7 @@ class Call:
         self._report(activity_snapshot=event.ActivitySnapshot(activity_id=id, activity_type=type, content=json.dumps(content)))
 
     def activity_delta(self, id, patch):
-        """Changes an activity by a list of RFC 6902 operations."""
+        """Changes an activity with a list of RFC 6902 (JSON Patch) operations."""
         self._report(activity_delta=event.ActivityDelta(activity_id=id, patch=json.dumps(patch)))
 
     def output(self, data, stream="stdout"):
@@ -151,21 +151,22 @@ class Call:
             self._report(output=event.Output(stream=stream, data=data[i:i + (512 << 10)]))
 
     def save_checkpoint(self, data):
-        """Keeps bytes for the next attempt (`checkpoint`). When it returns they are in the journal."""
+        """Stores bytes for the next attempt (`checkpoint`). When it returns, they are in the journal."""
         if self._job:
             self._job.save(checkpoint=data)
 
     def save_artifact(self, name, data, mime_type="application/octet-stream"):
-        """Stores what is too big for a result, at most 4 MiB, and returns the name under which it is kept."""
+        """Stores data that is too large for a result, at most 4 MiB, and returns the stored name."""
         return self._job.save(artifact=pb.WorkerArtifact(name=name, mime_type=mime_type, data=data)) if self._job else name
 
     def input(self):
-        """Lets the caller type into the call from now on (SendInput, toold input). The file gives what is typed, in order and each byte once, also
-        over a broken connection, and its end behind the end of input: `for line in call.input()`. Reading waits for more, and raises CallCancelled
-        when the call is to stop; close() says that the tool wants no more. It may be asked for once in an attempt. What nobody reads the daemon
-        keeps, up to 64 KiB."""
+        """Lets clients send input to the call from now on (SendInput, toold input), and returns a file: `for line in call.input()`.
+
+        The file returns each byte once and in order, also after a broken connection. Reading waits for input and raises CallCancelled when the
+        call must stop. close() tells the daemon that the tool needs no more input. input() may be called once per attempt. The daemon buffers up
+        to 64 KiB of unread input."""
         if self._job is None:
-            raise NoInput("the call takes no input")  # in a test of the function
+            raise NoInput("the call takes no input")  # in a unit test of the function
         return Input(Typed(self._job))
 
     def _report(self, **report):
@@ -177,7 +178,7 @@ class Call:
 
 
 def success(value):
-    """The result with this data; a WorkerResult is taken as it is."""
+    """Returns a successful result with this data. It returns a WorkerResult unchanged."""
     if isinstance(value, pb.WorkerResult):
         return value
     return pb.WorkerResult(
@@ -186,7 +187,7 @@ def success(value):
 
 
 def outcome(value):
-    """The result of what a function returned, or threw as an answer."""
+    """Converts the value that a function returned, or the answer that it raised, to a result."""
     if isinstance(value, Question):
         return pb.WorkerResult(status=result.RESULT_STATUS_PENDING, message=value.ticket.message, ticket=value.ticket)
     if isinstance(value, Continue):
@@ -222,7 +223,7 @@ def description_of(value):
 
 
 class Worker:
-    """Serves tools. Add them before run()."""
+    """Serves tools. Add all tools before run()."""
 
     def __init__(self, pool, *, address="127.0.0.1:7130", token="", credentials=None, name="", version="", labels=None,
                  max_calls=16, drain_time=30.0, log=lambda text: print(text, file=sys.stderr)):
@@ -230,8 +231,8 @@ class Worker:
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
         self.tools, self.jobs, self.lease, self.last, self.input = {}, {}, 15.0, "", False
-        self.out = queue.Queue(1024)  # waits to be sent; what waits here survives a connection
-        self.store, self.epoch, self.attempts = "", 0, {}  # of the daemon, and the newest attempts of its calls
+        self.out = queue.Queue(1024)  # messages to send; they survive a broken connection
+        self.store, self.epoch, self.attempts = "", 0, {}  # the daemon's store, its highest epoch, and the newest attempt of each call
         self.completing = {}  # (call, operation): (message, queue of answers)
         self.lock = threading.RLock()
         self.stopping = threading.Event()
@@ -240,14 +241,15 @@ class Worker:
     def tool(self, function=None, *, id=None, description=None, parameters=None, result_schema=None, read_only=False, observe=False,
              concurrency_safe=False, open_world=False, idempotent=False, ask_on_doubt=False, timeout=None, documents=(),
              reconcile=None, abandon=None, poll=None, validate=None, assess=None, mildest=None, describe=None, **descriptor):
-        """Makes a tool of a function. Its first parameter is the Call; the others are the arguments, and their types the schema, unless
-        `parameters` is a schema: then the function gets them as one dict. Without `read_only` and `observe` the tool changes things and
-        somebody agrees to each call.
+        """Offers a function as a tool. Its first parameter is the Call. The other parameters are the arguments, and their types define the schema.
+        If `parameters` is a schema, the function gets the arguments as one dict. Without `read_only` and `observe` toold assumes that the tool
+        changes things and that each call needs an approval.
 
-        Three functions may look at a call before it runs, with the same parameters, and change nothing. `validate` raises Fail when the arguments are wrong;
-        it is asked again before the function runs. `assess` returns what the call would do, such as {"read_only": True}, where that is
-        milder or worse than the tool's own words; never milder than `mildest`. `describe` tells people what it would do: a title, or a dict of
-        toold.v1.Description."""
+        Three functions with the same parameters may examine a call before it runs. They must not change anything:
+        - `validate` raises Fail when the arguments are wrong. It is called again before the function runs.
+        - `assess` returns what the call would do, such as {"read_only": True}, if that differs from the tool's own settings. It cannot be
+          milder than `mildest`.
+        - `describe` tells approvers what the call would do: a title, or a dict of toold.v1.Description."""
         if function is None:
             return lambda f: self.tool(
                 f, id=id, description=description, parameters=parameters, result_schema=result_schema, read_only=read_only,
@@ -275,7 +277,7 @@ class Worker:
 
         def execute(call, arguments):
             if check:
-                valid(call, arguments)  # nobody may have been there to be asked
+                valid(call, arguments)  # a call without an approval may not have been validated yet
             return run(call, arguments)
 
         d = tools.Descriptor(
@@ -303,8 +305,8 @@ class Worker:
         return function
 
     def complete(self, call_id, operation, value=None, timeout=None):
-        """Ends an operation with the data of its result, or with a Fail. When it returns that is stored; it waits for a connection, and for the
-        daemon to know the operation. Any worker of the pool may complete it. Raises NoOperation, or TimeoutError after so many seconds."""
+        """Ends an operation with the data of its result, or with a Fail. When it returns, the outcome is stored. It waits for a connection and
+        until the daemon knows the operation. Any worker of the pool may call it. Raises NoOperation, or TimeoutError after `timeout` seconds."""
         m = pb.ConnectRequest(complete=pb.WorkerComplete(call_id=call_id, operation_id=operation, result=outcome(value)))
         if m.ByteSize() > MAX_MESSAGE:
             raise ValueError(f"a result of {m.ByteSize()} bytes; at most {MAX_MESSAGE} are taken")
@@ -343,11 +345,11 @@ class Worker:
                 self._in_time(end)
 
     def stop(self):
-        """Gets no more calls, and ends when those that run have ended."""
+        """Accepts no more calls, and makes run() return when the running calls have ended."""
         self.stopping.set()
 
     def run(self):
-        """Serves until stop(), or SIGTERM or SIGINT in the main thread. Raises grpc.RpcError when the daemon will never take the worker."""
+        """Serves until stop() or, in the main thread, SIGTERM or SIGINT. Raises grpc.RpcError when the daemon will never accept the worker."""
         if threading.current_thread() is threading.main_thread():
             for s in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(s, lambda *_: self.stop())
@@ -373,7 +375,7 @@ class Worker:
         self._end()
 
     def _consider(self, q, connection, end):
-        """Answers what is asked of a call that does not run yet."""
+        """Answers a question about a call that has not started yet."""
         call, answer = Call(q.call), pb.WorkerAnswer(question_id=q.question_id)
         try:
             value = self.tools[call.tool][3][q.kind](call, json.loads(call.arguments))
@@ -402,7 +404,7 @@ class Worker:
             tools=[self.tools[id][0] for id in sorted(self.tools)], held=list(self.jobs), previous=self.last))
 
     def _connect(self, stub):
-        """Serves over one connection. True when the worker has drained."""
+        """Serves over one connection. Returns True when the worker has drained."""
         up = threading.Event()  # registered
         down = threading.Event()
         drained = threading.Event()
@@ -438,7 +440,7 @@ class Worker:
                     continue
                 if not isinstance(m, tuple):
                     yield m
-                elif m[0] == self.last:  # an answer belongs to the connection that asked
+                elif m[0] == self.last:  # an answer must go over the connection that asked
                     yield m[1]
 
         responses = stub.Connect(requests(), metadata=metadata(self.token))
@@ -484,8 +486,8 @@ class Worker:
                 job.acknowledged(part)
 
     def _admits(self, start):
-        """Refuses work of a daemon that lost its store to another one: of an epoch below one that was seen, or of an earlier attempt."""
-        if start.epoch == 0:  # an older daemon
+        """Refuses work from a daemon that has lost its store to another daemon: its epoch or the attempt is lower than one already seen."""
+        if start.epoch == 0:  # an older daemon sends no epoch
             return True
         call = (start.call.namespace, start.call.call_id)
         if start.epoch < self.epoch or start.call.attempt < self.attempts.get(call, 0):
@@ -515,7 +517,7 @@ class Worker:
             threading.Thread(target=self._queue, args=[m], daemon=True).start()
 
     def _away(self):
-        """Gives what runs the rest of the lease to be taken up by another connection."""
+        """Starts the lease's timer for all running jobs. Another connection must resume them before it expires."""
         with self.lock:
             for job in self.jobs.values():
                 if job.patience is None:
@@ -525,18 +527,18 @@ class Worker:
 
 
 class Kept:
-    """A file that is not closed because it is garbage: that may be found in any thread, also in one that holds what closing needs."""
+    """A file that the garbage collector does not close. The collector may run in any thread, also in one that holds the locks that close needs."""
 
     def __del__(self):
         pass
 
 
 class Input(Kept, io.BufferedReader):
-    """What a function reads of what is typed."""
+    """The buffered reader that a function gets for the call's input."""
 
 
 class Typed(Kept, io.RawIOBase):
-    """What is typed into a call."""
+    """The unbuffered reader of a call's input."""
 
     def __init__(self, job):
         super().__init__()
@@ -568,14 +570,14 @@ class Typed(Kept, io.RawIOBase):
 
 
 class Job:
-    """Work under a lease, until the daemon has taken its end."""
+    """Work under a lease. It exists until the daemon has confirmed its outcome."""
 
     def __init__(self, worker, start):
         self.worker, self.lease, self.start = worker, start.lease_id, start
         self.stop, self.cause, self.patience = threading.Event(), None, None
         self.lock = threading.Lock()
         self.sequence, self.saving, self.done, self.dropped, self.admitted = 0, {}, None, False, True
-        self.typed, self.asking, self.typing = False, None, queue.Queue()  # input: was taken, what is asked for, what came
+        self.typed, self.asking, self.typing = False, None, queue.Queue()  # input was requested; the open request; received input
 
     def perform(self):
         call, kind = Call(self.start.call, self), self.start.kind
@@ -595,7 +597,7 @@ class Job:
                     if kind != pb.WORK_KIND_POLL:
                         raise
                     self.worker.log(f"{call.tool}: {traceback.format_exc()}")
-                    raise NotRun from None  # it could not find out: it is asked again
+                    raise NotRun from None  # the state is unknown: toold polls again
                 if value is not None and kind != pb.WORK_KIND_ABANDON:
                     done.result.CopyFrom(success(value))
         except NotRun:
@@ -604,7 +606,7 @@ class Job:
             done.result.CopyFrom(outcome(answer))
         except CallCancelled as c:
             done.result.CopyFrom(aborted(c.code, str(c)))
-        except BaseException as e:  # also SystemExit, which would end the thread alone
+        except BaseException as e:  # also SystemExit, which would otherwise only end the thread
             self.worker.log(f"{call.tool}: {traceback.format_exc()}")
             done.result.CopyFrom(aborted(result.ERROR_CODE_INTERNAL, f"The tool failed internally: {type(e).__name__}"))
         m = pb.ConnectRequest(done=done)
@@ -618,7 +620,7 @@ class Job:
         self.say(m, last=True)
 
     def say(self, m, last=False):
-        """Queues a message; while there is no connection it waits, until the job is dropped."""
+        """Queues a message. While the queue is full, it waits until the job is dropped."""
         while not (self.dropped or self.worker.over.is_set()):
             if self.stop.is_set() and not last:
                 raise self.cause
@@ -634,7 +636,7 @@ class Job:
         self.typing.put(None)
 
     def ask(self, position, size, close=False):
-        """Asks for input; again() repeats it when the connection broke meanwhile."""
+        """Requests input. If the connection breaks meanwhile, again() repeats the request."""
         m = pb.ConnectRequest(report=pb.WorkerReport(
             lease_id=self.lease, read_input=pb.WorkerReadInput(position=position, max_bytes=min(size, 64 << 10), close=close)))
         with self.lock:
@@ -645,14 +647,14 @@ class Job:
         self.ask(position, size)
         m = self.typing.get()
         if m is None:
-            self.typing.put(None)  # for the next one who reads
+            self.typing.put(None)  # for the next read
             raise self.cause
         if m.error:
             raise NoInput(m.error)
         return m
 
     def given(self, m):
-        """Takes input for whoever reads. What was not asked for, or twice, is left out."""
+        """Passes input to the reader. It drops input that was not requested or was already received."""
         with self.lock:
             if self.asking and self.asking.report.read_input.position == m.position:
                 if not self.asking.report.read_input.close:
@@ -660,7 +662,7 @@ class Job:
                 self.asking = None
 
     def again(self):
-        """Repeats what the daemon may not have heard."""
+        """Repeats the messages that the daemon has not confirmed."""
         with self.worker.lock:
             if self.patience:
                 self.patience.cancel()

@@ -3,25 +3,25 @@ import * as net from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
-/** Certificates in PEM. With this option, even if it is empty, the connection has TLS. */
+/** Certificates in PEM. This option turns TLS on, even if it is an empty object. */
 export interface TLS {
-  /** The authorities that the daemon's certificate may be from; the system's when it is not said. */
+  /** The accepted certificate authorities of the daemon. Default: the system's authorities. */
   ca?: string | Uint8Array;
-  /** The certificate to show to the daemon, with its key. */
+  /** The client certificate, with its key. */
   cert?: string | Uint8Array;
   key?: string | Uint8Array;
 }
 
-/** The way to a daemon. */
+/** The connection to a daemon. */
 export interface Channel {
   transport: Transport;
-  /** Ends the connection with all its streams. Later requests fail. */
+  /** Closes the connection and all its streams. Later requests fail. */
   close(): void;
 }
 
 /**
- * Connects with the first request: to host:port, a socket's path (also as unix:/path), or an http:// or https:// URL. A token goes
- * without TLS to this machine alone; connect throws for other addresses.
+ * Returns a channel to host:port, the path of a socket (also as unix:/path), or an http:// or https:// URL. The first request opens the
+ * connection. Without TLS, a token is sent only to this machine; for other addresses connect throws.
  */
 export function connect(address: string, token: string, tls?: TLS): Channel {
   const path = socketPath(address);
@@ -59,7 +59,7 @@ function daemonURL(address: string, tls?: TLS): URL {
   return url;
 }
 
-/** Whether what goes to a host stays on this machine. */
+/** Reports whether a connection to the host stays on this machine. */
 function loopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host) || /^\[::ffff:7f[0-9a-f]{2}:/.test(host);
 }

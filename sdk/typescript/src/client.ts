@@ -12,27 +12,27 @@ import { ToolService } from "../gen/toold/v1/tool_service_pb.js";
 import { connect, sleep, type TLS } from "./channel.js";
 import { ofCall } from "./digest.js";
 
-/** The digest of a question is not that of the call that it shows: do not answer it. */
+/** The digest of a question does not match the call that contains it. Do not answer such a question. */
 export class DigestMismatch extends Error {}
 
 export interface ClientOptions {
   token?: string;
   tls?: TLS;
-  /** For how many milliseconds streams try to reach the daemon again; 60,000 when it is not said. */
+  /** How many milliseconds calls and streams try to reconnect before they throw. Default: 60,000. */
   patience?: number;
 }
 
-/** What else a call may say. */
+/** The optional fields of a call. */
 export interface SpecOptions { callId?: string; runId?: string; threadId?: string; labels?: Record<string, string>; modelCallId?: string; retryOf?: string }
 
 const terminal = [CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.CANCELLED];
 
-/** Calls tools, answers questions and watches. Streams go on where they stood over broken connections and restarts of the daemon. */
+/** Calls tools, answers questions and watches calls. After a broken connection or a restart of the daemon, streams continue at their last cursor. */
 export class Client {
   readonly calls: RpcClient<typeof CallService>;
   readonly tools: RpcClient<typeof ToolService>;
   readonly documents: RpcClient<typeof DocumentService>;
-  /** Ends the connection. Streams that are read, and later requests, fail with Code.Canceled. */
+  /** Closes the connection. Open streams and later requests fail with Code.Canceled. */
   readonly close: () => void;
   private readonly patience: number;
 
@@ -45,7 +45,7 @@ export class Client {
     this.patience = options.patience ?? 60_000;
   }
 
-  /** A call with an id of its own, so that it can be sent again. */
+  /** Returns a spec with a new id, so that sending it again does not run the call twice. */
   spec(tool: string, args: unknown = {}, o: SpecOptions = {}): CallSpec {
     const { callId, runId, threadId, labels, ...rest } = o;
     return create(CallSpecSchema, {
@@ -54,7 +54,7 @@ export class Client {
     });
   }
 
-  /** Runs a tool and returns the call when it has ended, or waits for an answer. */
+  /** Runs a tool and returns the call when it has ended or is suspended. */
   async call(tool: string, args: unknown = {}, o: SpecOptions = {}): Promise<Call> {
     const spec = this.spec(tool, args, o), pauses = new Pauses(this.patience);
     for (;;) {
@@ -67,21 +67,21 @@ export class Client {
     }
   }
 
-  /** Runs a tool and gives what happens, to the last event or to a question. */
+  /** Runs a tool and yields its events, up to the terminal event, or up to a suspension unless waitForDecision is set. */
   execute(tool: string, args: unknown = {}, o: SpecOptions & { waitForDecision?: boolean } = {}): AsyncGenerator<CallEvent> {
     const { waitForDecision, ...rest } = o;
     const spec = this.spec(tool, args, rest);
     return events(this.frames((cursor) => this.calls.executeTool({ spec, cursor, waitForDecision })));
   }
 
-  /** Runs the calls of a model turn and gives the frames; the last has batchFinished with a result for each. */
+  /** Runs the calls of a model turn and yields the frames. The last frame, batchFinished, has a result for each call. */
   batch(calls: CallSpec[], o: Omit<MessageInitShape<typeof BatchSpecSchema>, "calls"> & { waitForDecision?: boolean } = {}): AsyncGenerator<Frame> {
     const { waitForDecision, ...rest } = o;
     const spec = create(BatchSpecSchema, { strategy: BatchStrategy.SEQUENTIAL, batchId: randomUUID(), ...rest, calls } as MessageInitShape<typeof BatchSpecSchema>);
     return this.frames((cursor) => this.calls.executeBatch({ spec, cursor, waitForDecision }));
   }
 
-  /** Gives the frames of what the selector names: a callId, batchId, runId, threadId or the namespace. */
+  /** Yields the frames of the calls that the selector names: a callId, batchId, runId, threadId or the namespace. */
   watch(request: MessageInitShape<typeof WatchCallsRequestSchema>): AsyncGenerator<Frame> {
     const { afterSequence, ...rest } = request as { afterSequence?: bigint };
     return this.frames((cursor) => this.calls.watchCalls({ follow: true, ...rest, ...(cursor ? { cursor } : { afterSequence }) } as typeof request));
@@ -93,7 +93,7 @@ export class Client {
     return (await this.calls.cancelCall({ callId, reason, wait: durationFromMs(wait) })).call!;
   }
 
-  /** Gives the calls that wait for an answer, the oldest first. */
+  /** Yields the calls that wait for a decision, oldest first. */
   async *waiting(filter: Omit<MessageInitShape<typeof ListCallsRequestSchema>, "statuses"> = {}): AsyncGenerator<Call> {
     for (let pageToken = ""; ;) {
       const page = await this.calls.listCalls({ ...filter, statuses: [CallStatus.SUSPENDED], order: CallOrder.OLDEST_FIRST, pageToken } as MessageInitShape<typeof ListCallsRequestSchema>);
@@ -102,19 +102,19 @@ export class Client {
     }
   }
 
-  /** Throws DigestMismatch unless the digest of a call's open question is that of what the call shows. */
+  /** Recomputes the digest of a call's open question from the call, and throws DigestMismatch when they differ. */
   verify(call: Call): void {
     if (call.suspension?.digest !== ofCall(call)) throw new DigestMismatch(`the question of ${call.callId} is for something else than it shows`);
   }
 
-  /** Answers the open question of a call with yes, for exactly what the call shows, and gives the events that follow. */
+  /** Approves exactly what the call shows, or answers its question. Returns an iterator over the events that follow. */
   async resume(call: Call, result?: unknown, o: { arguments?: unknown; reason?: string; waitForDecision?: boolean; decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
     this.verify(call);
     const text = (v: unknown) => (v === undefined ? "" : JSON.stringify(v));
     return this.decide(call, { action: DecisionAction.RESUME, result: text(result), arguments: text(o.arguments), reason: o.reason, decisionId: o.decisionId }, o.waitForDecision);
   }
 
-  /** Answers it with no. */
+  /** Declines the open question of a call. Returns an iterator over the events that follow. */
   decline(call: Call, reason = "", o: { decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
     return this.decide(call, { action: DecisionAction.CANCEL, reason, decisionId: o.decisionId });
   }
@@ -125,7 +125,7 @@ export class Client {
     const all = events(this.frames((cursor) => this.calls.resumeTool({
       suspensionId: call.suspension!.suspensionId, callId: call.callId, decision, waitForDecision, cursor,
     })));
-    const first = await all.next(); // a decision does not wait for somebody to read
+    const first = await all.next(); // sends the decision even if the caller never reads the events
     return (async function* () {
       if (!first.done) {
         yield first.value;
@@ -134,7 +134,7 @@ export class Client {
     })();
   }
 
-  /** The frames of a stream, which is opened again where it stood. A frame with events has the cursor behind them: none comes twice. */
+  /** Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them. */
   private async *frames(open: (cursor: string) => AsyncIterable<{ frame?: Frame }>): AsyncGenerator<Frame> {
     const pauses = new Pauses(this.patience);
     for (let cursor = ""; ;) {
@@ -169,7 +169,7 @@ class Pauses {
 
   reset(): void { this.pause = 100; this.since = 0; }
 
-  /** Waits after an error that may pass; throws the others. */
+  /** Waits if the error is temporary, and throws any other error. */
   async after(e: unknown): Promise<void> {
     const error = ConnectError.from(e);
     const passes = [Code.Unavailable, Code.DeadlineExceeded, Code.Aborted].includes(error.code) || /WATCHER_LAGGED|ECONN|ENOENT|socket|stream/i.test(String(error.message) + String(error.cause));

@@ -1,19 +1,19 @@
-/** What an approver agrees to, recomputed: canonical form v1 and the approval digest. */
+/** Computes the digest of what an approver approves: canonical form v1 and the approval digest. */
 import { createHash } from "node:crypto";
 import { type Call } from "../gen/toold/v1/call_pb.js";
 import { IsolationLevel, NetworkMode } from "../gen/toold/v1/isolation_pb.js";
 import { ResumeMode } from "../gen/toold/v1/suspension_pb.js";
 
-/** A number token, verbatim: JavaScript's numbers would change it. */
+/** The unchanged text of a JSON number, which a JavaScript number could not keep. */
 class Token {
   constructor(readonly text: string) {}
 }
 
 type Json = null | boolean | string | Token | Json[] | Map<string, Json>;
 
-/** Parses JSON and keeps number tokens as they are. A name twice is refused. */
+/** Parses JSON and keeps the text of numbers. Throws for duplicate member names. */
 export function parse(text: string): Json {
-  JSON.parse(text); // whether it is JSON at all; below is only a reader
+  JSON.parse(text); // throws for invalid JSON; the reader below assumes valid JSON
   let at = 0;
   const space = () => { while (" \t\r\n".includes(text[at] ?? "x")) at++; };
   const string = (): string => {
@@ -63,7 +63,7 @@ const escapes: Record<string, string> = { '"': '\\"', "\\": "\\\\", "\b": "\\b",
 const quoted = (s: string) =>
   '"' + s.replace(/["\\\u0000-\u001f]/g, (c) => escapes[c] ?? "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0")) + '"';
 
-/** Canonical form v1: no white space, members sorted by the UTF-8 bytes of their names, RFC 8785 escapes, number tokens verbatim. */
+/** Returns canonical form v1: no white space, members sorted by the UTF-8 bytes of their names, RFC 8785 escapes, number tokens unchanged. */
 export function canonical(v: Json): string {
   if (v === null || typeof v === "boolean") return String(v);
   if (typeof v === "string") return quoted(v);
@@ -83,7 +83,7 @@ export interface Approval {
   message: string; parameters: string; response_schema: string;
 }
 
-/** The digest, in hex, of what a yes is given for. */
+/** Returns the approval digest in hexadecimal. */
 export function approval({ arguments: args, message, parameters, response_schema, ...rest }: Approval): string {
   return sha256("toold.approval.v1" + canonical(new Map<string, Json>([
     ...Object.entries(rest), ["arguments", parse(args)], ["message_sha256", sha256(message)],
@@ -91,7 +91,7 @@ export function approval({ arguments: args, message, parameters, response_schema
   ])));
 }
 
-/** The digest of the open question of a call, recomputed from what the call says. */
+/** Computes the digest of the open question of a call from the fields of the call. */
 export function ofCall(c: Call): string {
   const s = c.suspension!;
   const micros = Math.floor(s.expiresAt!.nanos / 1000).toString().padStart(6, "0");
@@ -99,7 +99,7 @@ export function ofCall(c: Call): string {
     namespace: c.namespace, call_id: c.callId, suspension_id: s.suspensionId, caller: c.caller?.subject ?? "", on_behalf_of: c.run?.onBehalfOf ?? "",
     tool: c.tool, tool_digest: c.toolDigest, arguments: c.effectiveArguments, resume_mode: ResumeMode[s.resumeMode],
     required_isolation: IsolationLevel[c.isolation?.required ?? 0].toLowerCase(), required_network: NetworkMode[c.isolation?.network ?? 0].toLowerCase(),
-    expires_at: new Date(Number(s.expiresAt!.seconds) * 1000).toISOString().slice(0, 19) + "." + micros + "Z", // timestampDate rounds
+    expires_at: new Date(Number(s.expiresAt!.seconds) * 1000).toISOString().slice(0, 19) + "." + micros + "Z", // not timestampDate, which rounds
     message: s.message, parameters: s.parameters, response_schema: s.responseSchema,
   });
 }

@@ -1,4 +1,4 @@
-/** Client and worker of toold, the daemon that runs tools for LLM orchestrators. README.md says how to use them. */
+/** Client and worker of toold, the daemon that runs tools for LLM orchestrators. README.md explains their use. */
 export { Client, DigestMismatch } from "./client.js";
 export { Call, CallCancelled, Continue, Fail, NoInput, NoOperation, NotRun, Question, Worker } from "./worker.js";
 export type { Effects, Schema, Told, ToolOptions, WorkerOptions } from "./worker.js";

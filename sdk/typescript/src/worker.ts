@@ -15,19 +15,19 @@ import {
 } from "../gen/toold/v1/worker_service_pb.js";
 import { connect, sleep, type TLS } from "./channel.js";
 
-/** What the daemon takes in one message. A larger one would end the connection, and again with each that follows. */
+/** The size limit of a message in bytes. A larger message would break the connection, and again each time it is repeated. */
 const maxMessage = (4 << 20) - 1024;
 
-/** How many messages may wait before a call that prints much should wait, too. */
+/** The number of unsent messages above which Call.flushed waits. */
 const maxWaiting = 256;
 
-/** A text without halves of characters, such as a slice leaves. */
+/** Replaces unpaired surrogates, such as a slice leaves, because they cannot be encoded as UTF-8. */
 const readable = (text: string) => Buffer.from(text, "utf8").toString("utf8");
 
-/** JSON text of a value, without halves of characters. */
+/** Returns the JSON text of a value, without unpaired surrogates. */
 const jsonOf = (value: unknown) => JSON.stringify(value, (_, v: unknown) => typeof v === "string" ? readable(v) : v);
 
-/** Why a message cannot be sent; "" when it can. */
+/** Returns why a message is too large to send, or "". */
 function tooLarge(message: ConnectRequest["message"]): string {
   const n = toBinary(ConnectRequestSchema, create(ConnectRequestSchema, { message })).length;
   return n > maxMessage ? `it has ${n} bytes; at most ${maxMessage} are taken` : "";
@@ -36,12 +36,12 @@ function tooLarge(message: ConnectRequest["message"]): string {
 /** A JSON Schema. */
 export type Schema = Record<string, unknown>;
 
-/** An answer that the model reads: the tool ran to its end and says no. `reason` is the tool's own code. */
+/** An error result that the model reads. The tool ran to its end, unless `aborted` is set. `reason` is the tool's own code. */
 export class Fail extends Error {
   constructor(message: string, readonly reason = "", readonly code = ErrorCode.EXECUTION_FAILED, readonly aborted = false) { super(message); }
 }
 
-/** Suspends the call until somebody answers. The function starts again from its beginning then: see Call.answer. */
+/** Suspends the call until a person answers. Then the function starts again from its beginning, and Call.answer has the answer. */
 export class Question extends Error {
   readonly ticket: MessageInitShape<typeof WorkerTicketSchema>;
   constructor(message: string, answer?: Schema, ticket: MessageInitShape<typeof WorkerTicketSchema> = {}) {
@@ -51,38 +51,38 @@ export class Question extends Error {
 }
 
 /**
- * The work goes on elsewhere. The call waits for it and holds nothing meanwhile, also over restarts: the tool's `poll` is asked for it each
- * `pollAfter` milliseconds, or Worker.complete ends it. The call fails after `expiresIn` milliseconds; a day when it is not said.
+ * The work continues elsewhere. While the call waits for it, neither worker nor daemon holds resources, and both may restart. toold calls the
+ * tool's `poll` every `pollAfter` milliseconds, or Worker.complete ends the operation. The call fails after `expiresIn` milliseconds (default: a day).
  */
 export class Continue extends Error {
   constructor(readonly operation: string, readonly options: { message?: string; pollAfter?: number; expiresIn?: number } = {}) { super(operation); }
 }
 
-/** The pool has no such operation, or it has ended. */
+/** The pool has no such operation, or the operation has ended. */
 export class NoOperation extends Error {}
 
-/** Nobody can type into the call. */
+/** The call accepts no input. */
 export class NoInput extends Error {}
 
-/** The call is to stop: it was cancelled, is out of time, or the daemon has given it up. */
+/** The call must stop: it was cancelled, its time is over, or the daemon has given it up. */
 export class CallCancelled extends Error {
   constructor(message: string, readonly code = ErrorCode.CANCELLED) { super(message); }
 }
 
-/** Of a reconcile function: the attempt changed nothing, and the call runs again. */
+/** A reconcile function throws it when the attempt changed nothing. The call then runs again. */
 export class NotRun extends Error {}
 
-/** What a call would do to the world. */
+/** The effects of a call. */
 export type Effects = { readOnly?: boolean; observe?: boolean; concurrencySafe?: boolean; openWorld?: boolean } | Assessment;
 
-/** What people are told of a call. */
+/** A description of a call for approvers: a title, or all fields of toold.v1.Description. */
 export type Told = string | MessageInitShape<typeof DescriptionSchema>;
 
-/** What a function is. Without `readOnly` and `observe` it changes things, and somebody agrees to each call. */
+/** The description of a tool. Without `readOnly` and `observe` toold assumes that the tool changes things and that each call needs an approval. */
 export interface ToolOptions {
   id: string;
   description?: string;
-  /** JSON Schema of the arguments; none takes no arguments. */
+  /** JSON Schema of the arguments. Without it the tool takes no arguments. */
   parameters?: Schema;
   resultSchema?: Schema;
   displayName?: string; category?: string; guidance?: string; version?: string;
@@ -90,31 +90,31 @@ export interface ToolOptions {
   observe?: boolean;
   concurrencySafe?: boolean;
   openWorld?: boolean;
-  /** Throws Fail when the arguments are wrong in what the schema cannot say. It is asked before the call runs, and again when it runs. */
+  /** Checks rules that the schema cannot express, and throws Fail. It is called before an approver sees the call, and again before the function runs. */
   validate?: (call: Call, args: any) => unknown;
-  /** Says what a call would do, where that is milder or worse than the words above; never milder than `mildest`. It changes nothing. */
+  /** Returns what a call would do, if that differs from the fields above. It cannot be milder than `mildest`, and must not change anything. */
   assess?: (call: Call, args: any) => Effects | Promise<Effects>;
   mildest?: Effects;
-  /** Tells people what a call would do, within 200 ms: a title, or more. It changes nothing. */
+  /** Tells approvers what a call would do, within 200 ms: a title, or more. It must not change anything. */
   describe?: (call: Call, args: any) => Told | Promise<Told>;
-  /** Started and unfinished, it may run again with the same idempotency key. */
+  /** An unfinished attempt may run again with the same idempotency key. */
   idempotent?: boolean;
-  /** Somebody is asked what became of an attempt whose end nobody saw; else the call fails. */
+  /** When the outcome of an attempt is unknown, a person decides. Otherwise the call fails. */
   askOnDoubt?: boolean;
-  /** Milliseconds of one attempt. */
+  /** Time limit of one attempt, in milliseconds. */
   timeout?: number;
   documents?: { scope: DocumentScope; key: string }[];
-  /** Says after a crash what became of an attempt: its data; NotRun is thrown; undefined is unknown. */
+  /** Reports after a crash what became of an attempt. It returns the data of the result, throws NotRun, or returns undefined when it does not know. */
   reconcile?: (call: Call) => unknown;
-  /** Says how far an operation is: its data, when it has ended; undefined when it goes on. An error says that it could not find out. */
+  /** Returns the data of an operation that has ended, or undefined while it continues. An error means that the state is unknown; toold polls again. */
   poll?: (call: Call) => unknown;
-  /** Hears of a question that will not be answered, and of an operation that nobody waits for any more (info.operationId). */
+  /** Called when a question will not be answered, or when an operation is no longer needed (info.operationId). */
   abandon?: (call: Call) => unknown;
 }
 
 export interface WorkerOptions {
   pool: string;
-  /** host:port, the path of a socket, or an https:// URL; 127.0.0.1:7130 when it is not said. */
+  /** host:port, the path of a socket, or an https:// URL. Default: 127.0.0.1:7130. */
   address?: string;
   token?: string;
   tls?: TLS;
@@ -122,24 +122,24 @@ export interface WorkerOptions {
   version?: string;
   labels?: Record<string, string>;
   maxCalls?: number;
-  /** Milliseconds that calls get to end when the worker stops; 30,000 when it is not said. */
+  /** How many milliseconds running calls may continue after stop(). Default: 30,000. */
   drainTime?: number;
   log?: (text: string) => void;
 }
 
 type Run = (call: Call, args: any) => unknown;
 
-/** Serves TypeScript functions as tools. It dials the daemon, and again when the connection breaks; what runs goes on meanwhile. */
+/** Serves TypeScript functions as tools. It dials the daemon, and dials again when the connection breaks. Running calls continue meanwhile. */
 export class Worker {
   readonly jobs = new Map<string, Job>();
   private readonly completing = new Map<string, { message: Message; settle: (answer: WorkerCompleted) => void }>();
   private readonly tools = new Map<string, { offer: WorkerTool; run: Run; options: ToolOptions }>();
-  private readonly out: ConnectRequest[] = []; // waits to be sent; what waits here survives a connection
+  private readonly out: ConnectRequest[] = []; // messages to send; they survive a broken connection
   private wake = () => {};
   private lease = 15_000;
-  private last = ""; // what the daemon called the connection
-  private fence = { store: "", epoch: 0n, attempts: new Map<string, number>() }; // the highest epoch that was seen, and the newest attempts
-  /** Whether the daemon gives input to calls. */
+  private last = ""; // the worker id of the last connection
+  private fence = { store: "", epoch: 0n, attempts: new Map<string, number>() }; // the highest epoch seen, and the newest attempt of each call
+  /** Whether the daemon supports input. */
   input = false;
   private stopping = false;
   readonly log: (text: string) => void;
@@ -148,7 +148,7 @@ export class Worker {
     this.log = options.log ?? ((text) => console.error(text));
   }
 
-  /** Makes a tool of a function. What it returns is the data of the result, and a string is the text for the model, too. */
+  /** Offers a function as a tool. The returned value is the data of the result. A returned string is also the text for the model. */
   tool<Args = Record<string, never>>(options: ToolOptions, run: (call: Call, args: Args) => unknown): this {
     const o = options;
     if (this.tools.has(o.id)) throw new Error(`tool ${o.id} is there twice`);
@@ -170,8 +170,8 @@ export class Worker {
   }
 
   /**
-   * Ends an operation with the data of its result, or with a Fail. When it resolves that is stored; it waits for a connection, and for the
-   * daemon to know the operation. Any worker of the pool may complete it. Throws NoOperation.
+   * Ends an operation with the data of its result, or with a Fail. When it resolves, the outcome is stored. It waits for a connection and
+   * until the daemon knows the operation. Any worker of the pool may call it. Throws NoOperation.
    */
   async complete(callId: string, operationId: string, value?: unknown): Promise<void> {
     const result = value instanceof Error ? failed(value) : success(value);
@@ -193,13 +193,13 @@ export class Worker {
     }
   }
 
-  /** Gets no more calls, and ends when those that run have ended. */
+  /** Accepts no more calls, and makes run() return when the running calls have ended. */
   stop(): void {
     this.stopping = true;
     this.wake();
   }
 
-  /** Serves until stop(). It throws a ConnectError when the daemon will never take the worker. */
+  /** Serves until stop(). It throws a ConnectError when the daemon will never accept the worker. */
   async run(): Promise<void> {
     const channel = connect(this.options.address ?? "127.0.0.1:7130", this.options.token ?? "", this.options.tls);
     try {
@@ -232,10 +232,10 @@ export class Worker {
     this.wake();
   }
 
-  /** Has the sender look again. */
+  /** Wakes the sender. */
   stirred(): void { this.wake(); }
 
-  /** Takes back what a call told and was not sent yet. */
+  /** Removes the reports of a job that are not sent yet. */
   forget(lease: string): void {
     this.keep((m) => m.case !== "report" || m.value.leaseId !== lease);
   }
@@ -246,13 +246,13 @@ export class Worker {
     for (const m of kept) this.out.push(m);
   }
 
-  /** Waits until little waits to be sent. */
+  /** Waits until at most maxWaiting messages are unsent. */
   async room(signal: AbortSignal): Promise<void> {
     while (this.out.length > maxWaiting && !signal.aborted) await sleep(10);
     signal.throwIfAborted();
   }
 
-  /** Serves over one connection. True when the worker has drained. */
+  /** Serves over one connection. Returns true when the worker has drained. */
   private async connection(client: RpcClient<typeof WorkerService>): Promise<boolean> {
     const end = new AbortController();
     const state = { up: false, drained: false, heard: performance.now() };
@@ -333,7 +333,7 @@ export class Worker {
     if (r.storeId !== this.fence.store) this.fence = { store: r.storeId, epoch: 0n, attempts: new Map() };
     if (r.epoch > this.fence.epoch) this.fence.epoch = r.epoch;
     this.last = r.workerId;
-    this.keep((m) => m.case !== "answer"); // they belong to the connection that asked
+    this.keep((m) => m.case !== "answer"); // an answer must go over the connection that asked
     this.input = r.input;
     for (const [id, job] of [...this.jobs]) {
       if (r.kept.includes(id)) job.again();
@@ -342,7 +342,7 @@ export class Worker {
     for (const { message } of this.completing.values()) this.say(message);
   }
 
-  /** Answers what is asked of a call that does not run yet, over the connection that asked and no other. */
+  /** Answers a question about a call that has not started yet. The answer goes over the connection that asked. */
   private async consider(q: WorkerQuestion, connection: string): Promise<void> {
     const call = new Call(q.call!), options = this.tools.get(call.info.tool)?.options;
     const answer = (part: MessageInitShape<typeof WorkerAnswerSchema>) => create(WorkerAnswerSchema, { questionId: q.questionId, ...part });
@@ -361,7 +361,7 @@ export class Worker {
       if (why) throw new Error("answer not sent: " + why);
     } catch (e) {
       if (!(e instanceof Fail)) this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
-      // Nobody can be asked yet, and nothing has begun: the results of these have no error, which would mean that all is right.
+      // Question and Continue are not allowed before the call runs. Their results contain no error, so they would count as success here.
       value = answer({ error: failed(e instanceof Question || e instanceof Continue ? new Error(e.message) : e).error });
     }
     if (connection === this.last) this.say({ case: "answer", value });
@@ -374,9 +374,9 @@ export class Worker {
     void this.perform(job, start).then((done) => job.finish(done));
   }
 
-  /** Refuses work of a daemon that lost its store to another one: of an epoch below one that was seen, or of an earlier attempt. */
+  /** Refuses work from a daemon that has lost its store to another daemon: its epoch or the attempt is lower than one already seen. */
   private admits({ epoch, call }: WorkerStart): boolean {
-    if (epoch === 0n) return true; // an older daemon
+    if (epoch === 0n) return true; // an older daemon sends no epoch
     const fence = this.fence, key = `${call!.namespace}/${call!.callId}`;
     if (epoch < fence.epoch || call!.attempt < (fence.attempts.get(key) ?? 0)) {
       this.log(`call ${call!.callId} not begun: the daemon that asks has lost its store to another one`);
@@ -394,7 +394,7 @@ export class Worker {
       if (!tool) return { notRun: true };
       if (start.kind === WorkKind.EXECUTE) {
         const args = JSON.parse(call.info.arguments);
-        await valid(tool.options, call, args); // nobody may have been there to be asked
+        await valid(tool.options, call, args); // a call without an approval may not have been validated yet
         return { result: success(await tool.run(call, args)) };
       }
       if (start.kind === WorkKind.RECONCILE) {
@@ -411,14 +411,14 @@ export class Worker {
       if (e instanceof NotRun) return { notRun: true };
       if (!(e instanceof Question || e instanceof Continue || e instanceof Fail || e instanceof CallCancelled)) {
         this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
-        if (start.kind === WorkKind.POLL) return { notRun: true }; // it could not find out: it is asked again
+        if (start.kind === WorkKind.POLL) return { notRun: true }; // the state is unknown: toold polls again
       }
       return { result: failed(e) };
     }
   }
 }
 
-/** Asks a tool about arguments. What it says of them is no failure of a run. */
+/** Runs the validate function of a tool. Its Fail counts as invalid arguments and not as a failed run. */
 async function valid(options: ToolOptions, call: Call, args: unknown): Promise<void> {
   try {
     await options.validate?.(call, args);
@@ -438,7 +438,7 @@ function assessment(e: Effects): Assessment {
 
 const description = (told: Told): Description => create(DescriptionSchema, typeof told === "string" ? { title: readable(told) } : told);
 
-/** The result with this data; a WorkerResult is taken as it is. */
+/** Returns a successful result with this data. It returns a WorkerResult unchanged. */
 function success(value: unknown): WorkerResult {
   if (value !== null && typeof value === "object" && (value as { $typeName?: string }).$typeName === WorkerResultSchema.typeName) return value as WorkerResult;
   return create(WorkerResultSchema, {
@@ -461,17 +461,17 @@ function failed(e: unknown): WorkerResult {
   return create(WorkerResultSchema, { status: ResultStatus.ERROR, error });
 }
 
-/** One attempt of one call, and the way to tell how it goes. `info` has all that is known of it. */
+/** One attempt of one call. Its methods report to the daemon. `info` has the data of the call. */
 export class Call {
   constructor(readonly info: WorkerCall, private readonly job?: Job) {}
 
-  /** Aborted when the call is to stop; its reason is a CallCancelled. */
+  /** Aborted when the call must stop. Its reason is a CallCancelled. */
   get signal(): AbortSignal { return this.job?.stop.signal ?? new AbortController().signal; }
 
-  /** Throws when the call is to stop. */
+  /** Throws when the call must stop. */
   check(): void { this.signal.throwIfAborted(); }
 
-  /** Sleeps, and throws as soon as the call is to stop. */
+  /** Sleeps, and throws as soon as the call must stop. */
   async sleep(ms: number): Promise<void> {
     this.check();
     await new Promise<void>((resolve) => {
@@ -481,13 +481,13 @@ export class Call {
     this.check();
   }
 
-  /** True when an answer started this attempt. */
+  /** True if this attempt started because of an answer. */
   get resumed(): boolean { return this.info.resume !== undefined; }
 
-  /** The answer that the call waited for. */
+  /** The answer to the call's question, or undefined. */
   get answer(): unknown { return this.info.resume?.result ? JSON.parse(this.info.resume.result) : undefined; }
 
-  /** The value of a document that the tool names. */
+  /** Returns the value of one of the tool's documents. */
   document(scope: DocumentScope, key: string): unknown {
     const found = this.info.documents.find((d) => d.scope === scope && d.key === key);
     return found && JSON.parse(found.value);
@@ -501,7 +501,7 @@ export class Call {
     this.job?.report({ case: "activitySnapshot", value: { $typeName: "toold.v1.ActivitySnapshot", activityId, activityType, content: jsonOf(content) } });
   }
 
-  /** Changes an activity by a list of RFC 6902 operations. */
+  /** Changes an activity with a list of RFC 6902 (JSON Patch) operations. */
   activityDelta(activityId: string, patch: unknown[]): void {
     this.job?.report({ case: "activityDelta", value: { $typeName: "toold.v1.ActivityDelta", activityId, patch: jsonOf(patch) } });
   }
@@ -514,29 +514,29 @@ export class Call {
   }
 
   /**
-   * Lets the caller type into the call from now on (SendInput, toold input). What is typed comes in order and each byte once, also over a broken
-   * connection: `for await (const bytes of await call.input())` ends with the end of input, and throws when the call is to stop. A loop that is left
-   * says that the tool wants no more. It may be asked for once in an attempt. What nobody reads the daemon keeps, up to 64 KiB.
+   * Lets clients send input to the call from now on (SendInput, toold input). Each byte comes once and in order, also after a broken connection.
+   * The loop `for await (const bytes of await call.input())` ends at the end of the input, and throws when the call must stop. Leaving the loop
+   * tells the daemon that the tool needs no more input. input() may be called once per attempt. The daemon buffers up to 64 KiB of unread input.
    */
   async input(): Promise<AsyncGenerator<Uint8Array, void, void>> {
-    if (!this.job) throw new NoInput("the call takes no input"); // in a test of the function
+    if (!this.job) throw new NoInput("the call takes no input"); // in a unit test of the function
     await this.job.takeInput();
     return typed(this.job);
   }
 
-  /** Waits until little waits to be sent: a function that prints much awaits it now and then, or all of it is kept in memory. */
+  /** Waits until few messages are unsent. A function with much output should await it regularly, because unsent output is kept in memory. */
   async flushed(): Promise<void> { await this.job?.room(); }
 
-  /** Keeps bytes for the next attempt (info.checkpoint). When it resolves they are in the journal. */
+  /** Stores bytes for the next attempt (info.checkpoint). When it resolves, they are in the journal. */
   async saveCheckpoint(data: Uint8Array): Promise<void> { await this.job?.save({ case: "checkpoint", value: data }); }
 
-  /** Stores what is too big for a result, at most 4 MiB, and gives the name under which it is kept. */
+  /** Stores data that is too large for a result, at most 4 MiB, and returns the stored name. */
   async saveArtifact(name: string, data: Uint8Array, mimeType = "application/octet-stream"): Promise<string> {
     return await this.job?.save({ case: "artifact", value: { $typeName: "toold.v1.WorkerArtifact", name, mimeType, data } }) ?? name;
   }
 }
 
-/** What is typed into a call. */
+/** Yields the input of a call. */
 async function* typed(job: Job): AsyncGenerator<Uint8Array, void, void> {
   let position = 0n;
   for (let ended = false; !ended;) {
@@ -549,7 +549,7 @@ async function* typed(job: Job): AsyncGenerator<Uint8Array, void, void> {
       if (m.data.length > 0) yield m.data;
       got = false;
     } finally {
-      if (got) job.hangUp(position); // whoever reads wants no more
+      if (got) job.hangUp(position); // the reader has left the loop
     }
   }
 }
@@ -557,7 +557,7 @@ async function* typed(job: Job): AsyncGenerator<Uint8Array, void, void> {
 type Message = ConnectRequest["message"];
 type Report = Extract<Message, { case: "report" }>["value"]["report"];
 
-/** Work under a lease, until the daemon has taken its end. */
+/** Work under a lease. It exists until the daemon has confirmed its outcome. */
 class Job {
   readonly stop = new AbortController();
   private patience?: NodeJS.Timeout;
@@ -565,7 +565,7 @@ class Job {
   private readonly saving = new Map<bigint, { message: Message; settle: (error: string, name: string) => void }>();
   private done?: Message;
   private dropped = false;
-  private typed = false; // input was asked for
+  private typed = false; // input was requested
   private asking?: { message: Message; position: bigint; settle: (m: WorkerInput) => void };
 
   constructor(private readonly worker: Worker, private readonly lease: string) {}
@@ -577,7 +577,7 @@ class Job {
     await this.read(0n, 0);
   }
 
-  /** Asks for input; again() repeats it when the connection broke meanwhile. */
+  /** Requests input. If the connection breaks meanwhile, again() repeats the request. */
   async read(position: bigint, maxBytes: number): Promise<WorkerInput> {
     const signal = this.stop.signal;
     const m = await new Promise<WorkerInput>((settle, reject) => {
@@ -598,7 +598,7 @@ class Job {
     this.asking = { message, position, settle };
   }
 
-  /** Takes input for whoever reads. What was not asked for, or twice, is left out. */
+  /** Passes input to the reader. It drops input that was not requested or was already received. */
   given(m: WorkerInput): void {
     const asking = this.asking;
     if (asking?.position !== m.position) return;
@@ -641,10 +641,10 @@ class Job {
 
   cancel(cause: CallCancelled): void { this.stop.abort(cause); }
 
-  /** Gives the rest of the lease to be taken up by another connection. */
+  /** Starts the lease's timer. Another connection must resume the job before it expires. */
   wait(lease: number): void { this.patience ??= setTimeout(() => this.drop("the daemon was not reached in time"), lease); }
 
-  /** Repeats what the daemon may not have heard. */
+  /** Repeats the messages that the daemon has not confirmed. */
   again(): void {
     clearTimeout(this.patience);
     this.patience = undefined;

@@ -1,4 +1,4 @@
-/** Where a token may go, how a daemon with certificates is reached, and how a client ends. */
+/** Tests to which addresses a token may be sent, connections with certificates, and Client.close. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -27,7 +27,7 @@ test("tokens stay on this machine", async () => {
   new Client("toold.example:7130", { token: "secret", tls: {} }).close();
 });
 
-/** Certificates of an authority of our own: of the daemon, and of a client. */
+/** Creates a certificate authority, and certificates for the daemon and for a client. */
 function certificates(dir: string) {
   const openssl = (...args: string[]) => execFileSync("openssl", args, { cwd: dir, stdio: "pipe" });
   const pem = (name: string) => readFileSync(join(dir, name));
@@ -69,7 +69,7 @@ test("certificates, and close", async () => {
     await assert.rejects(frames.next(), (e) => e instanceof ConnectError && e.code === Code.Canceled);
     await assert.rejects(client.get("a"), (e) => e instanceof ConnectError && e.code === Code.Canceled);
 
-    for (const tls of [{ ca: pem("ca.pem") }, { ca: "", cert: pem("client.pem"), key: pem("client.key") }]) { // no client's, and an authority that nobody knows
+    for (const tls of [{ ca: pem("ca.pem") }, { ca: "", cert: pem("client.pem"), key: pem("client.key") }]) { // without a client certificate, and without our authority
       const stranger = new Client(address, { token: "secret", tls });
       await assert.rejects(stranger.get("a"));
       stranger.close();

@@ -1,4 +1,4 @@
-/** The test vectors of the daemon. */
+/** Tests digests with the daemon's test vectors. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

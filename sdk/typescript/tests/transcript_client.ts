@@ -1,4 +1,4 @@
-/** The client of sdk/testdata/client.jsonl: what it sees, a line of JSON for each step. */
+/** The client of sdk/testdata/client.jsonl. It prints what it sees, one line of JSON per step. */
 import { clone } from "@bufbuild/protobuf";
 import { BatchStrategy } from "../gen/toold/v1/batch_pb.js";
 import { CallSchema } from "../gen/toold/v1/call_pb.js";
@@ -32,7 +32,7 @@ tell({ step: "decline", status: await kinds(await client.decline(await client.ca
 const frames: Frame[] = await all(client.batch(["a", "b"].map((name) => client.spec("greet", { name })), { strategy: BatchStrategy.PARALLEL }));
 const last = frames.at(-1)!.control;
 tell({ step: "batch", messages: last.case === "batchFinished" && last.value.results.map((r) => r.result?.message) });
-// The daemon is killed meanwhile, and the next one has the rest.
+// The test kills the daemon during this watch, and the next daemon delivers the remaining events.
 const waits = await client.call("asks", {}, { callId: "watched-over-a-kill" });
 const sequences: number[] = [];
 let told = false;

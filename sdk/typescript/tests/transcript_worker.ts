@@ -1,4 +1,4 @@
-/** The worker of sdk/testdata/worker.jsonl. Its tools leave a line in a file for each run, and run until there is a file beside it. */
+/** The worker of sdk/testdata/worker.jsonl. The tool `held` appends a line to a file for each run, and runs until FILE.go exists. */
 import { appendFileSync, existsSync } from "node:fs";
 import { Continue, Fail, NoOperation, Question, Worker, type Call } from "../src/index.js";
 
@@ -108,4 +108,4 @@ worker.tool({ id: "leaves", observe: true }, () => { throw undefined; });
 
 process.on("SIGTERM", () => worker.stop());
 await worker.run();
-process.exit(0); // the transport would keep its connection for a while
+process.exit(0); // otherwise the transport keeps its connection open for a while
