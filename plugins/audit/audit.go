@@ -1,13 +1,12 @@
-// Package audit records the outcome of each call and the people who decided, in a chain that shows later changes.
+// Package audit records the outcome of each call and the people who decided, in a hash chain that reveals later changes.
 //
-// It is a [hook.Recorder]: a record commits in the transaction of the event that it is about, or not at all. The journal links
-// each to the one before it in its namespace, so that a record that is changed or taken out breaks the chain behind it. Who
-// can write the store can also write the chain anew, or cut its end off: against that a [Keeper] signs where the chain stands
-// every now and then, into a file that is to be copied away, and [Verify] compares. What is asked for beside calls comes from who
-// serves it: [Filter.Operation].
+// It is a [hook.Recorder]: a record commits in the transaction of its event, or not at all. The journal links each record to the previous
+// one in its namespace, so a changed or removed record breaks the chain after it. A process that can write the store can also rewrite the
+// chain or remove its end. Therefore a [Keeper] signs the end of each chain at intervals, into a file that is to be copied to another
+// place, and [Verify] compares. Servers record requests that are not about calls with [Filter.Operation].
 //
-// A record holds ids, names, codes, digests and the ids of the people who asked and decided. It holds no arguments, no result, no message
-// and no reason that people typed, and stays when the content of its call is purged.
+// A record contains IDs, names, codes, digests and the IDs of the people who asked and decided. It contains no arguments, results, messages
+// or typed reasons. It remains when the content of its call is purged.
 package audit
 
 import (
@@ -29,54 +28,54 @@ type Settings struct {
 	Every       time.Duration `yaml:"every" default:"1m" min:"1s" max:"1d" help:"time between two checkpoints"`
 }
 
-// Kind is the kind of the records; the journal chains it.
+// Kind is the kind of audit records. The journal chains records of this kind.
 const Kind = "audit"
 
-// An Entry is what a record says, as JSON. Empty fields are left out.
+// An Entry is the JSON content of a record. Empty fields are left out.
 type Entry struct {
 	Event call.EventType `json:"event"`
 
-	// Of accepted.
+	// The following fields belong to the event accepted.
 	Tool       string          `json:"tool,omitempty"`
 	ToolDigest string          `json:"tool_digest,omitempty"`
-	Arguments  string          `json:"arguments_sha256,omitempty"` // of the text that was sent, and of edited arguments in a decision
+	Arguments  string          `json:"arguments_sha256,omitempty"` // SHA-256 of the sent text, or of the edited arguments in a decision
 	Caller     *tool.Principal `json:"caller,omitempty"`
 	OnBehalfOf string          `json:"on_behalf_of,omitempty"`
 	Run        string          `json:"run_id,omitempty"`
 	Thread     string          `json:"thread_id,omitempty"`
 
-	Attempt int `json:"attempt,omitempty"` // of attempt_started
+	Attempt int `json:"attempt,omitempty"` // for attempt_started
 
-	Gate    string `json:"gate,omitempty"` // of gate_decided
+	Gate    string `json:"gate,omitempty"` // for gate_decided
 	Verdict string `json:"verdict,omitempty"`
 
-	Suspension string `json:"suspension_id,omitempty"` // of suspended, vote_recorded and resumed
-	Action     string `json:"action,omitempty"`        // of the question, or of the decision
-	Digest     string `json:"digest,omitempty"`        // what is asked about, and what the answer counts for
+	Suspension string `json:"suspension_id,omitempty"` // for suspended, vote_recorded and resumed
+	Action     string `json:"action,omitempty"`        // of the question or the decision
+	Digest     string `json:"digest,omitempty"`        // digest of the question, for which the answer is valid
 
-	Decision string          `json:"decision_id,omitempty"` // of vote_recorded and resumed
+	Decision string          `json:"decision_id,omitempty"` // for vote_recorded and resumed
 	By       *tool.Principal `json:"by,omitempty"`          // the principal that decided, voted or cancelled
 	Result   string          `json:"answer_sha256,omitempty"`
-	Remember *tool.Remember  `json:"remember,omitempty"` // of resumed: the rule that commits with the decision
-	Cause    string          `json:"cause,omitempty"`    // of cancel_requested
+	Remember *tool.Remember  `json:"remember,omitempty"` // for resumed: the rule that commits with the decision
+	Cause    string          `json:"cause,omitempty"`    // for cancel_requested
 
-	Status   call.Status   `json:"status,omitempty"` // of finished
+	Status   call.Status   `json:"status,omitempty"` // for finished
 	Executed call.Executed `json:"executed,omitempty"`
 	Error    string        `json:"error,omitempty"` // code and reason
 
-	Operation string            `json:"operation,omitempty"` // of operation; it has By, and Error when it was refused
+	Operation string            `json:"operation,omitempty"` // for operation; By is set, and Error when the operation was refused
 	Of        map[string]string `json:"of,omitempty"`
 }
 
-// EventOperation is the event of a record of what somebody asked of the daemon beside calls.
+// EventOperation is the event of a record about a request to the daemon that is not about a call.
 const EventOperation call.EventType = "operation"
 
-// A Filter is the hook. It also knows the namespaces of which it saw calls.
+// A Filter is the audit hook. It also collects the namespaces of the calls that it saw.
 type Filter struct {
-	namespaces sync.Map // of string
+	namespaces sync.Map // set of strings
 }
 
-// New returns the hook.
+// New returns the audit hook.
 func New() *Filter { return &Filter{} }
 
 // Filter implements [hook.Filter]. Events pass unchanged.
@@ -100,8 +99,8 @@ func (f *Filter) Record(in *hook.Input) func(*call.Event) []hook.Record {
 	}
 }
 
-// Operation returns the record of what somebody asked for, with the ids, names and settings that it is about: before it is done,
-// and again with the reason when it is refused.
+// Operation returns the record of a requested operation. of contains the IDs, names and settings that it concerns. Record it before the
+// operation runs. When the operation is refused, record it again with the reason in refused.
 func (f *Filter) Operation(name string, by tool.Principal, of map[string]string, refused string) hook.Record {
 	f.saw(by.Namespace)
 	e := Entry{Event: EventOperation, Operation: name, By: &by, Of: of, Error: refused}
@@ -117,12 +116,12 @@ func (f *Filter) saw(namespace string) {
 func (e *Entry) text() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // impossible for texts and numbers
 	}
 	return b
 }
 
-// entry returns what is kept of an event, and false when nothing is: of progress, activity, output and documents.
+// entry returns the record content for an event. kept is false for progress, activity, output and documents, which are not recorded.
 func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 	e.Event = ev.Type
 	switch ev.Type {
@@ -143,7 +142,7 @@ func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 		d := ev.Decision
 		by := d.DecidedBy
 		e.Decision, e.Action, e.Digest, e.By = d.ID, string(d.Action), d.AppliesTo, &by
-		if ev.Suspension != nil { // earlier versions did not name it
+		if ev.Suspension != nil { // earlier versions did not store it
 			e.Suspension = ev.Suspension.ID
 		}
 		e.Arguments, e.Result, e.Remember = digest(d.Arguments), digest(d.Result), d.Remember
@@ -164,7 +163,7 @@ func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 	return e, true
 }
 
-// digest is the SHA-256 of a text in hex; empty for none.
+// digest returns the SHA-256 of a text in hex, or "" for an empty text.
 func digest(text string) string {
 	if text == "" {
 		return ""

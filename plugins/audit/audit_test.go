@@ -24,7 +24,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// chain is what a journal holds.
+// chain contains the records of a journal.
 type chain []call.ChainRecord
 
 func (c *chain) add(text string) {
@@ -86,7 +86,7 @@ func signedBy(t rapid.TB, k *audit.Keeper) []audit.Checkpoint {
 	return good
 }
 
-// Whatever a forger does to a chain behind its newest checkpoint's back is found, and a chain that nobody touched is clean.
+// Verify finds every forgery that the newest checkpoint covers, and reports nothing for an untouched chain.
 func TestEveryForgeryIsFound(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -138,7 +138,7 @@ func TestEveryForgeryIsFound(t *testing.T) {
 	})
 }
 
-// A crash may cut the last line off; what is signed next begins a line of its own. A checkpoint of another key is told.
+// A crash may cut off the last line, and the next checkpoint then starts a new line. A checkpoint signed by another key is reported.
 func TestCheckpointsSurviveACutLine(t *testing.T) {
 	var c chain
 	k := keeper(t, &c, t.TempDir())
@@ -175,7 +175,7 @@ func TestCheckpointsSurviveACutLine(t *testing.T) {
 	}
 }
 
-// What retention took from the beginning is no forgery: of what is old it leaves the newest.
+// Records that retention removed from the beginning are no forgery. Retention keeps the newest of the old records.
 func TestTrimmedBeginning(t *testing.T) {
 	var c chain
 	for i := range 5 {
@@ -191,7 +191,7 @@ func input() *hook.Input {
 	return &hook.Input{Namespace: "ns", CallID: "call", Requested: `{"secret":"s3cr3t"}`, Caller: tool.Principal{Namespace: "ns", Subject: "alice"}}
 }
 
-// A record tells who and what, never what was said.
+// A record contains names and IDs, but no content of the call.
 func TestRecordsTellNoContent(t *testing.T) {
 	record := audit.New().Record(input())
 	var told []string
@@ -222,7 +222,7 @@ func TestRecordsTellNoContent(t *testing.T) {
 	}
 }
 
-// What a call that runs and ends pays: three records.
+// BenchmarkCall measures the three records of a call that runs and ends.
 func BenchmarkCall(b *testing.B) {
 	f := audit.New()
 	events := []call.Event{

@@ -19,19 +19,19 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Checkpoint is where a chain stood, signed. It is a line of JSON in the file of checkpoints.
+// A Checkpoint is the signed position of a chain's end. The checkpoint file contains one JSON line for each.
 type Checkpoint struct {
 	Store     string    `json:"store_id"`
 	Namespace string    `json:"namespace"`
-	Position  int64     `json:"position"` // of its newest record
+	Position  int64     `json:"position"` // of the chain's newest record
 	Link      call.Hex  `json:"link"`
 	Time      time.Time `json:"time"`
-	Key       call.Hex  `json:"key"`       // public, Ed25519
-	Signature call.Hex  `json:"signature"` // of the fields above, as signed writes them
+	Key       call.Hex  `json:"key"`       // public Ed25519 key
+	Signature call.Hex  `json:"signature"` // over the fields above; see signed
 }
 
-// signed is what is signed: "toold.checkpoint.v1", then store, namespace and link, each behind its length in four bytes, then
-// position and time in nanoseconds since 1970, eight bytes each.
+// signed returns the bytes to sign: "toold.checkpoint.v1", then store, namespace and link, each after its length in four bytes. Position
+// and time follow in eight bytes each; the time is in nanoseconds since 1970.
 func (c *Checkpoint) signed() []byte {
 	b := []byte("toold.checkpoint.v1")
 	for _, word := range [...]string{c.Store, c.Namespace, string(c.Link)} {
@@ -41,7 +41,7 @@ func (c *Checkpoint) signed() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(c.Time.UnixNano()))
 }
 
-// genuine reports whether it was signed with this key; nil is the one that it names.
+// genuine reports whether key signed the checkpoint. A nil key means the one that the checkpoint names.
 func (c *Checkpoint) genuine(key ed25519.PublicKey) bool {
 	if key == nil {
 		key = ed25519.PublicKey(c.Key)
@@ -49,8 +49,8 @@ func (c *Checkpoint) genuine(key ed25519.PublicKey) bool {
 	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.signed(), c.Signature)
 }
 
-// ReadCheckpoints reads a file of checkpoints, by position within each namespace. Those that the key, nil for the one that each
-// names, did not sign are left out and found. A last line that was cut off by a crash is no error.
+// ReadCheckpoints reads a file of checkpoints, ordered by position within each namespace. It reports checkpoints that key did not sign in
+// bad and leaves them out. A nil key means the key that each checkpoint names. A last line that a crash cut off is no error.
 func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad []Finding, err error) {
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
@@ -75,24 +75,24 @@ func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad
 	return good, bad, nil
 }
 
-// A Source reads a chain, oldest record first, from behind a position on.
+// A Source reads the records of a chain after a position, oldest first.
 type Source func(ctx context.Context, namespace string, after int64) iter.Seq2[call.ChainRecord, error]
 
-// A Keeper signs where the chains stand.
+// A Keeper signs the current end of each chain.
 type Keeper struct {
 	Store  string
 	Source Source
 	Key    ed25519.PrivateKey
-	File   string // is appended to
+	File   string // checkpoints are appended to it
 	Every  time.Duration
 	Now    func() time.Time
 	Log    *zap.Logger
 
-	stands map[string]Checkpoint // the newest of each namespace
-	broken map[string]bool       // namespaces in which something was found
+	stands map[string]Checkpoint // newest checkpoint of each namespace
+	broken map[string]bool       // namespaces with a finding
 }
 
-// Open reads what was signed before.
+// Open reads the existing checkpoints.
 func (k *Keeper) Open() error {
 	k.stands, k.broken = map[string]Checkpoint{}, map[string]bool{}
 	f, err := os.Open(k.File)
@@ -118,8 +118,7 @@ func (k *Keeper) Open() error {
 	return nil
 }
 
-// Run signs what is new every now and then, and a last time when ctx is done: the caller ends it when nothing is written any
-// more.
+// Run signs new records at intervals, and a last time when ctx is done. The caller must end ctx after the last record was written.
 func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
 	tick := time.NewTicker(k.Every)
 	defer tick.Stop()
@@ -135,8 +134,8 @@ func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
 	}
 }
 
-// Sign appends a checkpoint for each chain that has something new. What is new is compared with itself on the way; a finding is
-// logged once for each namespace, and signing continues behind it.
+// Sign appends a checkpoint for each chain with new records. It verifies the links of the new records. It logs a broken chain once for each
+// namespace and continues to sign.
 func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 	var lines []byte
 	next := map[string]Checkpoint{}
@@ -176,7 +175,7 @@ func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// Namespaces are those in which something was signed before or a call was seen.
+// Namespaces returns the namespaces that have a checkpoint or of which f saw calls.
 func (k *Keeper) Namespaces(f *Filter) []string {
 	var all []string
 	for ns := range k.stands {
@@ -205,7 +204,7 @@ func appendTo(path string, b []byte) (err error) {
 	return f.Sync()
 }
 
-// endLine takes away a last line that a crash cut off.
+// endLine removes a last line that a crash cut off.
 func endLine(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

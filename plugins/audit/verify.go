@@ -9,28 +9,28 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Report is what a verification found of one namespace.
+// A Report is the result of verifying one namespace.
 type Report struct {
 	Namespace   string    `json:"namespace"`
 	Records     int       `json:"records"`
-	From        time.Time `json:"from,omitzero"` // of the first and the last record
+	From        time.Time `json:"from,omitzero"` // times of the first and the last record
 	To          time.Time `json:"to,omitzero"`
-	Checkpoints int       `json:"checkpoints"` // that were compared
-	// Trimmed says that the chain begins later than its first record: retention took what was before, as it may. It leaves the
-	// newest of what it may take, so the chain begins with a record that is older than what is kept.
+	Checkpoints int       `json:"checkpoints"` // number of compared checkpoints
+	// Trimmed says that retention removed the beginning of the chain. Retention keeps the newest of the records that it may remove, so the
+	// remaining chain begins with an expired record.
 	Trimmed  bool      `json:"trimmed,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// A Finding is something that nobody but a forger, or a broken disk, could have left.
+// A Finding is a defect that only forgery or a broken disk can cause.
 type Finding struct {
 	Kind     string `json:"kind"` // CHANGED, MISSING_TAIL, MISSING_HEAD, REWRITTEN, SIGNATURE
 	Position int64  `json:"position,omitempty"`
 	Text     string `json:"text"`
 }
 
-// Verify compares a chain, oldest record first, with itself and with what was signed. kept is the oldest time from which no
-// retention has taken anything yet. An error is of the lines: the report goes as far as they did.
+// Verify checks the links of a chain and compares it with the signed checkpoints. lines yields the oldest record first. Retention has
+// removed nothing that is as new as kept. An error comes from lines; the report then covers the records before it.
 func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed []Checkpoint, kept time.Time) (Report, error) {
 	r := Report{Namespace: namespace}
 	var mine []Checkpoint
@@ -46,14 +46,14 @@ func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed [
 		if err != nil {
 			return r, err
 		}
-		for len(mine) > 0 && mine[0].Position < l.Position { // it named a record that is not there
+		for len(mine) > 0 && mine[0].Position < l.Position { // the checkpoint names a missing record
 			r.missing(&mine[0], last, kept)
 			mine = mine[1:]
 		}
 		switch {
 		case l.Namespace == namespace && l.Follows(before):
 		case r.Records == 0 && l.Time.Before(kept):
-			r.Trimmed = true // its link cannot be checked, what follows can
+			r.Trimmed = true // the link of this record cannot be checked, but later ones can
 		case r.Records == 0:
 			r.find("MISSING_HEAD", l.Position, "the chain begins with record %d of %s, which is not the first of its chain, or was changed", l.Position, l.Time.Format(time.RFC3339))
 		default:

@@ -1,14 +1,12 @@
-// Package cache answers read-only calls with what an equal call was answered before.
+// Package cache answers read-only calls with the result of an earlier, equal call.
 //
-// It is a [hook.After], which keeps results, and a [hook.Gate], which gives them again in the tool's place. The gate is pure:
-// it reads what is kept and changes nothing, not even what was used last, so that it may be asked again and by DescribeCall.
-// Its answer holds for now alone, as that of every gate: what is kept may have gone when it is asked again, and then the
-// tool runs.
+// It is a [hook.After], which stores results, and a [hook.Gate], which returns them instead of running the tool. The gate has no side
+// effects and does not even record the last use. Therefore it may be asked again, also by DescribeCall. As with every gate, its answer is
+// valid only for the moment. If the stored result is gone when the gate is asked again, the tool runs.
 //
-// A result is kept under all that it may depend on: the namespace, the caller, the person behind it, the tool with the digest of its
-// definition, the canonical arguments, and the revisions of the documents that its rule names. Only what a tool itself
-// answered with SUCCESS at its first attempt is kept, and nothing that belongs to its call: no artifacts, no document
-// commands.
+// The key of a result contains everything that the result may depend on: the namespace, the caller, the person behind the caller, the tool
+// and its digest, the canonical arguments, and the revisions of the documents that its rule names. The cache stores only a SUCCESS of a
+// tool's first attempt. It stores no result with artifacts or document commands, because these belong to their call.
 package cache
 
 import (
@@ -27,10 +25,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What the metadata of a result from the cache says.
+// Metadata of a result from the cache.
 const (
-	MetadataCall = "cache_call_id" // the call that the tool answered
-	MetadataTime = "cache_time"    // when that was, RFC 3339
+	MetadataCall = "cache_call_id" // ID of the call that ran the tool
+	MetadataTime = "cache_time"    // time of that call, RFC 3339
 )
 
 // A Cache is a [hook.Gate] and a [hook.After].
@@ -38,17 +36,17 @@ type Cache struct {
 	mu      sync.RWMutex
 	cfg     Config
 	entries map[digest]*list.Element
-	order   list.List // of *entry, the oldest first
+	order   list.List // of *entry, oldest first
 	bytes   int64
 }
 
 type digest [sha256.Size]byte
 
-// entry is a result that is kept. Nobody changes it.
+// entry is a stored result. It is immutable.
 type entry struct {
 	key             digest
 	namespace, call string
-	run             string // that it goes with; empty: with none
+	run             string // run with which it is removed; may be empty
 	result          *tool.Result
 	made, until     time.Time
 	bytes           int64
@@ -63,7 +61,7 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Swap replaces the rules. With other ones nothing of what was kept is given again. With an error nothing changes.
+// Swap replaces the rules. If they differ, it removes all stored results. On an error nothing changes.
 func (c *Cache) Swap(cfg Config) error {
 	setting.Fill(&cfg)
 	if err := setting.Check(&cfg).Err(); err != nil {
@@ -81,7 +79,7 @@ func (c *Cache) Swap(cfg Config) error {
 // Check implements [hook.Gate].
 func (c *Cache) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	c.mu.RLock()
-	rules := c.cfg.Rules // never changed, only replaced
+	rules := c.cfg.Rules // replaced as a whole, never modified
 	c.mu.RUnlock()
 	r := ruleFor(rules, in)
 	if r == nil {
@@ -116,7 +114,7 @@ func (c *Cache) find(key digest, now time.Time) *entry {
 	return nil
 }
 
-// After implements [hook.After]. It changes nothing of the outcome.
+// After implements [hook.After]. It does not change the outcome.
 func (c *Cache) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.AfterResult, error) {
 	if !lasting(in, &o) {
 		return hook.AfterResult{}, nil
@@ -143,8 +141,8 @@ func (c *Cache) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.A
 	return hook.AfterResult{}, nil
 }
 
-// lasting reports whether an outcome is one that another call may have too: the tool's own success, of an attempt that nobody
-// answered a question for, and with nothing that belongs to the call.
+// lasting reports whether an outcome may be reused for another call. It must be the tool's own success, at an attempt without an answered
+// question, and contain nothing that belongs to its call.
 func lasting(in *hook.Input, o *hook.Outcome) bool {
 	r := o.Result
 	return o.Status == call.Succeeded && o.Executed == call.Finished && r.IsSuccess() && in.Attempt == 1 &&
@@ -155,7 +153,7 @@ func lasting(in *hook.Input, o *hook.Outcome) bool {
 func (c *Cache) put(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.bytes > c.cfg.Bytes/4 { // it would drive out too much
+	if e.bytes > c.cfg.Bytes/4 { // it would evict too many other results
 		return
 	}
 	if old := c.entries[e.key]; old != nil {
@@ -182,8 +180,8 @@ func (c *Cache) PurgeCalls(namespace string, ids []string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && slices.Contains(ids, e.call) })
 }
 
-// EndRun implements [hook.RunKeeper]. The documents of the run go with it, and in a later run of the same name their revisions
-// begin anew.
+// EndRun implements [hook.RunKeeper]. The documents of the run are removed with it. A later run of the same name starts with the same
+// revision numbers, so its results must not mix with old ones.
 func (c *Cache) EndRun(namespace, run string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && e.run == run && run != "" })
 }
@@ -200,14 +198,14 @@ func (c *Cache) forget(gone func(*entry) bool) {
 	}
 }
 
-// Size returns how many results are kept, and their bytes.
+// Size returns the number of stored results and their bytes.
 func (c *Cache) Size() (entries int, bytes int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.entries), c.bytes
 }
 
-// overhead is about what an entry takes beside its result.
+// overhead is about the size of an entry without its result, in bytes.
 const overhead = 512
 
 func weight(r *tool.Result) int64 {
@@ -222,8 +220,8 @@ func weight(r *tool.Result) int64 {
 	return int64(n)
 }
 
-// keyOf digests all that the result of a call may depend on. Each part is preceded by its length, so that none runs into the
-// next. An error is that a document could not be read.
+// keyOf returns a digest of everything that the result of a call may depend on. The length precedes each part, so that the parts are
+// unambiguous. It returns an error when a document cannot be read.
 func keyOf(r *Rule, in *hook.Input) (digest, error) {
 	var room [1024]byte
 	b := room[:0]

@@ -28,7 +28,7 @@ func rules(r ...cache.Rule) cache.Config { return cache.Config{Rules: r} }
 
 var minute = cache.Rule{Tools: []string{"get*"}, TTL: time.Minute}
 
-// input is a call of alice; change makes it another one.
+// input returns a call by alice. change modifies it.
 func input(change ...func(*hook.Input)) *hook.Input {
 	in := &hook.Input{
 		Namespace: "ns", CallID: "call-1", Caller: tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller"}},
@@ -53,7 +53,7 @@ func keep(t testing.TB, c *cache.Cache, in *hook.Input, o hook.Outcome) {
 	}
 }
 
-// given returns the result from the cache; nil when the tool has to run.
+// given returns the result from the cache, or nil when the tool must run.
 func given(t testing.TB, c *cache.Cache, in *hook.Input) *tool.Result {
 	t.Helper()
 	v, err := c.Check(context.Background(), in)
@@ -93,7 +93,7 @@ func TestGivesWhatWasKept(t *testing.T) {
 		if r.Metadata[cache.MetadataCall] != "call-1" || r.Metadata[cache.MetadataTime] != began.UTC().Format(time.RFC3339) {
 			t.Errorf("metadata %v does not say whose it is", r.Metadata)
 		}
-		r.Metadata["x"], r.Content[0].Text = "changed", "changed" // by a hook
+		r.Metadata["x"], r.Content[0].Text = "changed", "changed" // a hook changes its copy
 		if r := given(t, c, later); r.Metadata["x"] != "" || r.Content[0].Text != "more" {
 			t.Errorf("what was given was kept: %+v", r)
 		}
@@ -136,7 +136,7 @@ func TestShare(t *testing.T) {
 	elsewhere := func(in *hook.Input) { in.Namespace = "other" }
 	tests := []struct {
 		share                       cache.Share
-		bob, run, thread, elsewhere bool // who else is given it
+		bob, run, thread, elsewhere bool // whether other callers get the result
 	}{
 		{"", false, true, true, false},
 		{cache.ShareCaller, false, true, true, false},
@@ -190,7 +190,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		{"an unassessed call", func(in *hook.Input) { in.Assessment = tool.Effects{} }, success("x")},
 		{"another tool", func(in *hook.Input) { in.Descriptor = &tool.Descriptor{ID: "read"} }, success("x")},
 		{"the open world", func(in *hook.Input) { in.Assessment.OpenWorld = true }, success("x")},
-		{"a further attempt", func(in *hook.Input) { in.Attempt = 2 }, success("x")}, // somebody's answer is in it
+		{"a further attempt", func(in *hook.Input) { in.Attempt = 2 }, success("x")}, // its result may depend on an answer
 		{"a failure", nil, hook.Outcome{Status: call.Failed, Executed: call.Finished, Result: tool.Fail("no")}},
 		{"an answer of a gate", nil, hook.Outcome{Status: call.Succeeded, Executed: call.NotStarted, Result: tool.Text("x")}},
 		{"artifacts", nil, artifact}, {"content in an artifact", nil, image}, {"documents", nil, documents}, {"cut output", nil, cut},
@@ -222,7 +222,7 @@ func TestOpenWorldOnlyByName(t *testing.T) {
 	}
 }
 
-// documents are those of one call.
+// documents are the documents of one call.
 type documents map[string]int64
 
 func (d documents) Get(s tool.Scope, key string) (tool.Document, bool, error) {
@@ -261,7 +261,7 @@ func TestDocumentRevisions(t *testing.T) {
 	}
 }
 
-// The gate is pure: however often it is asked, what is kept and what goes first stays the same.
+// Asking the gate changes neither the stored results nor their eviction order.
 func TestAskingChangesNothing(t *testing.T) {
 	id := func(n int) func(*hook.Input) {
 		return func(in *hook.Input) { in.Arguments = tool.NewArguments(fmt.Sprint(n), nil) }
@@ -305,14 +305,14 @@ func TestBounds(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		keep(t, c, input(), success("x"))
-		keep(t, c, input(), success("y")) // takes the place of the other
+		keep(t, c, input(), success("y")) // replaces the first result
 		if n, _ := c.Size(); n != 1 || given(t, c, input()).Message != "y" {
 			t.Errorf("%d results; those whose time is over go", n)
 		}
 	})
 }
 
-// A run that is ended loses its documents; one that takes its name later begins with new ones, whose revisions begin anew.
+// An ended run loses its documents. A later run with its name has new documents with the same revision numbers.
 func TestEndedRunsAreForgotten(t *testing.T) {
 	shared, noted := minute, minute
 	shared.Share = cache.ShareRun

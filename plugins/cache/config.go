@@ -11,14 +11,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Config is what a cache works by.
+// A Config configures a cache.
 type Config struct {
 	Rules   []Rule `yaml:"rules" help:"read-only calls whose results are given again; the first rule that matches counts" see:"plugins/cache.md"`
 	Entries int    `yaml:"entries" default:"1000" min:"1" max:"1000000" help:"results that are kept"`
 	Bytes   int64  `yaml:"bytes" default:"16777216" min:"1" max:"17179869184" help:"bytes that they take; no result may have more than a quarter of them"`
 }
 
-// A Rule says which results are kept, and for how long. The first that a call fits counts.
+// A Rule says which results are stored, and for how long. The first rule that matches a call applies.
 type Rule struct {
 	Tools     []string      `yaml:"tools" required:"true" format:"glob" help:"globs on the ids of tools whose results depend on their arguments alone"`
 	TTL       time.Duration `yaml:"ttl" min:"1s" max:"1d" help:"time that a result is kept"`
@@ -27,7 +27,7 @@ type Rule struct {
 	OpenWorld bool          `yaml:"open_world" help:"keep results of calls that reach what the operator does not own; then tools are ids, not globs"`
 }
 
-// runOf is the run of a call when what the rule keeps of it goes with the run.
+// runOf returns the run with which a stored result is removed, or "".
 func (r *Rule) runOf(in *hook.Input) string {
 	if r.Share == ShareRun || slices.ContainsFunc(r.Documents, func(d Document) bool { return d.Scope == tool.RunScope }) {
 		return in.Run.ID
@@ -35,13 +35,13 @@ func (r *Rule) runOf(in *hook.Input) string {
 	return ""
 }
 
-// A Document names one that results depend on.
+// A Document names a document that results depend on.
 type Document struct {
 	Scope tool.Scope
 	Key   string
 }
 
-// UnmarshalText reads SCOPE/key.
+// UnmarshalText parses SCOPE/key.
 func (d *Document) UnmarshalText(text []byte) error {
 	scope, key, _ := strings.Cut(string(text), "/")
 	*d = Document{tool.Scope(scope), key}
@@ -51,7 +51,7 @@ func (d *Document) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the text that UnmarshalText reads.
+// String returns the text that UnmarshalText parses.
 func (d Document) String() string { return string(d.Scope) + "/" + d.Key }
 
 // Share says which other callers get a result. The zero value is ShareCaller.
@@ -80,12 +80,12 @@ func (r *Rule) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// ReadsDocuments reports whether asking the cache may read the journal.
+// ReadsDocuments reports whether Check may read documents from the journal.
 func (c *Config) ReadsDocuments() bool {
 	return slices.ContainsFunc(c.Rules, func(r Rule) bool { return len(r.Documents) > 0 })
 }
 
-// ruleFor returns the rule of a call; nil when its result is not to be kept. What belongs to a run or thread needs one.
+// ruleFor returns the rule of a call, or nil when its result must not be stored. A rule for runs or threads needs a call with one.
 func ruleFor(rules []Rule, in *hook.Input) *Rule {
 	if in.Assessment.Mutability != tool.ReadOnly {
 		return nil

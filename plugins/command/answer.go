@@ -18,9 +18,8 @@ func protocol(format string, args ...any) error {
 	return &hook.ProtocolError{Message: fmt.Sprintf(format, args...)}
 }
 
-// read fills into from the object that a program printed; fields are the names that its kind may use. Nothing printed is an
-// empty object. What is no JSON object at all is a failure of the program; an object that says something else than its
-// kind may say is an error of the protocol.
+// read decodes the JSON object that a program printed. fields lists the names that its kind of hook may use. No output counts as an empty
+// object. Output that is no JSON object is a failure of the program. An object with other fields is a protocol error.
 func (s *said) read(into any, fields ...string) error {
 	if len(s.object) == 0 {
 		return nil
@@ -46,18 +45,18 @@ func (s *said) read(into any, fields ...string) error {
 	return nil
 }
 
-// silent are fields that the hooks of coding agents know and that say nothing about a call.
+// silent contains fields of coding agents' hooks that do not affect a call.
 type silent struct {
 	SuppressOutput bool   `json:"suppressOutput"`
 	SystemMessage  string `json:"systemMessage"`
 }
 
-// verdict is the answer of a gate, in words of toold's or of coding agents'.
+// verdict is the answer of a gate. It accepts toold's field names and those of coding agents.
 type verdict struct {
 	Verdict string        `json:"verdict"` // allow, deny, block, ask, suspend, result
 	Reason  string        `json:"reason"`
-	Ticket  *ticket       `json:"ticket"` // of suspend
-	Result  *setResult    `json:"result"` // of result
+	Ticket  *ticket       `json:"ticket"` // for suspend
+	Result  *setResult    `json:"result"` // for result
 	Agent   *agentVerdict `json:"hookSpecificOutput"`
 
 	Continue   *bool  `json:"continue"` // false blocks the run
@@ -78,7 +77,7 @@ type ticket struct {
 	ResponseSchema json.RawMessage `json:"response_schema"`
 	ResumeMode     tool.ResumeMode `json:"resume_mode"`
 	Approvers      *tool.Approvers `json:"approvers"`
-	ExpiresIn      string          `json:"expires_in"` // such as 24h
+	ExpiresIn      string          `json:"expires_in"` // for example 24h
 }
 
 type setResult struct {
@@ -86,13 +85,13 @@ type setResult struct {
 	Data    json.RawMessage   `json:"data"`
 	Message string            `json:"message"`
 	Error   *struct {
-		Code    tool.Code `json:"code"` // empty is DENIED
+		Code    tool.Code `json:"code"` // empty means DENIED
 		Reason  string    `json:"reason"`
 		Message string    `json:"message"`
 	} `json:"error"`
 }
 
-// gate makes a verdict of what a program said. answered is that a person said yes to this hook about exactly this call.
+// gate converts a program's answer to a verdict. answered says that a person approved this hook's question about exactly this call.
 func (s *said) gate(answered bool) (hook.Verdict, error) {
 	if s.refused {
 		return hook.Deny(orReason(s.reason)), nil
@@ -127,7 +126,7 @@ func (v *verdict) verdict(answered bool) (hook.Verdict, error) {
 		return hook.Deny(orReason(v.Reason)), nil
 	case "block":
 		return hook.Block(orReason(v.Reason)), nil
-	case "ask": // the short form: one yes is enough, and the program need not know that it was asked before
+	case "ask": // the short form: one approval is enough, and the program need not track it
 		if answered {
 			return hook.AllowBecause("answered"), nil
 		}

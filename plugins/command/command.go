@@ -1,11 +1,14 @@
-// Package command makes hooks of programs.
+// Package command runs programs as hooks.
 //
-// For each question a process is started: the question is JSON on its standard input, the answer JSON on its standard output.
-// Exit code 0 says that the answer counts, and an empty one has nothing against the call. Exit code 2 refuses the call, for
-// the reason on standard error. Everything else is a failure: another code, a signal, text that is no JSON object, too much
-// of it, no end within the deadline. A JSON object that says what its kind of hook may not say is an error of the protocol.
+// Each question starts a process, with the question as JSON on standard input. The process prints its answer as JSON on standard output.
 //
-// A process and all that it starts are dead before its answer counts.
+//   - Exit code 0 means that the answer is valid. An empty answer does not object to the call.
+//   - Exit code 2 refuses the call, with standard error as the reason.
+//   - Anything else is a failure: another exit code, a signal, text that is no JSON object, too much output, or a missed deadline.
+//
+// A JSON object that this kind of hook may not return is a protocol error.
+//
+// The process and all its descendants are dead before the answer is used.
 package command
 
 import (
@@ -22,9 +25,8 @@ import (
 	"github.com/toold-dev/toold/hook/external"
 )
 
-// A Starter starts processes. Run returns when the process and all that descends from it are dead; when ctx ends it kills
-// them at once. Output gets what is printed to "stdout" and "stderr", from one goroutine for each; its error ends the
-// process.
+// A Starter starts processes. Run returns when the process and all its descendants are dead. When ctx ends, Run kills them at once. Output
+// receives what is printed to "stdout" and "stderr", from one goroutine for each; its error ends the process.
 type Starter interface {
 	Run(ctx context.Context, p Process) (Exit, error)
 }
@@ -34,43 +36,43 @@ type Process struct {
 	Path   string
 	Args   []string
 	Dir    string
-	Env    []string // exactly this
+	Env    []string // the whole environment
 	CallID string
 	Stdin  []byte
 	Output func(stream string, chunk []byte) error
 }
 
-// An Exit is how a process ended.
+// An Exit says how a process ended.
 type Exit struct {
 	Code   int    // -1 with a Signal
 	Signal string // such as SIGKILL
-	Alive  int    // processes that may live on; 0 when all are known to be dead
+	Alive  int    // number of processes that may still live; 0 when all are known to be dead
 }
 
-// Defaults and bounds.
+// Defaults and limits.
 const (
 	DefaultAtOnce    = 16
 	DefaultMaxOutput = 1 << 20
-	maxReason        = 4 << 10 // bytes of standard error that a reason holds
+	maxReason        = 4 << 10 // bytes of standard error in a reason
 )
 
-// Config is one program. All of it is the operator's.
+// Config configures one program. The operator controls all of it.
 type Config struct {
 	Name      string   // of the hook; required
 	Command   []string // an absolute path and arguments; required
-	Dir       string   // where it starts; empty means /
-	Env       []string // NAME=value, beside the few that every hook has (see [baseEnv])
+	Dir       string   // working directory; empty means /
+	Env       []string // NAME=value, in addition to PATH, LANG and TOOLD_HOOK
 	Workspace string   // sent as cwd
-	// Workspaces are sent instead for calls of namespaces with a separate workspace, by namespace.
+	// Workspaces maps namespaces with a separate workspace to that workspace. It is sent instead of Workspace.
 	Workspaces map[string]string
 	Documents  []external.DocumentKey
-	AtOnce     int         // processes at once; 0 means 16
+	AtOnce     int         // concurrent processes; 0 means 16
 	MaxOutput  int         // bytes of each stream; 0 means 1 MiB
 	Start      Starter     // required
-	Log        *zap.Logger // nil drops
+	Log        *zap.Logger // nil discards
 }
 
-// A Hook is a program as a hook of every kind but Filter: a process for each call, as long as the call, is what a
+// A Hook is a program as a hook of every kind except Filter. A filter would need a process for the whole duration of each call, which a
 // HookService does better.
 type Hook struct {
 	cfg  Config
@@ -85,7 +87,7 @@ var (
 	_ hook.After   = (*Hook)(nil)
 )
 
-// New returns the hook of a program. It starts nothing.
+// New returns the hook of a program. It starts no process.
 func New(cfg Config) (*Hook, error) {
 	switch {
 	case cfg.Name == "" || cfg.Start == nil:
@@ -105,18 +107,17 @@ func New(cfg Config) (*Hook, error) {
 	return &Hook{cfg: cfg, line: external.NewLine(external.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log})}, nil
 }
 
-// Health says how the program fares.
+// Health returns the program's recent successes and failures.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
-// said is what a program answered: refused with a reason, or a JSON object; both empty is nothing against the call.
+// said is a program's answer: a refusal with a reason, or a JSON object. Without either, the program does not object.
 type said struct {
 	refused bool
 	reason  string
 	object  []byte
 }
 
-// ask runs the program and lets read make something of what it said, so that an answer that cannot be read counts as a
-// failure of the hook.
+// ask runs the program and passes its answer to read. An error of read counts as a failure of the hook.
 func (h *Hook) ask(ctx context.Context, q *question, read func(said) error) error {
 	return h.line.Ask(ctx, func(ctx context.Context) error {
 		stdin, err := q.encode()
@@ -160,12 +161,12 @@ func (h *Hook) run(ctx context.Context, callID string, stdin []byte) (said, erro
 	return said{}, fmt.Errorf("exit code %d%s", exit.Code, behind(stderr.text()))
 }
 
-// baseEnv is what every program has; configuration may say more.
+// baseEnv returns the environment of every program. The configuration may add to it.
 func (h *Hook) baseEnv() []string {
 	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TOOLD_HOOK=" + h.cfg.Name}
 }
 
-// bounded keeps what is printed, up to a bound.
+// bounded stores output up to a limit.
 type bounded struct {
 	b    []byte
 	most int
@@ -179,7 +180,7 @@ func (o *bounded) add(chunk []byte) error {
 	return nil
 }
 
-// text is what was printed as a reason: its beginning, valid and on one line when it was one.
+// text returns the start of the output as a reason, as valid UTF-8 without surrounding white space.
 func (o *bounded) text() string {
 	b := o.b[:min(len(o.b), maxReason)]
 	return strings.TrimSpace(strings.ToValidUTF8(string(b), ""))

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// starter starts real processes, as daemon wires it.
+// starter starts real processes, as the daemon does.
 type starter struct{ *sandbox.Runner }
 
 func (s starter) Run(ctx context.Context, p command.Process) (command.Exit, error) {
@@ -74,8 +74,8 @@ func say(json string) string { return "cat >/dev/null; echo '" + json + "'" }
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name, script string
-		kind         hook.VerdictKind // empty: an error
-		text         string           // in the reason, the message of the result, or the error
+		kind         hook.VerdictKind // empty: an error is expected
+		text         string           // expected in the reason, the message of the result, or the error
 		protocol     bool
 	}{
 		{"silence", "cat >/dev/null", hook.KindAllow, "", false},
@@ -101,7 +101,7 @@ func TestGate(t *testing.T) {
 		{"a member twice", say(`{"verdict":"allow","verdict":"deny"}`), "", "no JSON", false},
 		{"cut off", say(`{"verdict":"allow"`), "", "no JSON", false},
 
-		{"arguments", say(`{"verdict":"allow","arguments":{}}`), "", `"arguments"`, true}, // T95
+		{"arguments", say(`{"verdict":"allow","arguments":{}}`), "", `"arguments"`, true}, // T95: a gate cannot change arguments
 		{"another tool", say(`{"verdict":"allow","tool_name":"rm"}`), "", `"tool_name"`, true},
 		{"an agent's arguments", say(`{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{}}}`), "", `updatedInput`, true},
 		{"another case", say(`{"Verdict":"allow"}`), "", `"Verdict"`, true},
@@ -135,7 +135,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// What a program reads, and that nothing of the daemon is in its environment.
+// The program gets the question, and nothing of the daemon's environment.
 func TestQuestion(t *testing.T) {
 	t.Setenv("DAEMON_SECRET", "hunter2")
 	dir := t.TempDir()
@@ -175,7 +175,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// A yes to an `ask` is enough; who asks with a ticket decides itself when it has heard enough.
+// An approval satisfies an `ask`. A program that suspends with a ticket decides itself which answers are enough.
 func TestAnswered(t *testing.T) {
 	in := input(t, `{}`).WithAnswer(&tool.Decision{ID: "d1", Action: tool.Resume})
 	for script, want := range map[string]hook.VerdictKind{
@@ -219,7 +219,7 @@ func TestOtherKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		release()
-		for h.Health().Asked < 2 { // it is told behind the end of the call
+		for h.Health().Asked < 2 { // the release is sent after the end of the call
 			time.Sleep(time.Millisecond)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "back")); err != nil {
@@ -263,8 +263,8 @@ func TestOtherKinds(t *testing.T) {
 	})
 }
 
-// TestT94HostileCommands: whatever a program does, the answer is a failure within the deadline, the memory bounded and no
-// process left.
+// TestT94HostileCommands checks programs that misbehave. The answer is a failure within the deadline, memory is bounded, and no process is
+// left.
 func TestT94HostileCommands(t *testing.T) {
 	tests := map[string]string{
 		"hangs":                          `sleep 600`,
@@ -316,7 +316,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever a program prints is a verdict or an error, never a panic.
+// FuzzAnswer checks that any output of a program yields a verdict or an error, and never a panic.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{`{"verdict":"allow"}`, `{"hookSpecificOutput":{"permissionDecision":"deny"}}`, `{"verdict":"suspend","ticket":{"expires_in":"1h"}}`, `[`, ``, `null`} {
 		f.Add([]byte(s))
@@ -337,14 +337,14 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// prints is a program that prints something and ends well.
+// prints is a Starter whose program prints a text and exits with code 0.
 type prints []byte
 
 func (p prints) Run(_ context.Context, r command.Process) (command.Exit, error) {
 	return command.Exit{}, r.Output("stdout", p)
 }
 
-// BenchmarkEmptyHook is what a hook that has nothing to say costs a call.
+// BenchmarkEmptyHook measures a hook that always answers with an empty object.
 func BenchmarkEmptyHook(b *testing.B) {
 	cfg := command.Config{Name: "h", Command: []string{"/bin/true"}, Start: newStarter(b)}
 	h, err := command.New(cfg)

@@ -58,10 +58,10 @@ func (h *Hook) Rewrite(ctx context.Context, in *hook.Input) (string, error) {
 	return text, err
 }
 
-// releaseWithin bounds giving back what an attempt was admitted with.
+// releaseWithin limits the time of a release question.
 const releaseWithin = external.DefaultDeadline
 
-// Admit implements [hook.Admit]. The program is asked again, with the kind release, when it named its admission.
+// Admit implements [hook.Admit]. When the program returned an admission, release asks it again with the kind release.
 func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	q, err := h.question("admit", in)
 	if err != nil {
@@ -69,7 +69,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	}
 	var v struct {
 		Admission  string `json:"admission"`
-		Refused    string `json:"refused"` // why not
+		Refused    string `json:"refused"` // reason of a refusal
 		RetryAfter string `json:"retry_after"`
 		silent
 	}
@@ -103,7 +103,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	return func() { go h.release(q, v.Admission) }, nil // the end of the call does not wait for it
 }
 
-// release reports the end of the attempt to the program. It ends with its deadline; a failure is counted and changes nothing.
+// release reports the end of the attempt to the program, within releaseWithin. A failure is counted and has no other effect.
 func (h *Hook) release(q *question, admission string) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()
@@ -111,7 +111,7 @@ func (h *Hook) release(q *question, admission string) {
 	_ = h.ask(ctx, q, func(said) error { return nil })
 }
 
-// command is one of a program's document commands; the value is any JSON.
+// command is one of a program's document commands. Its value is any JSON.
 type command struct {
 	Op       tool.CommandOp  `json:"op"`
 	Scope    tool.Scope      `json:"scope"`
@@ -151,16 +151,15 @@ func (h *Hook) Before(ctx context.Context, in *hook.Input) (commands []tool.Comm
 	return commands, err
 }
 
-// changed is what an After hook makes of a result: fields that are absent stay.
+// changed contains an After hook's changes to a result. Absent fields stay unchanged.
 type changed struct {
 	Data     *json.RawMessage  `json:"data"`
 	Message  *string           `json:"message"`
 	Display  tool.Display      `json:"display_preference"`
-	Metadata map[string]string `json:"metadata"` // added
+	Metadata map[string]string `json:"metadata"` // added to the existing metadata
 }
 
-// After implements [hook.After]. Exit code 2 has the model read what is on standard error behind the result, as hooks of
-// coding agents do after a tool.
+// After implements [hook.After]. Exit code 2 appends standard error to what the model reads, as coding agents' hooks do after a tool.
 func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) (out hook.AfterResult, err error) {
 	q, err := h.question("after", in)
 	if err != nil {
@@ -170,7 +169,7 @@ func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) 
 	err = h.ask(ctx, q, func(s said) error {
 		var v struct {
 			Result    *changed  `json:"result"`
-			Add       string    `json:"add"` // text behind what the model reads
+			Add       string    `json:"add"` // text to append to what the model reads
 			Documents []command `json:"documents"`
 			silent
 		}
@@ -189,7 +188,7 @@ func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) 
 	return out, err
 }
 
-// apply changes r, which belongs to the hook; nil when nothing changes.
+// apply changes r, which the caller must own. It returns nil when nothing changes.
 func (c *changed) apply(r *tool.Result, add string) (*tool.Result, error) {
 	if c == nil && add == "" {
 		return nil, nil

@@ -8,23 +8,23 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// question is what a program reads. The first names are those of the hooks of coding agents, so that a script that looks
-// at tool_name and tool_input serves both.
+// question is the input of a program. The first fields have the names that hooks of coding agents use, so that one script can read
+// tool_name and tool_input for both.
 type question struct {
-	Event     string          `json:"hook_event_name"` // PreToolUse, PostToolUse
+	Event     string          `json:"hook_event_name"` // PreToolUse or PostToolUse
 	SessionID string          `json:"session_id,omitempty"`
 	CWD       string          `json:"cwd,omitempty"`
 	ToolName  string          `json:"tool_name"`
 	ToolUseID string          `json:"tool_use_id"`
 	ToolInput json.RawMessage `json:"tool_input"`
-	// ToolResponse is the data of the result, or its message; of After hooks.
+	// ToolResponse is the data of the result, or its message. Only After hooks get it.
 	ToolResponse any `json:"tool_response,omitempty"`
 
 	Kind        string              `json:"kind"` // rewrite, gate, admit, release, before, after
 	Hook        string              `json:"hook"`
 	Namespace   string              `json:"namespace"`
 	CallID      string              `json:"call_id"`
-	Requested   string              `json:"requested_arguments"` // JSON text as it was sent
+	Requested   string              `json:"requested_arguments"` // JSON text as sent
 	Descriptor  *tool.Descriptor    `json:"descriptor"`
 	ToolDigest  string              `json:"tool_digest,omitempty"`
 	Run         tool.Run            `json:"run"`
@@ -34,9 +34,9 @@ type question struct {
 	Description tool.Description    `json:"description"`
 	Documents   map[string]document `json:"documents,omitempty"`
 	Attempt     int                 `json:"attempt"`
-	Answer      *tool.Decision      `json:"answer,omitempty"`    // of a gate: to its own question, for exactly this call
-	Outcome     *hook.Outcome       `json:"outcome,omitempty"`   // of After
-	Admission   string              `json:"admission,omitempty"` // of release: what admit said
+	Answer      *tool.Decision      `json:"answer,omitempty"`    // for a gate: the answer to its own question, for exactly this call
+	Outcome     *hook.Outcome       `json:"outcome,omitempty"`   // for After
+	Admission   string              `json:"admission,omitempty"` // for release: the admission that the program returned
 }
 
 type document struct {
@@ -44,7 +44,7 @@ type document struct {
 	Revision int64           `json:"revision"`
 }
 
-// ask returns the question about a call.
+// question returns the question about a call.
 func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
 	q := &question{
 		Event: "PreToolUse", SessionID: in.Run.Thread, CWD: h.workspace(in.Namespace), ToolName: in.Descriptor.ID, ToolUseID: in.CallID,
@@ -62,7 +62,7 @@ func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
 	return q, err
 }
 
-// workspace is where the tools of a namespace work.
+// workspace returns the working directory of a namespace's tools.
 func (h *Hook) workspace(namespace string) string {
 	if own, ok := h.cfg.Workspaces[namespace]; ok {
 		return own
@@ -70,7 +70,7 @@ func (h *Hook) workspace(namespace string) string {
 	return h.cfg.Workspace
 }
 
-// ended adds how the call ended.
+// ended adds the outcome of the call.
 func (q *question) ended(o hook.Outcome) {
 	q.Event, q.Outcome = "PostToolUse", &o
 	switch {

@@ -1,7 +1,7 @@
-// Package compact makes the text of results shorter before a model reads it, and says what it left out.
+// Package compact shortens the text of results before a model reads it, and notes what it left out.
 //
-// What was drawn for a terminal goes: escape sequences, and the states of a line that was written over. Lines that repeat
-// are folded. Nothing else changes, and what the model reads is never longer than the text as it was.
+// It removes output for a terminal: escape sequences, and the overwritten states of a line. It folds repeated lines. It changes nothing
+// else, and the result is never longer than the original text.
 package compact
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Config says whose results are made shorter.
+// A Config says which tools' results are shortened.
 type Config struct {
 	Tools []string `yaml:"tools" format:"glob" help:"globs on the ids of tools whose messages are made shorter for models" see:"plugins/compact.md"`
 	From  int      `yaml:"from" default:"4096" min:"0" max:"1048576" help:"bytes of a message from which it is made shorter"`
 }
 
-// A Compactor makes texts shorter. It is used from many goroutines.
+// A Compactor shortens texts. Its methods may be called concurrently.
 type Compactor struct{ cfg atomic.Pointer[Config] }
 
-// New returns a compactor, or what is wrong with its configuration.
+// New returns a compactor, or an error when the configuration is invalid.
 func New(cfg Config) (*Compactor, error) {
 	c := &Compactor{}
 	return c, c.Swap(cfg)
 }
 
-// Swap takes another configuration, or says what is wrong with it and keeps its own.
+// Swap replaces the configuration. On an error it keeps the old one.
 func (c *Compactor) Swap(cfg Config) error {
 	setting.Fill(&cfg)
 	if err := setting.Check(cfg).Err(); err != nil {
@@ -36,10 +36,10 @@ func (c *Compactor) Swap(cfg Config) error {
 	return nil
 }
 
-// gain is what has to be won for it to be worth a note, in bytes. No note is as long.
+// gain is the smallest saving, in bytes, that is worth a note. It is more than the length of any note.
 const gain = 512
 
-// Compact returns a shorter text of a tool's result and what was done to it; ok is false when it stays as it is.
+// Compact returns a shorter text of a tool's result and a note about the changes. ok is false when the text stays unchanged.
 func (c *Compactor) Compact(id, text string) (short, did string, ok bool) {
 	cfg := c.cfg.Load()
 	if len(text) < max(cfg.From, gain) || !tool.AnyGlob(cfg.Tools, id) {

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Done counts what was done to a text.
+// Done counts the changes to a text.
 type Done struct {
-	Escapes     int // sequences and control characters that were taken out
-	Overwritten int // states of lines that others were written over
-	Folded      int // lines that repeat the one before
+	Escapes     int // removed sequences and control characters
+	Overwritten int // overwritten states of lines
+	Folded      int // lines that repeat the previous one
 }
 
 func (d Done) String() string {
 	return fmt.Sprintf("%d escape sequences removed, %d overwritten states of lines left out, %d repeated lines folded", d.Escapes, d.Overwritten, d.Folded)
 }
 
-// Text returns a text without what was drawn for a terminal and with repeated lines folded. It is UTF-8 and never longer;
-// of a text that it returned it changes nothing.
+// Text removes terminal output from a text and folds repeated lines. The result is valid UTF-8 and never longer. A second application
+// changes nothing.
 func Text(text string) (string, Done) {
 	var done Done
 	text = strip(strings.ToValidUTF8(text, ""), &done)
@@ -31,7 +31,7 @@ const (
 	bell   = 0x07
 )
 
-// strip takes escape sequences out. One that moves to the first column becomes a carriage return.
+// strip removes escape sequences. A sequence that moves to the first column becomes a carriage return.
 func strip(text string, done *Done) string {
 	if strings.IndexFunc(text, isControl) < 0 {
 		return text
@@ -59,14 +59,14 @@ func strip(text string, done *Done) string {
 // isControl reports whether a character begins an escape sequence, or is the bell.
 func isControl(r rune) bool { return r == escape || r == bell || r >= 0x80 && r < 0xa0 }
 
-// sequence returns the length of the escape sequence with which a text begins, and whether it moves to the first column. Of
-// one that is broken or has no end in its line only the character goes that introduces it.
+// sequence returns the length of the escape sequence at the beginning of a text, and whether it moves to the first column. For a sequence
+// that is malformed or does not end in its line, the length covers only the introducing character.
 func sequence(text string) (n int, home bool) {
 	r, intro := utf8.DecodeRuneInString(text)
 	kind, body := rune(0), intro
 	switch {
 	case r >= 0x80:
-		kind = r - 0x40 // ESC and this character are the same
+		kind = r - 0x40 // ESC followed by this character is equivalent
 	case r == escape && len(text) > 1 && text[1] < utf8.RuneSelf:
 		kind, body = rune(text[1]), 2
 	}
@@ -93,7 +93,7 @@ func sequence(text string) (n int, home bool) {
 	return end + 1, false
 }
 
-// span returns where the bytes between first and last end that begin at from.
+// span returns the end of the bytes from index from that lie between first and last.
 func span(text string, from int, first, last byte) int {
 	for from < len(text) && text[from] >= first && text[from] <= last {
 		from++
@@ -101,7 +101,7 @@ func span(text string, from int, first, last byte) int {
 	return from
 }
 
-// stringEnd returns where the control string ends whose content begins at from; 0 when nothing ends it in this line.
+// stringEnd returns the end of the control string whose content begins at from. It returns 0 when the string does not end in this line.
 func stringEnd(text string, from int) int {
 	at := strings.IndexFunc(text[from:], func(r rune) bool { return r == '\n' || isControl(r) })
 	if at < 0 {
@@ -115,7 +115,7 @@ func stringEnd(text string, from int) int {
 	return 0
 }
 
-// settle leaves of each line what was written last.
+// settle keeps the last written state of each line.
 func settle(text string, done *Done) string {
 	if !strings.ContainsAny(text, "\r\b") {
 		return text
@@ -147,7 +147,7 @@ func lastState(line string, done *Done) string {
 			}
 		}
 		done.Overwritten += max(states-1, 0)
-		line = strings.TrimRight(last, " ") // a shorter state wipes the one before with them
+		line = strings.TrimRight(last, " ") // programs overwrite a longer state with trailing spaces
 	}
 	if !strings.Contains(line, "\b") {
 		return line
@@ -166,14 +166,14 @@ func lastState(line string, done *Done) string {
 
 const folded = "… %d more lines like this"
 
-// isFold reports whether a line is what fold writes. Such a line is never folded itself, so that a text is folded once.
+// isFold reports whether fold wrote a line. Such lines are not folded again, so a second application changes nothing.
 func isFold(line string) bool {
 	var n int
 	_, err := fmt.Sscanf(line, folded, &n)
 	return err == nil && line == fmt.Sprintf(folded, n)
 }
 
-// fold writes a line that repeats once, and how often it came.
+// fold writes a repeated line once, with the number of repetitions.
 func fold(text string, done *Done) string {
 	lines := strings.SplitAfter(text, "\n")
 	var b strings.Builder

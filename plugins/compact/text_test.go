@@ -72,7 +72,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// ends leaves out what may change without being told.
+// ends drops characters that may change without being counted.
 func ends(r rune) rune {
 	if r == '\r' || r == ' ' {
 		return -1
@@ -91,9 +91,9 @@ func TestCompactor(t *testing.T) {
 		t.Errorf("%q, %q, %t", short, did, ok)
 	}
 	for tool, text := range map[string]string{
-		"read": long, // not asked for
+		"read": long, // the tool is not configured
 		"bash": long[:4<<10-1],
-		"bat":  strings.Repeat("different each time ", 500) + "\x1b[0m", // nothing to win
+		"bat":  strings.Repeat("different each time ", 500) + "\x1b[0m", // too little to gain
 	} {
 		if _, _, ok := c.Compact(tool, text); ok {
 			t.Errorf("the text of %s is made shorter", tool)

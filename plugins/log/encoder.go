@@ -10,15 +10,15 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// NewEncoder returns zap's JSON encoder for production with times in RFC 3339 and durations in seconds. The lines of this
-// package it writes itself, in the same bytes: zap's fields were measured at a fortieth of the time of a read-only call.
+// NewEncoder returns zap's JSON encoder for production, with times in RFC 3339 and durations in seconds. It encodes this package's lines
+// without zap's fields, in the same bytes. Encoding them through zap took one fortieth of the time of a read-only call.
 func NewEncoder() zapcore.Encoder {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.TimeKey, cfg.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
 	return &encoder{zapcore.NewJSONEncoder(cfg), buffer.NewPool()}
 }
 
-// An encoder has no fields: [zapcore.Encoder.Clone], which adds some, returns zap's encoder.
+// An encoder contains no fields. [zapcore.Encoder.Clone], which adds some, returns zap's encoder.
 type encoder struct {
 	zapcore.Encoder
 	room buffer.Pool
@@ -40,11 +40,11 @@ func (e *encoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*buf
 	b = append(append(b, entry.Level.String()...), `","time":"`...)
 	b = append(entry.Time.AppendFormat(b, time.RFC3339Nano), `","msg":"`...)
 	b = append(append(b, entry.Message...), '"')
-	text.AppendBytes(append(l.append(b), "}\n"...)) // which are in its room already, when that was enough
+	text.AppendBytes(append(l.append(b), "}\n"...)) // no copy is needed when the buffer was large enough
 	return text, nil
 }
 
-// plain reports whether no name of the line needs an escape.
+// plain reports whether no name in the line needs escaping.
 func (l *line) plain() bool {
 	for _, f := range l.names() {
 		for i := range len(f.value) {
@@ -56,7 +56,7 @@ func (l *line) plain() bool {
 	return true
 }
 
-// append writes what MarshalLogObject adds, behind other fields.
+// append writes the fields of MarshalLogObject after other fields.
 func (l *line) append(b []byte) []byte {
 	for _, f := range l.names() {
 		if f.value != "" {
@@ -86,7 +86,8 @@ func appendKey(b []byte, key string) []byte {
 	return append(append(append(b, `,"`...), key...), `":`...)
 }
 
-// exactDuration is below what a float of seconds holds to the nanosecond: its shortest form is the decimal one.
+// exactDuration limits the durations whose seconds a float64 represents exactly to the nanosecond. Below it, the shortest float form equals
+// the decimal one.
 const exactDuration = time.Duration(1e15)
 
 func appendSeconds(b []byte, d time.Duration) []byte {
@@ -98,7 +99,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	if rest == 0 {
 		return b
 	}
-	b = strconv.AppendInt(append(b, '.'), int64(time.Second)+rest, 10) // with a 1 in front, for its zeros
+	b = strconv.AppendInt(append(b, '.'), int64(time.Second)+rest, 10) // the leading 1 keeps the zeros of the fraction
 	n := len(b) - len("1000000000")
 	b = append(b[:n], b[n+1:]...)
 	return bytes.TrimRight(b, "0")

@@ -19,12 +19,12 @@ type clock struct{ time.Time }
 func (c clock) Now() time.Time                       { return c.Time }
 func (clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// anyName draws what needs an escape now and then.
+// anyName draws names, some of which need escaping.
 func anyName() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.StringMatching(`[ -~]{0,20}`), rapid.String(), rapid.Just("bad \xff\xfe utf-8"), rapid.Just("\x7f\x1b[31m"))
 }
 
-// The lines that the encoder writes itself have the bytes of zap's.
+// The encoder's own lines have the same bytes as zap's.
 func TestEncoderWritesWhatZapWrites(t *testing.T) {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.TimeKey, cfg.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder

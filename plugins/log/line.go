@@ -12,10 +12,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxName bounds what callers choose themselves, in bytes.
+// maxName bounds names that callers choose, in bytes.
 const maxName = 128
 
-// A line is what is logged of a call.
+// A line contains what is logged about a call.
 type line struct {
 	namespace, call, tool, source string
 	run, thread, agent, caller    string
@@ -25,17 +25,17 @@ type line struct {
 	code     tool.Code
 	reason   string
 	aborted  bool
-	gate     string // that asked, denied or blocked
+	gate     string // the gate that asked, denied or blocked
 	verdict  string
-	action   string // of the question that it waits for
+	action   string // of the question that the call waits for
 	round    int
 
 	attempts  int
 	events    int
 	output    int64
 	truncated bool
-	total     time.Duration // 0: the beginning was not seen
-	ran       time.Duration // the last attempt
+	total     time.Duration // 0 when the start of the call was not seen
+	ran       time.Duration // duration of the last attempt
 }
 
 func newLine(in *hook.Input) line {
@@ -49,13 +49,13 @@ func newLine(in *hook.Input) line {
 	return l
 }
 
-// A tracker follows the events of one call. One goroutine at a time may use it.
+// A tracker follows the events of one call. Only one goroutine may use it at a time.
 type tracker struct {
 	line
 	accepted, started time.Time
 }
 
-// see takes an event in, and reports whether the line is to be written now.
+// see processes an event and reports whether the line must be written now.
 func (t *tracker) see(e *call.Event) bool {
 	t.events++
 	switch e.Type {
@@ -122,7 +122,7 @@ func (t *tracker) times(now time.Time) {
 	}
 }
 
-// isCode keeps a tool's own texts out: a reason is logged only when it has the form that reasons should have.
+// isCode reports whether a reason has the form of a code. Only such reasons are logged, because others may contain a tool's text.
 func isCode(reason string) bool {
 	if reason == "" || len(reason) > 64 {
 		return false
@@ -138,12 +138,12 @@ func isCode(reason string) bool {
 func (l *line) level() zapcore.Level {
 	switch l.code {
 	case tool.Internal, tool.InDoubt, tool.Sandbox:
-		return zapcore.WarnLevel // somebody should look
+		return zapcore.WarnLevel // an operator should look at it
 	}
 	return zapcore.InfoLevel
 }
 
-// write logs the line. The room for its field is used again.
+// write logs the line. It reuses room for the field and returns it.
 func (l *line) write(log *zap.Logger, room []zap.Field) []zap.Field {
 	message := "call finished"
 	if l.status == string(call.Suspended) {
@@ -156,7 +156,7 @@ func (l *line) write(log *zap.Logger, room []zap.Field) []zap.Field {
 	return room
 }
 
-// A field is one of a line; without a value it is left out.
+// A field is one field of a line. It is left out when it has no value.
 type field[T any] struct {
 	key   string
 	value T
@@ -208,7 +208,7 @@ func (l *line) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// clip shortens a name at a character.
+// clip shortens a name at a character boundary.
 func clip(s string) string {
 	if len(s) <= maxName {
 		return s

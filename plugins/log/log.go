@@ -1,11 +1,11 @@
 // Package log writes one structured line for each call.
 //
-// It is a [hook.Filter], because that sees the end of every call: those that ran, those that were refused, and those
-// that wait. The path of a call only appends a line to a buffer; [Filter.Run] wakes a few times a second and writes what
-// is there. When the buffer is full lines are dropped, counted, and the loss is reported: a slow log never slows a call.
+// It is a [hook.Filter], because a filter sees the end of every call, including refused and waiting ones. During a call it only appends a
+// line to a buffer. [Filter.Run] writes the buffer a few times a second. When the buffer is full, lines are dropped, counted, and the loss
+// is logged. A slow log never slows a call.
 //
-// A line holds names, codes, sizes and times. It never holds arguments, results, messages, reasons that people typed, or
-// the id of a suspension.
+// A line contains names, codes, sizes and times. It never contains arguments, results, messages, reasons that people typed, or the ID of a
+// suspension.
 package log
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/toold-dev/toold/hook"
 )
 
-// A Config is what a filter starts with.
+// A Config configures a filter.
 type Config struct {
-	Log    *zap.Logger   // required; it is synced behind each write, so it may collect lines
-	Buffer int           // lines that wait; 0 means 8,192
-	Every  time.Duration // between two writes; 0 means 100 ms
+	Log    *zap.Logger   // required; synced after each write, so it may buffer lines
+	Buffer int           // most lines that wait; 0 means 8,192
+	Every  time.Duration // time between two writes; 0 means 100 ms
 }
 
 // A Filter is a [hook.Filter].
@@ -35,10 +35,10 @@ type Filter struct {
 
 	mu      sync.Mutex
 	lines   []line
-	dropped uint64 // in all
+	dropped uint64 // in total
 }
 
-// New returns a filter. Its lines are written while [Filter.Run] runs.
+// New returns a filter. [Filter.Run] writes its lines.
 func New(cfg Config) (*Filter, error) {
 	if cfg.Log == nil {
 		return nil, errors.New("log: needs a logger")
@@ -81,15 +81,14 @@ func (f *Filter) add(l *line) {
 	f.lines = append(f.lines, *l)
 }
 
-// Dropped returns how many lines were lost since the start.
+// Dropped returns the number of lines lost since the start.
 func (f *Filter) Dropped() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped
 }
 
-// Run writes lines until ctx is done, then what is left, and returns nil. The caller owns its goroutine, and ends it after
-// the last call.
+// Run writes lines until ctx is done, then the remaining lines, and returns nil. The caller must end ctx after the last call.
 func (f *Filter) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
@@ -105,9 +104,9 @@ func (f *Filter) Run(ctx context.Context) error {
 	}
 }
 
-// A writer is what Run keeps from one write to the next.
+// A writer is the state that Run keeps between writes.
 type writer struct {
-	spare    []line // the buffer that was written last, empty
+	spare    []line // the buffer of the last write, emptied
 	room     []zap.Field
 	reported uint64
 }
@@ -126,7 +125,7 @@ func (w *writer) write(f *Filter) {
 		w.reported = dropped
 	}
 	if len(lines) > 0 {
-		_ = f.log.Sync() // the error of a log cannot be logged
+		_ = f.log.Sync() // an error of the log cannot be logged
 	}
 	clear(lines)
 	w.spare = lines[:0]

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A sink is a log file in memory; while held it does not take what is written.
+// A sink is a log file in memory. While held, its writes block.
 type sink struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -42,7 +42,7 @@ func (s *sink) Write(b []byte) (int, error) {
 
 func (s *sink) Sync() error { return nil }
 
-// lines returns what was logged, without the time of the line.
+// lines returns the logged lines without their times.
 func (s *sink) lines(t *testing.T) []map[string]any {
 	t.Helper()
 	s.mu.Lock()
@@ -72,7 +72,7 @@ func newFilter(t testing.TB, cfg log.Config) *log.Filter {
 	return f
 }
 
-// run starts Run and returns how to end it.
+// run starts Run and returns a function that ends it.
 func run(t *testing.T, f *log.Filter) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -175,7 +175,7 @@ func TestLines(t *testing.T) {
 					t.Errorf("the event did not pass as it is, records %v:\n%s", records, d)
 				}
 			}
-			run(t, f)() // what waits is written at the end
+			run(t, f)() // Run writes the waiting lines at its end
 			if d := cmp.Diff(tt.want, s.lines(t)); d != "" {
 				t.Errorf("lines (-want +got):\n%s", d)
 			}
@@ -212,7 +212,7 @@ func TestWrittenInTime(t *testing.T) {
 	})
 }
 
-// A log that does not take lines costs lines, never a call.
+// A log that blocks loses lines, and never delays a call.
 func TestSlowLogDropsAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{held: make(chan struct{})}
@@ -220,7 +220,7 @@ func TestSlowLogDropsAndSaysSo(t *testing.T) {
 		stop := run(t, f)
 		end(f)
 		time.Sleep(1100 * time.Millisecond)
-		synctest.Wait() // the first line is being written, and stays so
+		synctest.Wait() // now the write of the first line blocks
 		for range 25 {
 			end(f)
 		}

@@ -1,11 +1,11 @@
-// Package loopguard stops runs that go round in circles.
+// Package loopguard stops runs that loop.
 //
-// It is a [hook.Admit]: it counts, within a run, how often the same tool was called with the same arguments, how many calls
-// there were, and how often in a row a tool failed. For the last it is a [hook.Observer] too, which sees how calls end. What
-// it refuses a call, the message says what the model can do instead.
+// It is a [hook.Admit]. Within a run it counts three things: calls of the same tool with the same arguments, all calls, and consecutive
+// failures of a tool. To see the failures it is also a [hook.Observer]. The message of a refused call tells the model what it can do
+// instead.
 //
-// Calls without a run are counted by their thread, and those without either not at all. What is kept of a run goes with
-// EndRun, after a time without calls, and, when there are too many runs, with the one that was silent for the longest time.
+// Calls without a run are counted by their thread, and calls without either are not counted. The guard forgets a run at EndRun, or after a
+// time without calls. When there are too many runs, it forgets the one without calls for the longest time.
 package loopguard
 
 import (
@@ -22,17 +22,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Reasons of the errors of refused calls.
+// Reasons in the errors of refused calls.
 const (
 	ReasonRepeated = "REPEATED_CALL"
 	ReasonCalls    = "TOO_MANY_CALLS"
 	ReasonFailures = "REPEATED_FAILURE"
 )
 
-// maxFailing is of how many tools the failures of a run are counted; of those beyond it none are.
+// maxFailing bounds the tools of a run whose failures are counted. Failures of further tools are not counted.
 const maxFailing = 64
 
-// A Config is what a guard works by.
+// A Config configures a guard.
 type Config struct {
 	Repeats  int           `yaml:"repeats" default:"0" min:"0" max:"1000" help:"equal calls, by tool and arguments, among the last calls of a run; one more is refused; 0 is no limit" see:"plugins/loopguard.md"`
 	Window   int           `yaml:"window" default:"20" min:"1" max:"1000" help:"number of last calls that repeats counts among"`
@@ -50,10 +50,10 @@ type Guard struct {
 	mu    sync.Mutex
 	cfg   Config
 	runs  map[key]*list.Element
-	order list.List // of *run, that which was called last at the end
+	order list.List // of *run, the most recently called last
 }
 
-// key names a run, or a thread of calls without one.
+// key identifies a run, or a thread for calls without a run.
 type key struct {
 	namespace, id string
 	thread        bool
@@ -63,8 +63,8 @@ type run struct {
 	key    key
 	last   time.Time
 	calls  int
-	recent []uint64       // hashes of the last calls, the newest at the end
-	failed map[string]int // in a row, by tool
+	recent []uint64       // hashes of the last calls, newest last
+	failed map[string]int // consecutive failures, by tool
 }
 
 // New returns a guard.
@@ -76,7 +76,7 @@ func New(cfg Config) (*Guard, error) {
 	return g, nil
 }
 
-// Swap replaces the limits; what was counted stays. With an error nothing changes.
+// Swap replaces the limits and keeps the counts. On an error nothing changes.
 func (g *Guard) Swap(cfg Config) error {
 	setting.Fill(&cfg)
 	if err := setting.Check(cfg).Err(); err != nil {
@@ -94,7 +94,7 @@ func (g *Guard) Swap(cfg Config) error {
 // Admit implements [hook.Admit].
 func (g *Guard) Admit(_ context.Context, in *hook.Input) (release func(), err error) {
 	k, ok := keyOf(in)
-	if !ok || in.Attempt > 1 { // the same call again, after its question or a crash, was counted
+	if !ok || in.Attempt > 1 { // a further attempt of the same call, after a question or a crash, is already counted
 		return nil, nil
 	}
 	h := g.hash(in)
@@ -135,8 +135,8 @@ func (g *Guard) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Re
 	}
 }
 
-// Observe implements [hook.Observer]: a tool that ran and failed counts, one that ran and did not begins anew. Calls that
-// were not run say nothing about their tool.
+// Observe implements [hook.Observer]. It counts a tool that ran and failed, and resets the count of a tool that ran and succeeded. It
+// ignores calls that did not run.
 func (g *Guard) Observe(in *hook.Input) func(*call.Event) {
 	k, ok := keyOf(in)
 	id := in.Descriptor.ID
@@ -174,7 +174,7 @@ func (g *Guard) EndRun(namespace, id string) {
 	}
 }
 
-// Runs returns how many runs are remembered.
+// Runs returns the number of runs with counts.
 func (g *Guard) Runs() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,12 +216,12 @@ func keyOf(in *hook.Input) (key, bool) {
 	return key{namespace: in.Namespace, id: in.Run.Thread, thread: true}, in.Run.Thread != ""
 }
 
-// hash is of the tool and the canonical text of the arguments.
+// hash returns a hash of the tool and the canonical arguments.
 func (g *Guard) hash(in *hook.Input) uint64 {
 	var h maphash.Hash
 	h.SetSeed(g.seed)
 	_, _ = h.WriteString(in.Descriptor.ID)
-	_ = h.WriteByte(0) // ids have none
+	_ = h.WriteByte(0) // IDs contain no zero byte
 	_, _ = h.WriteString(in.Arguments.Text())
 	return h.Sum64()
 }

@@ -31,7 +31,7 @@ func input(run, id, args string) *hook.Input {
 	}
 }
 
-// try returns the error of a call; nil is that it goes on.
+// try returns the error of a refused call, or nil when the call is admitted.
 func try(t testing.TB, g *loopguard.Guard, in *hook.Input) *tool.Error {
 	t.Helper()
 	_, err := g.Admit(context.Background(), in)
@@ -57,7 +57,7 @@ func wantReason(t testing.TB, e *tool.Error, reason string, words ...string) {
 	}
 }
 
-// finish tells the guard how a call ended.
+// finish reports the end of a call to the guard.
 func finish(g *loopguard.Guard, in *hook.Input, status call.Status, executed call.Executed) {
 	g.Observe(in)(&call.Event{Type: call.EventFinished, Outcome: &call.Outcome{Status: status, Executed: executed}})
 }
@@ -70,20 +70,20 @@ func TestRepeatedCalls(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	for range 2 { // and again: what is refused is not counted, and changes nothing
+	for range 2 { // twice, because a refused call is not counted
 		wantReason(t, try(t, g, again), loopguard.ReasonRepeated, "read", "3 times", "last 3 calls", "change the arguments", "another tool")
 	}
 	for name, other := range map[string]*hook.Input{
 		"other arguments": input("run", "read", `{"path":"b"}`), "another tool": input("run", "stat", `{"path":"a"}`),
 		"another run": input("other", "read", `{"path":"a"}`),
-		// The border between tool and arguments must not move.
+		// The boundary between tool and arguments must be unambiguous.
 		"a longer name": input("run", `read{"path"`, `:"a"}`),
 	} {
 		if e := try(t, g, other); e != nil {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	// Three others of this run went since, so that two of the five are left.
+	// Three other calls of this run happened since, so only two of the last five are equal.
 	if e := try(t, g, again); e != nil {
 		t.Errorf("after others: %v", e)
 	}
@@ -146,14 +146,14 @@ func TestFailuresInARow(t *testing.T) {
 		finish(g, edit, call.Failed, call.Finished)
 	}
 	fails()
-	finish(g, input("run", "read", `{}`), call.Succeeded, call.Finished) // another tool says nothing about this one
+	finish(g, input("run", "read", `{}`), call.Succeeded, call.Finished) // another tool does not reset the count
 	fails()
 	wantReason(t, try(t, g, edit), loopguard.ReasonFailures, "edit", "2 times in a row", "Read the errors", "The next call will be run")
-	fails() // it counts anew, so that nothing is refused for ever
+	fails() // counting restarts, so a tool is not refused for ever
 	finish(g, edit, call.Succeeded, call.Finished)
 	fails()
-	finish(g, edit, call.Failed, call.NotStarted)    // refused by somebody
-	finish(g, edit, call.Cancelled, call.Started)    // ended by somebody
+	finish(g, edit, call.Failed, call.NotStarted)    // refused before it ran
+	finish(g, edit, call.Cancelled, call.Started)    // cancelled
 	finish(g, edit, call.Succeeded, call.NotStarted) // answered by a gate
 	fails()
 	wantReason(t, try(t, g, edit), loopguard.ReasonFailures)
@@ -163,7 +163,7 @@ func TestWhoIsCounted(t *testing.T) {
 	g := guard(t, loopguard.Config{Calls: 1})
 	none := input("", "read", `{}`)
 	thread := input("", "read", `{}`)
-	thread.Run.Thread = "run" // not the run of that name
+	thread.Run.Thread = "run" // a thread with the same name as the run
 	try(t, g, input("run", "read", `{}`))
 	for range 3 {
 		if e := try(t, g, none); e != nil {
@@ -194,7 +194,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		time.Sleep(59 * time.Second)
 		try(t, g, input("late", "read", `{}`))
-		time.Sleep(59 * time.Second) // each call keeps it
+		time.Sleep(59 * time.Second) // each call extends the lifetime
 		wantReason(t, try(t, g, input("late", "read", `{}`)), loopguard.ReasonCalls)
 	})
 }

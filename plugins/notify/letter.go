@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 )
 
-// Bounds of texts in letters, in bytes. A letter has room for all of them at six bytes for each, as JSON may need.
+// Limits of texts in letters, in bytes. A letter has room for all of them even when JSON needs six bytes for each byte.
 const (
 	maxMessage = 2 << 10
 	maxTitle   = 512
@@ -49,8 +49,8 @@ type data struct {
 	Result       string `json:"result,omitempty"`
 }
 
-// letterOf writes the letter of an event. Its id does not depend on the number of the event, which is only certain when it is
-// stored: a call ends once, and a suspension has an id of its own.
+// letterOf returns the letter of an event as JSON. The letter's ID does not contain the sequence of the event, which is not certain before
+// the event is stored. It is unique all the same: a call ends once, and a suspension has its own ID.
 func letterOf(in hook.Notice, content bool) string {
 	c, ev := in.Call, in.Event
 	l := letter{
@@ -79,11 +79,11 @@ func letterOf(in hook.Notice, content bool) string {
 		}
 	}
 	l.ID = c.Namespace + "/" + c.ID + "/" + l.ID
-	text, _ := json.Marshal(l) // strings cannot fail
+	text, _ := json.Marshal(l) // encoding strings cannot fail
 	return string(text)
 }
 
-// cut shortens a text to at most n bytes, between characters.
+// cut shortens a text to at most n bytes, at a character boundary.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -1,10 +1,14 @@
 // Package notify sends webhooks when a call waits for a person and when a call has ended.
 //
-// A [Target] is an address that the operator wrote. For each event of a call that it wants, a letter, a CloudEvent signed as
-// Standard Webhooks says, commits in the transaction of the event, and waits in the [Outbox] until the receiver took it: it
-// arrives at least once, over crashes too, always with the same ids, and the letters of one call in order. Letters that are
-// taken are gone from the store; what cannot be delivered becomes a dead letter. Each target has a queue and places of its own,
-// so that one that hangs delays neither the others nor any call.
+// A [Target] is a receiver that the operator configured. For each event that a target wants, the notifier writes a letter: a CloudEvent
+// signed according to Standard Webhooks. The letter commits in the transaction of the event and waits in the [Outbox] until the receiver
+// accepts it.
+//
+//   - A letter arrives at least once, also after crashes, always with the same ID.
+//   - Letters of one call arrive in order.
+//   - The store removes accepted letters. Undeliverable ones become dead letters.
+//
+// Each target has a separate queue and separate slots. A target that hangs delays neither other targets nor calls.
 package notify
 
 import (
@@ -24,39 +28,39 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Name is what the plugin is called among the hooks.
+// Name is the plugin's name among the hooks.
 const Name = "notify"
 
-// A Config is what a notifier works by.
+// A Config configures a notifier.
 type Config struct {
 	Targets []Target
-	// Resolve returns the text of a target's Reference, which is that of a secret file; required when a target has one. It is asked
-	// before each attempt, and an error is one of the attempt.
+	// Resolve returns the secret for a target's Reference, in the format of a secret file. Required when a target has a Reference. It is
+	// called before each attempt, and its error fails the attempt.
 	Resolve func(ctx context.Context, target, reference string) (string, error)
-	// Dial connects to receivers; nil: over TCP.
+	// Dial connects to receivers. Nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// An Outbox keeps letters until they are settled.
+// An Outbox stores letters until they are settled.
 type Outbox interface {
-	// Letters returns at most limit letters of a target behind a position, in the order of their commits.
+	// Letters returns at most limit letters of a target after a position, in commit order.
 	Letters(ctx context.Context, target string, after int64, limit int) ([]Letter, error)
-	// Settle removes a letter that was delivered, or keeps it as a dead one when failed says why it never will be.
+	// Settle removes a delivered letter. When failed is not empty, it keeps the letter as a dead one with that reason.
 	Settle(ctx context.Context, l *Letter, attempts int, failed string) error
-	// Own returns why nothing may be sent: the letters may be another daemon's.
+	// Own returns an error when nothing may be sent, because another daemon may own the letters.
 	Own(ctx context.Context) error
-	// Epoch counts the daemons that had the store.
+	// Epoch returns the durable start counter of the daemon that owns the store.
 	Epoch() int64
-	// Keep makes dead ones of the letters to other targets than these.
+	// Keep turns letters to other targets than these into dead letters.
 	Keep(ctx context.Context, targets []string) error
 }
 
 // A Letter is one notification for one target.
 type Letter struct {
 	Namespace string
-	ID        string // unique, and the same however often it is sent
+	ID        string // unique, and the same for all attempts
 	CallID    string
-	Position  int64 // later letters have higher ones
+	Position  int64 // higher for later letters
 	Created   time.Time
 	Body      string
 	Broken    bool // the stored letter is damaged and cannot be sent
@@ -69,18 +73,18 @@ type Notifier struct {
 	queues  atomic.Pointer[[]*queue]
 
 	swapping sync.Mutex
-	swapped  chan struct{} // has room for one
+	swapped  chan struct{} // has capacity 1
 }
 
-// New makes a notifier. An error is the configuration's.
+// New returns a notifier, or an error when the configuration is invalid.
 func New(c Config) (*Notifier, error) {
 	n := &Notifier{dial: c.Dial, resolve: c.Resolve, swapped: make(chan struct{}, 1)}
 	n.queues.Store(&[]*queue{})
 	return n, n.Swap(c.Targets)
 }
 
-// Swap replaces the targets. One that has not changed is not disturbed; one that has is asked anew, with the letters that wait
-// under its name. The letters to a target that is gone become dead ones.
+// Swap replaces the targets. Unchanged targets continue. A changed target restarts with the letters that wait under its name. Letters to
+// removed targets become dead letters.
 func (n *Notifier) Swap(targets []Target) error {
 	filled := Settings{Targets: targets}
 	setting.Fill(&filled)
@@ -129,7 +133,7 @@ func (n *Notifier) Wake(target string) {
 	}
 }
 
-// PurgeCalls forgets the letters of calls whose content is erased, as [hook.CallKeeper] says.
+// PurgeCalls implements [hook.CallKeeper]. It removes the letters of purged calls from memory.
 func (n *Notifier) PurgeCalls(namespace string, ids []string) {
 	gone := map[call.Key]bool{}
 	for _, id := range ids {
@@ -140,8 +144,8 @@ func (n *Notifier) PurgeCalls(namespace string, ids []string) {
 	}
 }
 
-// Run delivers letters. It blocks until ctx is done, and up to a second longer for the answers to what is on its way; what has
-// none by then is sent again by the next daemon.
+// Run delivers letters until ctx is done. Then it waits up to a second for the answers of running attempts. The next daemon sends
+// unanswered letters again.
 func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) error {
 	type running struct {
 		stop  context.CancelFunc
@@ -160,7 +164,7 @@ func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) erro
 	defer end(nil)
 	for {
 		queues := *n.queues.Load()
-		end(queues) // before its successor, which has the same letters, begins
+		end(queues) // the old queue must end before its successor starts with the same letters
 		for _, q := range queues {
 			if _, runs := runs[q]; runs {
 				continue
@@ -192,17 +196,17 @@ func (n *Notifier) names() (names []string) {
 	return names
 }
 
-// Stats is what became of the letters to a target.
+// Stats counts the letters and attempts of a target.
 type Stats struct {
 	Target    string
-	Delivered int64 // letters that the receiver took
-	Failed    int64 // attempts that failed
-	Dead      int64 // letters that were given up
-	Waiting   int   // letters that are read and not settled; more may be stored
-	Gone      bool  // the receiver said that it wants nothing any more
+	Delivered int64 // accepted letters
+	Failed    int64 // failed attempts
+	Dead      int64 // dead letters
+	Waiting   int   // unsettled letters in memory; more may be stored
+	Gone      bool  // the receiver answered 410 Gone
 }
 
-// Stats returns the numbers since the target was made.
+// Stats returns the counts of each target since it was created.
 func (n *Notifier) Stats() (all []Stats) {
 	for _, q := range *n.queues.Load() {
 		all = append(all, q.stats())

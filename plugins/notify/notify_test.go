@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A letter says which call it is about and how it stands, and nothing of arguments and results.
+// A letter names its call and the call's state. It contains no arguments or results.
 func TestLetters(t *testing.T) {
 	before := "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
 	r := receive(t, fine, key, before)
@@ -47,7 +47,7 @@ func TestLetters(t *testing.T) {
 		}
 	}
 	for n.Stats()[0].Waiting != 0 {
-		runtime.Gosched() // the outbox knows before the queue that a letter is settled
+		runtime.Gosched() // the outbox learns that a letter is settled before the queue does
 	}
 	if s := n.Stats()[0]; s.Delivered != 2 || s.Failed != 0 || s.Dead != 0 {
 		t.Errorf("stats %+v", s)
@@ -111,7 +111,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Each letter is sent until the receiver took it, with the same ids and the same bytes, and those of a call one after the other.
+// A letter is sent until the receiver accepts it, always with the same IDs and bytes. Letters of one call are sent one after another.
 func TestAReceiverThatFails(t *testing.T) {
 	var down atomic.Int64
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, l got) {
@@ -154,7 +154,7 @@ func TestAReceiverThatFails(t *testing.T) {
 	}
 }
 
-// A daemon that begins anew sends what was not settled, in the same order, and nothing else.
+// A restarted daemon sends exactly the unsettled letters, in the same order.
 func TestRestart(t *testing.T) {
 	refuse := atomic.Bool{}
 	refuse.Store(true)
@@ -184,14 +184,14 @@ func TestRestart(t *testing.T) {
 			events = append(events, l.event)
 		}
 	}
-	// What was on its way when the first one ended may come in, too: at least once, in order.
+	// A letter that was in flight when the first daemon ended may arrive twice, but in order.
 	if want := []string{"ns/call-1/s-call-1", "ns/call-1/finished"}; !slices.Equal(slices.Compact(events), want) {
 		t.Errorf("after the restart %q, want %q", events, want)
 	}
 }
 
-// What is on its way when the daemon is asked to end is waited for, and does not come again; a receiver that does not answer
-// holds the end up for a moment only.
+// At its end, the daemon waits for the answers to running attempts, and those letters are not sent again. A receiver that does not answer
+// delays the end only briefly.
 func TestEndHearsAnswers(t *testing.T) {
 	arrived, answers := make(chan struct{}, 1), make(chan struct{})
 	r := receive(t, func(http.ResponseWriter, *http.Request, int, got) { arrived <- struct{}{}; <-answers })
@@ -225,11 +225,11 @@ func TestEndHearsAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that hangs holds up neither the others nor who has something to tell.
+// A receiver that hangs delays neither other receivers nor the calls.
 func TestAReceiverThatHangs(t *testing.T) {
 	hold := make(chan struct{})
 	hanging := receive(t, func(http.ResponseWriter, *http.Request, int, got) { <-hold })
-	t.Cleanup(func() { close(hold) }) // before the server waits for it
+	t.Cleanup(func() { close(hold) }) // must run before the server waits for its handlers
 	quick := receive(t, fine)
 	o := newOutbox()
 	n := deliver(t, o, hanging.target("hangs"), quick.target("quick"))
@@ -245,12 +245,12 @@ func TestAReceiverThatHangs(t *testing.T) {
 	}
 }
 
-// One that answers without end, or takes longer than it may, has failed or not by its status alone.
+// The status alone decides whether an attempt succeeded, even when the body is endless. A missing status at the deadline is a failure.
 func TestEndlessAnswers(t *testing.T) {
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, _ got) {
 		if n == 1 {
-			<-req.Context().Done()      // until the attempt is over
-			panic(http.ErrAbortHandler) // to return would answer 200, which may arrive before the client notices its own deadline
+			<-req.Context().Done()      // ends with the attempt
+			panic(http.ErrAbortHandler) // a plain return would answer 200, possibly before the client notices its deadline
 		}
 		for req.Context().Err() == nil {
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
@@ -268,7 +268,7 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 }
 
-// 410 Gone ends it: what waits becomes dead letters, and nothing more is written until the target is configured anew.
+// After 410 Gone, waiting letters become dead letters. No further letter is written until the target is configured again.
 func TestGone(t *testing.T) {
 	var back atomic.Bool
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request, _ int, _ got) {
@@ -301,7 +301,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// New settings count for letters that wait; those to a target that is gone are dead.
+// New settings apply to waiting letters. Letters to a removed target become dead letters.
 func TestSwap(t *testing.T) {
 	tried := make(chan struct{}, 1000)
 	old := receive(t, func(w http.ResponseWriter, _ *http.Request, _ int, _ got) {
@@ -343,7 +343,7 @@ func TestPurge(t *testing.T) {
 	<-began
 	o.put(n, finished("call-2"))
 	o.mu.Lock()
-	o.letters["ops"] = o.letters["ops"][2:] // the store forgets too
+	o.letters["ops"] = o.letters["ops"][2:] // the store removes them too
 	o.mu.Unlock()
 	n.PurgeCalls("ns", []string{"call-1"})
 	o.empty(t, "ops")
@@ -352,7 +352,7 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// Whatever the receiver does, each letter arrives, and of a call no earlier one is taken after a later one.
+// With any behaviour of the receiver, each letter arrives, and the letters of a call are accepted in order.
 func TestOrderUnderChaos(t *testing.T) {
 	taken := make(chan got, 10_000)
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request, _ int, l got) {
@@ -366,7 +366,7 @@ func TestOrderUnderChaos(t *testing.T) {
 	target := r.target("ops")
 	target.AtOnce = 16
 	n := deliver(t, o, target)
-	for i := range 400 { // more than are in memory
+	for i := range 400 { // more than fit in memory
 		in := suspended(fmt.Sprint("call-", i%40))
 		in.Event.Suspension.ID = fmt.Sprintf("%03d", i/40)
 		o.put(n, in)

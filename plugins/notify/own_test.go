@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// TestT126NoLetterOfAFencedDaemon: a daemon that may have lost the store sends nothing, and counts no failure of the receiver. What it
-// sends carries its epoch and the attempt of the call.
+// TestT126NoLetterOfAFencedDaemon checks that a daemon that may have lost the store sends nothing and counts no failure. Sent letters
+// contain the epoch and the attempt of the call.
 func TestT126NoLetterOfAFencedDaemon(t *testing.T) {
 	epochs := make(chan string, 1)
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, l got) {
@@ -33,7 +33,7 @@ func TestT126NoLetterOfAFencedDaemon(t *testing.T) {
 	o.put(n, in)
 	answers <- errors.New("another daemon has taken the journal over")
 	select {
-	case answers <- nil: // it is asked again later
+	case answers <- nil: // so that later questions get an answer too
 	case <-time.After(time.Minute):
 		t.Fatal("the letter is given up")
 	}

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// window is how many letters of a target are in memory.
+	// window is the number of letters of a target in memory.
 	window = 256
-	// readEvery is how often a queue looks for letters without a wake-up.
+	// readEvery is the interval at which a queue looks for letters without being woken.
 	readEvery = 15 * time.Second
-	// leastAttempts are made at a letter however old it is: the daemon may have been away for days.
+	// leastAttempts is the minimum number of attempts, even for an old letter. The daemon may have been down for days.
 	leastAttempts = 5
-	// settleTime bounds one write to the outbox after the daemon was asked to end.
+	// settleTime limits one write to the outbox after ctx is done.
 	settleTime = 5 * time.Second
-	// lastMoment is for the answers to what is on its way when the daemon ends: as long as it waits for clients of its own.
+	// lastMoment is how long the queue waits for answers when the daemon ends. It equals the time that the daemon waits for its clients.
 	lastMoment = 800 * time.Millisecond
 )
 
@@ -31,19 +31,19 @@ const (
 type queue struct {
 	target Target
 	keys   func(context.Context) ([]Secret, error)
-	log    *zap.Logger // of the goroutine that runs it
+	log    *zap.Logger // used by the goroutine in run only
 	client *http.Client
-	woken  chan struct{} // has room for one
-	unread atomic.Bool   // there may be letters that are not in memory
+	woken  chan struct{} // has capacity 1
+	unread atomic.Bool   // the outbox may contain letters that are not in memory
 	gone   atomic.Bool
 
 	delivered, failed, dead atomic.Int64
 
 	mu      sync.Mutex
-	waiting []*waiting // by position
-	after   int64      // the last position that was read
+	waiting []*waiting // ordered by position
+	after   int64      // position of the last letter read
 	flying  int
-	rest    time.Time // nothing is sent before
+	rest    time.Time // nothing is sent before this time
 	broken  bool      // the last attempt failed
 }
 
@@ -51,12 +51,12 @@ type queue struct {
 type waiting struct {
 	Letter
 	read     time.Time     // on the monotonic clock
-	age      time.Duration // when it was read
+	age      time.Duration // age of the letter when it was read
 	failures int
-	hurried  int // how often a success of another letter brought it forward
+	hurried  int // how often another letter's success brought it forward
 	due      time.Time
-	stop     context.CancelFunc // of the attempt that is made now
-	taken    bool               // by the receiver; the outbox does not know yet
+	stop     context.CancelFunc // cancels the running attempt
+	taken    bool               // accepted by the receiver, but not settled in the outbox yet
 }
 
 func newQueue(t Target, n *Notifier) (*queue, error) {
@@ -134,7 +134,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 	}
 }
 
-// launch begins the attempts that are due, as far as there are places. It returns when the next one may be.
+// launch starts the attempts that are due, as far as there are free slots. It returns the time until the next one is due.
 func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGroup) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +143,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 	for _, w := range q.waiting {
 		key := call.Key{Namespace: w.Namespace, ID: w.CallID}
 		if earlier[key] {
-			continue // the letters of a call go one after the other
+			continue // letters of one call are sent one after another
 		}
 		earlier[key] = true
 		if w.stop != nil {
@@ -152,7 +152,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 		due := w.due
 		switch {
 		case q.gone.Load() && !w.taken:
-			due = now // to become a dead one
+			due = now // it becomes a dead letter now
 		case q.rest.After(due) && !w.taken:
 			due = q.rest
 		}
@@ -174,7 +174,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 	return wait
 }
 
-// attempt makes one attempt at a letter and settles what came of it.
+// attempt makes one attempt to send a letter and settles the result.
 func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	defer func() {
 		q.mu.Lock()
@@ -191,7 +191,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	default:
 		got := q.send(ctx, outbox, &w.Letter)
 		if got.err != nil && ctx.Err() != nil {
-			return // it is nobody's fault
+			return // the receiver is not to blame
 		}
 		if got.kept {
 			q.mu.Lock()
@@ -219,7 +219,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	q.drop(w)
 }
 
-// heard notes what came of an attempt. It returns why the letter is given up, if it is.
+// heard records the result of an attempt. When the letter becomes a dead one, it returns the reason.
 func (q *queue) heard(w *waiting, got answer) (failed string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -251,8 +251,8 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 	return ""
 }
 
-// recovered brings letters forward that wait because the receiver was away: it is there again. One that it refuses, and takes
-// others, is brought forward later each time.
+// recovered brings waiting letters forward when the receiver is back. A letter that the receiver refuses while it accepts others is brought
+// forward later each time.
 func (q *queue) recovered(now time.Time) {
 	if q.broken {
 		q.log.Info("delivered again")
@@ -270,7 +270,7 @@ func (q *queue) recovered(now time.Time) {
 	}
 }
 
-// backoff is first, doubled n times, and at most most.
+// backoff returns first doubled n times, at most most.
 func backoff(first, most time.Duration, n int) time.Duration {
 	for range n {
 		if first >= most {
@@ -281,10 +281,10 @@ func backoff(first, most time.Duration, n int) time.Duration {
 	return min(first, most)
 }
 
-// jitter is a time between the half of d and d.
+// jitter returns a random time between d/2 and d.
 func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) } //nolint:gosec // it spreads attempts, and hides nothing
 
-// drop takes a letter out of the window. The caller has q.mu.
+// drop removes a letter from the window. The caller holds q.mu.
 func (q *queue) drop(gone *waiting) {
 	for i, w := range q.waiting {
 		if w == gone {
@@ -294,7 +294,7 @@ func (q *queue) drop(gone *waiting) {
 	}
 }
 
-// forget drops the letters of calls, and breaks off what is on its way.
+// forget removes the letters of calls and cancels their attempts.
 func (q *queue) forget(calls map[call.Key]bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -39,14 +39,14 @@ func secrets(t testing.TB, lines ...string) []notify.Secret {
 	return s
 }
 
-// outbox keeps letters in memory, as the engine does on disk.
+// outbox stores letters in memory, as the engine does on disk.
 type outbox struct {
 	mu      sync.Mutex
 	letters map[string][]notify.Letter // by target
-	dead    map[string]string          // by id: why
+	dead    map[string]string          // reason of each dead letter, by ID
 	next    int64
 	changed chan struct{}
-	own     func(context.Context) error // nil: nobody can take the letters
+	own     func(context.Context) error // nil: no other daemon can own the letters
 }
 
 func newOutbox() *outbox {
@@ -102,7 +102,7 @@ func (o *outbox) Keep(ctx context.Context, targets []string) error {
 	return nil
 }
 
-// put does what the engine does with an event.
+// put stores the letters of an event, as the engine does.
 func (o *outbox) put(n *notify.Notifier, in hook.Notice) {
 	for _, p := range n.Notify(in) {
 		o.mu.Lock()
@@ -115,7 +115,7 @@ func (o *outbox) put(n *notify.Notifier, in hook.Notice) {
 	}
 }
 
-// empty waits until nothing waits for a target.
+// empty waits until no letter waits for a target.
 func (o *outbox) empty(t *testing.T, target string) {
 	t.Helper()
 	for {
@@ -151,24 +151,24 @@ func finished(id string) hook.Notice {
 	return n
 }
 
-// got is a letter that a receiver saw.
+// got is a letter that a receiver got.
 type got struct {
 	id, event, subject, kind string
 	body                     string
 	data                     map[string]any
 }
 
-// receiver is a server that checks what comes as Standard Webhooks and CloudEvents say, by itself.
+// receiver is a server that checks requests against Standard Webhooks and CloudEvents with independent code.
 type receiver struct {
 	*httptest.Server
 	t       *testing.T
-	secrets []string // base64; each has to have signed
+	secrets []string // base64; each must have signed
 
 	mu   sync.Mutex
 	seen []got
 }
 
-// receive starts a receiver; answer says what it does with the n-th letter.
+// receive starts a receiver. answer handles the n-th letter.
 func receive(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, n int, l got), keys ...string) *receiver {
 	r := &receiver{t: t}
 	for _, k := range append(keys, key)[:max(len(keys), 1)] {
@@ -224,7 +224,7 @@ func (r *receiver) all() []got {
 	return slices.Clone(r.seen)
 }
 
-// target is one that tries again at once.
+// target returns a target with retries without delay.
 func (r *receiver) target(name string) notify.Target {
 	return notify.Target{
 		Name: name, URL: r.URL, Secrets: secrets(r.t, key), CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}),

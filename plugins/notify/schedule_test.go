@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/plugins/notify"
 )
 
-// pipes is a network in memory, on which a fake clock goes on.
+// pipes is a network in memory that works with a fake clock.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -43,7 +43,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.conns) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
-// onSchedule runs a notifier and its receiver with a fake clock. at is when attempts were made, since the start.
+// onSchedule runs a notifier and its receiver with a fake clock. at returns the times of the attempts since the start.
 func onSchedule(t *testing.T, answer func(w http.ResponseWriter, n int), run func(o *outbox, n *notify.Notifier, at func() []time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		began, p := time.Now(), &pipes{conns: make(chan net.Conn)}
@@ -78,7 +78,7 @@ func onSchedule(t *testing.T, answer func(w http.ResponseWriter, n int), run fun
 	})
 }
 
-// The waits double up to an hour; after three days the letter is dead, and the next one is tried all the same.
+// The delays double up to an hour. After three days the letter is dead, and the next letter is still tried.
 func TestSchedule(t *testing.T) {
 	fails := func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusServiceUnavailable) }
 	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, at func() []time.Duration) {
@@ -104,7 +104,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// A daemon that was away for longer than a letter may wait tries it a few times all the same.
+// After a long downtime, an expired letter still gets a few attempts.
 func TestOldLetters(t *testing.T) {
 	fails := func(w http.ResponseWriter, n int) {
 		if n < 5 {
@@ -124,7 +124,7 @@ func TestOldLetters(t *testing.T) {
 	})
 }
 
-// A letter of a store whose clock is ahead of the machine's is given up when its time has passed, not when the machine's clock says so.
+// When the store's clock is ahead of the machine's, a letter expires after its lifetime, and not when the machine's clock reaches its time.
 func TestLettersOfAClockAhead(t *testing.T) {
 	fails := func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusNotFound) }
 	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, _ func() []time.Duration) {
@@ -140,7 +140,7 @@ func TestLettersOfAClockAhead(t *testing.T) {
 	})
 }
 
-// While a receiver wants to be left alone, nothing is sent.
+// Nothing is sent during a receiver's Retry-After.
 func TestRetryAfter(t *testing.T) {
 	busy := func(w http.ResponseWriter, n int) {
 		if n == 1 {
@@ -159,8 +159,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// When a receiver is there again, what waits for it does not wait for its hour; what it refuses for good is not asked about
-// with each success.
+// When a receiver is back, waiting letters are sent without their remaining delay. A letter that it always refuses is not retried at each
+// success.
 func TestRecovery(t *testing.T) {
 	down := true
 	var mu sync.Mutex

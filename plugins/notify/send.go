@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, maxHeader its header, in bytes.
+	// maxAnswer bounds how much of an answer is read, and maxHeader its header, in bytes.
 	maxAnswer = 64 << 10
 	maxHeader = 64 << 10
-	// maxRest is the longest that a receiver may put off all letters.
+	// maxRest is the longest delay that a receiver can request for all letters.
 	maxRest = 24 * time.Hour
 )
 
-// newClient makes what talks to one target. The environment's proxies do not count: an address is what the operator wrote.
+// newClient returns the HTTP client for one target. It ignores the proxies in the environment, so that it connects to the configured
+// address.
 func newClient(t *Target, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*http.Client, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -52,7 +53,8 @@ func newClient(t *Target, dial func(ctx context.Context, network, address string
 	}, nil
 }
 
-// thisMachine refuses to talk without TLS to another machine, whatever localhost means today.
+// thisMachine refuses a connection without TLS to another machine. It checks the address, because localhost could resolve to another
+// machine.
 func thisMachine(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err == nil && !at.Addr().Unmap().IsLoopback() {
@@ -61,11 +63,11 @@ func thisMachine(_, address string, _ syscall.RawConn) error {
 	return err
 }
 
-// An answer is what came of an attempt.
+// An answer is the result of an attempt.
 type answer struct {
-	err  error         // nil: the receiver took it
-	rest time.Duration // the receiver wants nothing for so long
-	kept bool          // it was not sent: the letter may be another daemon's
+	err  error         // nil when the receiver accepted the letter
+	rest time.Duration // delay that the receiver requests
+	kept bool          // nothing was sent, because another daemon may own the letter
 }
 
 // send makes one attempt.
@@ -96,7 +98,7 @@ func (q *queue) send(ctx context.Context, outbox Outbox, l *Letter) answer {
 		return answer{err: withoutURL(err)}
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // so that the connection can be used again; the status has said all
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // reads the rest so that the connection can be reused; the status has decided already
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return answer{}
@@ -107,7 +109,7 @@ func (q *queue) send(ctx context.Context, outbox Outbox, l *Letter) answer {
 	}
 }
 
-// withoutURL leaves the address out of an error: it may hold what is not for the log.
+// withoutURL removes the URL from an error, because it may contain secrets.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -116,7 +118,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// retryAfter reads seconds or a date; what is neither, or in the past, is 0.
+// retryAfter parses seconds or a date. It returns 0 for other texts and for dates in the past.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return min(max(time.Duration(min(seconds, int(maxRest/time.Second)))*time.Second, 0), maxRest)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Secret is a key that the receiver has too.
+// A Secret is a key shared with the receiver.
 type Secret []byte
 
 const (
@@ -21,7 +21,7 @@ const (
 	maxSecrets   = 2
 )
 
-// ParseSecrets reads the text of a secret file: one line of whsec_ and base64, or two while one takes the other's place.
+// ParseSecrets parses a secret file: one line of whsec_ and base64, or two lines during a key rotation.
 func ParseSecrets(text []byte) (secrets []Secret, err error) {
 	for line := range bytes.Lines(text) {
 		word := strings.TrimSpace(string(line))
@@ -31,7 +31,7 @@ func ParseSecrets(text []byte) (secrets []Secret, err error) {
 		digits, ok := strings.CutPrefix(word, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(digits)
 		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-			return nil, fmt.Errorf("line %d is not whsec_ and the base64 of 24 to 64 bytes", len(secrets)+1) // and nothing of what it is
+			return nil, fmt.Errorf("line %d is not whsec_ and the base64 of 24 to 64 bytes", len(secrets)+1) // the error must not contain the text
 		}
 		secrets = append(secrets, key)
 	}
@@ -44,7 +44,7 @@ func ParseSecrets(text []byte) (secrets []Secret, err error) {
 	return secrets, nil
 }
 
-// keys returns what gives the secrets of a target.
+// keys returns a function that returns the secrets of a target.
 func (n *Notifier) keys(t *Target) func(context.Context) ([]Secret, error) {
 	if t.Reference == "" {
 		return func(context.Context) ([]Secret, error) { return t.Secrets, nil }
@@ -58,7 +58,7 @@ func (n *Notifier) keys(t *Target) func(context.Context) ([]Secret, error) {
 	}
 }
 
-// signature is the value of webhook-signature: one of version 1 for each secret.
+// signature returns the value of webhook-signature, with one version 1 signature for each secret.
 func signature(secrets []Secret, id string, at time.Time, body string) string {
 	var all []string
 	for _, secret := range secrets {

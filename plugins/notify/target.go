@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Target is an address and the events that it gets. Its file names are for a daemon, which reads them into Secrets and CA.
+// A Target is a receiver's address and the events that it gets. A daemon reads the named files into Secrets and CA.
 type Target struct {
 	Name      string        `yaml:"name" required:"true" unique:"true" format:"name" help:"name of the target's queue, in metrics and dead letters" see:"plugins/notify.md"`
 	URL       string        `yaml:"url" required:"true" help:"https URL, or http to this machine, without user, password or fragment"`
@@ -31,20 +31,19 @@ type Target struct {
 	GiveUp    time.Duration `yaml:"give_up" default:"3d" min:"1ms" max:"30d" help:"time since the event after which a letter is a dead letter"`
 	AtOnce    int           `yaml:"at_once" default:"4" min:"1" max:"64" help:"attempts at the same time"`
 
-	Secrets []Secret // of File: all of them sign. With Reference there are none: [Config.Resolve] returns them
-	CA      []byte   // of Authority; nil: the system's
+	Secrets []Secret // content of File; all of them sign. Empty with Reference, for which [Config.Resolve] returns the secrets
+	CA      []byte   // content of Authority; nil means the system's certificates
 }
 
-// Match limits a target to some calls: each list that is not empty must hold.
+// Match limits a target to some calls. Each non-empty list must match.
 type Match struct {
 	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
 	Namespaces []string `yaml:"namespaces" help:"namespaces; none is all"`
 }
 
-// Event is what a target may want.
+// Event is a kind of event that a target may want.
 type Event string
 
-// The events.
 const (
 	Suspended Event = "suspended" // a call waits for a decision
 	Finished  Event = "finished"  // a call has ended
@@ -52,7 +51,7 @@ const (
 
 const maxTargets = 64
 
-// Settings declare the targets of webhooks.
+// Settings declare the webhook targets.
 type Settings struct {
 	Targets []Target `yaml:"targets" help:"addresses that get a webhook for events of calls" see:"plugins/notify.md"`
 }
@@ -65,7 +64,7 @@ func (c *Settings) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// Check implements [setting.Checker]. Of a target whose files are not read yet it does not know the secrets.
+// Check implements [setting.Checker]. It does not require the secrets, because the files may not have been read yet.
 func (t *Target) Check() (wrong setting.Problems) {
 	if err := checkURL(t.URL); err != nil && t.URL != "" {
 		wrong.Add("url", "%v", err)
@@ -85,7 +84,7 @@ func (t *Target) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// checkURL takes https, and http to this machine. Where an address leads is the operator's to say; private ones are allowed.
+// checkURL accepts https, and http to this machine. Private addresses are allowed, because the operator chooses the receiver.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -13,9 +13,9 @@ import (
 )
 
 func TestWrongTargets(t *testing.T) {
-	good := notify.Target{Name: "a", URL: "https://10.0.0.1/x", Secrets: secrets(t, key)} // private addresses are the operator's to name
+	good := notify.Target{Name: "a", URL: "https://10.0.0.1/x", Secrets: secrets(t, key)} // the operator may name private addresses
 	tests := []struct {
-		want   string // the field; empty means none
+		want   string // the invalid field; empty means none
 		change func(*notify.Target)
 	}{
 		{"", func(*notify.Target) {}},
@@ -81,7 +81,7 @@ func FuzzParseSecrets(f *testing.F) {
 	})
 }
 
-// BenchmarkNotify is what the plugin costs the end of a call, beside the row that is stored.
+// BenchmarkNotify measures what the plugin adds to the end of a call, without the storage.
 func BenchmarkNotify(b *testing.B) {
 	target := notify.Target{Name: "a", URL: "https://example.org", Secrets: secrets(b, key)}
 	other := target

@@ -6,16 +6,16 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// DefaultBuckets is how many buckets a limit keeps when the configuration does not say. One has about 300 bytes.
+// DefaultBuckets is the default number of buckets of a limit. A bucket takes about 300 bytes.
 const DefaultBuckets = 65536
 
-// A Config is what a limiter works by.
+// A Config configures a limiter.
 type Config struct {
 	Limits  []Limit `yaml:"limits"`
-	Buckets int     // that each limit keeps at most; 0 means [DefaultBuckets]
+	Buckets int     // largest number for each limit; 0 means [DefaultBuckets]
 }
 
-// A Limit is so many calls in a time.
+// A Limit allows a number of calls in a period.
 type Limit struct {
 	Name       string        `yaml:"name" required:"true" unique:"true" help:"name that the model reads, at most 64 bytes"`
 	Tools      []string      `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
@@ -27,7 +27,7 @@ type Limit struct {
 	Burst      int           `yaml:"burst" default:"0" min:"0" max:"1000000" help:"calls that may come at once; 0 is as many as calls"`
 }
 
-// By is what a limit counts by.
+// By is a property by which a limit counts.
 type By string
 
 // Principals and runs are counted within their namespace.

@@ -1,8 +1,8 @@
 // Package ratelimit refuses calls that come too often.
 //
-// It is a [hook.Admit]: it is asked once for each attempt, behind the gates, and never by DescribeCall. Each [Limit] has a
-// token bucket for every combination of what it counts by. A call that several limits hold for takes a token from each of
-// them, or from none. What is refused costs nothing.
+// It is a [hook.Admit], so the engine asks it once for each attempt, after the gates, and DescribeCall does not ask it. Each [Limit] has a
+// token bucket for every combination of the properties that it counts by. A call to which several limits apply takes a token from each of
+// them, or from none. A refused call takes no token.
 package ratelimit
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Reason is that of the error of a refused call.
+// Reason is the reason in the error of a refused call.
 const Reason = "RATE_LIMITED"
 
 // A Limiter is a [hook.Admit].
@@ -31,19 +31,19 @@ type Limiter struct {
 	limits []*limit
 }
 
-// forever is longer than any daemon runs, and a time can say it.
+// forever is longer than any daemon runs, and fits into a time.Duration.
 const forever = 100 * 365 * 24 * time.Hour
 
-// limit is a Limit with its buckets, guarded by Limiter.mu.
+// limit is a Limit with its buckets. Limiter.mu guards it.
 type limit struct {
 	Limit
 	rate    rate.Limit
-	refill  time.Duration // from empty to full
+	refill  time.Duration // time from empty to full
 	buckets map[key]*list.Element
-	used    list.List // of *bucket, that which was used last at the end
+	used    list.List // of *bucket, most recently used last
 }
 
-// key is what a bucket counts; what a limit does not count by is empty.
+// key identifies a bucket. Properties that the limit does not count by are empty.
 type key struct{ namespace, principal, tool, run string }
 
 type bucket struct {
@@ -61,8 +61,7 @@ func New(cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// Swap replaces the limits. One that keeps its name and what it counts by keeps what is in its buckets. With an error
-// nothing changes.
+// Swap replaces the limits. A limit with the same name and properties keeps the state of its buckets. On an error nothing changes.
 func (l *Limiter) Swap(cfg Config) error {
 	if err := setting.Check(&cfg).Err(); err != nil {
 		return err
@@ -133,7 +132,7 @@ func (l *Limiter) Admit(_ context.Context, in *hook.Input) (release func(), err 
 	return nil, nil
 }
 
-// Buckets returns how many buckets are kept.
+// Buckets returns the number of stored buckets.
 func (l *Limiter) Buckets() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,8 +149,8 @@ func (m *limit) holds(in *hook.Input) bool {
 		(len(m.Principals) == 0 || slices.Contains(m.Principals, in.Caller.Subject))
 }
 
-// bucket returns the bucket of a call. Buckets that are full again are as good as none, and go when a new one is made; of
-// too many, that which was not used for the longest time.
+// bucket returns the bucket of a call. When it creates one, it removes buckets that are full again, because they have no effect. When there
+// are too many, it removes the least recently used one.
 func (m *limit) bucket(in *hook.Input, now time.Time, most int) *bucket {
 	k := m.key(in)
 	if e := m.buckets[k]; e != nil {
@@ -179,7 +178,7 @@ func (m *limit) key(in *hook.Input) key {
 		switch by {
 		case ByNamespace:
 			k.namespace = in.Namespace
-		case ByPrincipal: // the same name in another namespace is another principal
+		case ByPrincipal: // a principal belongs to its namespace
 			k.namespace, k.principal = in.Namespace, in.Caller.Subject
 		case ByTool:
 			k.tool = in.Descriptor.ID
@@ -190,14 +189,14 @@ func (m *limit) key(in *hook.Input) key {
 	return k
 }
 
-// wait returns for how long there is no token; 0 is that there is one.
+// wait returns the time until the next token, or 0 when there is one.
 func (b *bucket) wait(now time.Time) time.Duration {
 	missing := 1 - b.tokens.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
 	wait := time.Duration(missing / float64(b.tokens.Limit()) * float64(time.Second))
-	return wait.Truncate(time.Millisecond) + time.Millisecond // a call that comes back then finds a whole token
+	return wait.Truncate(time.Millisecond) + time.Millisecond // rounded up, so that a call after the wait finds a whole token
 }
 
 func (m *limit) refusal(wait time.Duration) error {

@@ -30,7 +30,7 @@ func input(namespace, subject, id string) *hook.Input {
 	}
 }
 
-// admitted reports whether a call goes on, and for how long it is to wait when it does not.
+// admitted reports whether a call is admitted, and else how long it must wait.
 func admitted(t testing.TB, l *ratelimit.Limiter, in *hook.Input) (bool, time.Duration) {
 	t.Helper()
 	release, err := l.Admit(context.Background(), in)
@@ -94,7 +94,7 @@ func TestCountsBy(t *testing.T) {
 		{"namespace", ratelimit.Limit{By: []ratelimit.By{ratelimit.ByNamespace}}, input("other", "alice", "grep"), true},
 		{"namespace, same", ratelimit.Limit{By: []ratelimit.By{ratelimit.ByNamespace}}, input("ns", "bob", "read"), false},
 		{"principal", ratelimit.Limit{By: []ratelimit.By{ratelimit.ByPrincipal}}, input("ns", "bob", "grep"), true},
-		// Somebody else who happens to be called so.
+		// A different principal with the same name.
 		{"principal of another namespace", ratelimit.Limit{By: []ratelimit.By{ratelimit.ByPrincipal}}, input("other", "alice", "grep"), true},
 		{"tool", ratelimit.Limit{By: []ratelimit.By{ratelimit.ByTool}}, input("ns", "alice", "read"), true},
 		{"tool, same", ratelimit.Limit{By: []ratelimit.By{ratelimit.ByTool}}, input("other", "bob", "grep"), false},
@@ -131,7 +131,7 @@ func TestRunsAreCountedApart(t *testing.T) {
 	}
 }
 
-// Of several limits that are used up the one counts that takes longest, whatever their order.
+// When several limits refuse a call, the longest wait is returned, whatever their order.
 func TestTellsTheLongestWait(t *testing.T) {
 	short := ratelimit.Limit{Name: "short", Calls: 1, Per: time.Second}
 	long := ratelimit.Limit{Name: "long", Calls: 1, Per: time.Hour}
@@ -151,7 +151,7 @@ func TestRefusedCallsCostNothing(t *testing.T) {
 			ratelimit.Limit{Name: "wide", Calls: 3, Per: time.Hour})
 		admitted(t, l, input("ns", "alice", "fetch"))
 		for range 10 {
-			admitted(t, l, input("ns", "alice", "fetch")) // refused by the tight one
+			admitted(t, l, input("ns", "alice", "fetch")) // the tight limit refuses it
 		}
 		for i := range 2 {
 			if ok, _ := admitted(t, l, input("ns", "alice", "grep")); !ok {
@@ -186,7 +186,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// A burst that takes longer than a time can say to come back is counted as every other.
+// A limit whose refill time overflows a time.Duration still works.
 func TestSlowestLimit(t *testing.T) {
 	l := limiter(t, ratelimit.Limit{Name: "slow", By: []ratelimit.By{ratelimit.ByPrincipal}, Calls: 1, Per: 30 * 24 * time.Hour, Burst: 1_000_000})
 	admitted(t, l, input("ns", "alice", "grep"))
@@ -254,7 +254,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNeverMoreThanTheRate holds that within any time no more than burst + rate × time are admitted.
+// TestNeverMoreThanTheRate checks that no period admits more than burst + rate × period.
 func TestNeverMoreThanTheRate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		calls, burst := rapid.IntRange(1, 50).Draw(r, "calls"), rapid.IntRange(1, 20).Draw(r, "burst")

@@ -16,7 +16,7 @@ func (r *Redactor) Filter(*hook.Input) func(call.Event) ([]call.Event, []hook.Re
 	return func(e call.Event) ([]call.Event, []hook.Record) { return f.pass(e), nil }
 }
 
-// A filter is that of one call.
+// A filter redacts the events of one call.
 type filter struct {
 	r       *Redactor
 	streams []stream // in the order in which they began
@@ -27,7 +27,7 @@ type stream struct {
 	text *Stream
 }
 
-// use has it take out what r knows, from the next event on.
+// use redacts the secrets of r from the next event on.
 func (f *filter) use(r *Redactor) {
 	if r == f.r {
 		return
@@ -62,7 +62,7 @@ func (f *filter) output(e call.Event) []call.Event {
 	return []call.Event{withBytes(e, e.Output.Stream, b)}
 }
 
-// rest returns what was kept back of all streams. After it they begin anew.
+// rest returns the retained ends of all streams. Each stream then starts again.
 func (f *filter) rest(last call.Event) (events []call.Event) {
 	for _, s := range f.streams {
 		if b := s.text.End(); len(b) > 0 {
@@ -78,7 +78,7 @@ func withBytes(e call.Event, stream string, b []byte) call.Event {
 	return e
 }
 
-// clean returns an event without secrets. What it points to is the caller's and stays as it is.
+// clean returns an event without secrets. It does not modify the data that the event points to.
 func (f *filter) clean(e call.Event) call.Event {
 	r := f.r
 	switch {
@@ -110,7 +110,7 @@ func (f *filter) clean(e call.Event) call.Event {
 	return e
 }
 
-// Result returns a result without secrets: in data, message, content, errors and metadata.
+// Result returns a result without secrets in data, message, content, errors and metadata.
 func (r *Redactor) Result(in *tool.Result) *tool.Result {
 	out := *in
 	out.Data, out.Message = r.JSON(in.Data), r.Text(in.Message)
@@ -133,7 +133,7 @@ func (r *Redactor) Result(in *tool.Result) *tool.Result {
 	return &out
 }
 
-// Contents looks at texts, and at bytes that are texts: in others a change would break what they are.
+// Contents redacts texts, and bytes that are texts. It leaves other bytes alone, because a change would damage them.
 func (r *Redactor) Contents(in []tool.Content) []tool.Content {
 	out := slices.Clone(in)
 	for i := range out {
@@ -144,7 +144,7 @@ func (r *Redactor) Contents(in []tool.Content) []tool.Content {
 	return out
 }
 
-// Artifact looks at bytes that are a text.
+// Artifact redacts bytes that are a text.
 func (r *Redactor) Artifact(mimeType string, b []byte) []byte {
 	if len(b) == 0 || !isText(mimeType) {
 		return b
@@ -153,7 +153,7 @@ func (r *Redactor) Artifact(mimeType string, b []byte) []byte {
 	return append(t.Next(b), t.End()...)
 }
 
-// isText reports whether bytes of this type are a text, as those of an unknown type may be.
+// isText reports whether bytes of this type may be a text. Bytes of an unknown type may be.
 func isText(mimeType string) bool {
 	for _, binary := range []string{"image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"} {
 		if strings.HasPrefix(mimeType, binary) {

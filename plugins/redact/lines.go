@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine is how much of a line is looked at together.
+// maxLine bounds how much of a line is matched at once, in bytes.
 const maxLine = 16 << 10
 
-// lines takes what matches patterns out, line by line.
+// lines redacts the matches of patterns, line by line.
 type lines struct {
 	patterns []pattern
-	b        []byte // of a line that has not ended
+	b        []byte // the unfinished line
 	changed  bool
 }
 
@@ -49,7 +49,7 @@ func (l *lines) line(line []byte) []byte {
 	return append(bytes.Clone(body), end...)
 }
 
-// wholeCharacters returns how many of at most n bytes can be cut off without cutting a character.
+// wholeCharacters returns the largest length up to n at which b can be cut between characters.
 func wholeCharacters(b []byte, n int) int {
 	for i := n; i > n-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {

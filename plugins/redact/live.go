@@ -10,39 +10,38 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Live is a [Redactor] whose secrets can be replaced, and which gets to know more of them at any time. A call that has
-// begun keeps those that it began with beside all that come to be known later: a stream that is cut in the middle of a
-// secret continues where it was.
+// A Live is a [Redactor] that can get other and more secrets at any time. A running call keeps the secrets that it began with and also uses
+// all later ones. A stream that is cut inside of a secret therefore continues correctly.
 type Live struct {
 	known atomic.Pointer[known]
 
 	mu      sync.Mutex
-	base    Config  // of NewLive and Swap
-	learned []Value // by Know, the newest last
-	gone    Config  // of earlier bases, for calls of their time
+	base    Config  // from NewLive or Swap
+	learned []Value // from Know, newest last
+	gone    Config  // earlier bases, for calls that began with them
 }
 
-// known is what holds at one time.
+// known is the current state of a Live.
 type known struct {
-	now    *Redactor // for what begins
-	always *Redactor // for what began before the last Swap
+	now    *Redactor // for new calls
+	always *Redactor // for calls that began before the last Swap
 	swaps  int
 }
 
-// The bounds of what is learned, of each name, and of what is gone. Of more the oldest is forgotten.
+// Limits for learned values with the same name, and for values of earlier bases. Beyond them the oldest are forgotten.
 const (
 	mostLearned = 256
 	mostBytes   = 256 << 10
 )
 
-// NewLive returns a Live that knows what r knows.
+// NewLive returns a Live with the secrets of r.
 func NewLive(r *Redactor) *Live {
 	l := &Live{base: r.cfg}
 	l.known.Store(&known{now: r, always: r})
 	return l
 }
 
-// Swap replaces what is known but by [Live.Know].
+// Swap replaces all secrets except those from [Live.Know].
 func (l *Live) Swap(r *Redactor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,10 +50,10 @@ func (l *Live) Swap(r *Redactor) {
 	l.gone.Patterns = l.gone.Patterns[max(len(l.gone.Patterns)-mostLearned, 0):]
 	l.gone.Tokens = l.gone.Tokens || l.base.Tokens
 	l.base = r.cfg
-	_ = l.rebuildLocked(l.known.Load().swaps + 1) // each of the parts was taken before
+	_ = l.rebuildLocked(l.known.Load().swaps + 1) // cannot fail, because each part was accepted before
 }
 
-// Know adds a value that is redacted from now on, also after every Swap. An error means that it cannot be redacted; the error
+// Know adds a value that is redacted from now on, also after every Swap. It returns an error when the value cannot be redacted. The error
 // does not contain the value.
 func (l *Live) Know(name, text string) error {
 	v := Value{Name: name, Text: text}
@@ -70,7 +69,7 @@ func (l *Live) Know(name, text string) error {
 	return l.rebuildLocked(l.known.Load().swaps)
 }
 
-// more is a list with what of another one is not in it.
+// more appends to list the elements of other that it lacks.
 func more[T comparable](list, other []T) []T {
 	for _, v := range other {
 		if !slices.Contains(list, v) {
@@ -80,7 +79,7 @@ func more[T comparable](list, other []T) []T {
 	return list
 }
 
-// newest drops the oldest of those that count, when they are too many. The last one stays.
+// newest removes the oldest values for which counts is true while there are too many. It never removes the last one.
 func newest(list []Value, counts func(Value) bool) []Value {
 	n, size := 0, 0
 	for i, v := range slices.Backward(list) {
@@ -126,7 +125,7 @@ func (l *Live) Filter(*hook.Input) func(call.Event) ([]call.Event, []hook.Record
 	}
 }
 
-// since is what holds for what began when there had been so many swaps, and has used r so far.
+// since returns the current Redactor for a call that began after swaps swaps and has used r so far.
 func (l *Live) since(swaps int, r *Redactor) *Redactor {
 	switch k := l.known.Load(); {
 	case k.now == r:
@@ -138,7 +137,7 @@ func (l *Live) since(swaps int, r *Redactor) *Redactor {
 	}
 }
 
-// Text implements [hook.Scrubber], and so do the others.
+// Text returns a text without its secrets. With the methods below it implements [hook.Scrubber].
 func (l *Live) Text(s string) string { return l.now().Text(s) }
 
 // JSON returns JSON text without its secrets.
@@ -150,17 +149,17 @@ func (l *Live) Contents(in []tool.Content) []tool.Content { return l.now().Conte
 // Result returns a result without its secrets.
 func (l *Live) Result(in *tool.Result) *tool.Result { return l.now().Result(in) }
 
-// Artifact returns bytes that are a text without their secrets.
+// Artifact returns bytes without their secrets when they are a text.
 func (l *Live) Artifact(mimeType string, b []byte) []byte { return l.now().Artifact(mimeType, b) }
 
-// A LiveStream is a [Stream] that takes out what comes to be known while it lasts, too.
+// A LiveStream is a [Stream] that also redacts secrets that become known while it lasts.
 type LiveStream struct {
 	l     *Live
 	swaps int
 	text  *Stream
 }
 
-// Stream returns what takes the secrets out of a text that comes in chunks.
+// Stream returns a redactor for a text that comes in chunks.
 func (l *Live) Stream() *LiveStream {
 	k := l.known.Load()
 	return &LiveStream{l, k.swaps, k.now.Stream()}

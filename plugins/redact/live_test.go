@@ -22,8 +22,7 @@ func printed(events []call.Event) (text string) {
 	return text
 }
 
-// T79: what comes to be known while a call runs is taken out of what it prints from then on, also from the stream that has
-// begun, and whatever is swapped meanwhile.
+// T79: a value that becomes known during a call is redacted from then on, also in an open stream, and regardless of swaps.
 func TestKnownWhileACallRuns(t *testing.T) {
 	l := redact.NewLive(newRedactor(t, redact.Config{Values: []redact.Value{{Name: "old", Text: "the-old-secret"}}}))
 	filter, background := l.Filter(&hook.Input{}), l.Stream()
@@ -43,7 +42,7 @@ func TestKnownWhileACallRuns(t *testing.T) {
 		t.Errorf("progress says %q", text)
 	}
 	for _, part := range []string{"begins, ", "[redacted:old], ", "[redacted:new], ", "[redacted:old], [redacted:other].\n"} {
-		if strings.Count(got, part) < 2 { // the call's and the background's
+		if strings.Count(got, part) < 2 { // in the call and in the background
 			t.Errorf("%q is not twice in %q", part, got)
 		}
 	}
@@ -77,7 +76,7 @@ func TestKnowForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// However a text is cut, and whenever a value comes to be known before its first byte: it is taken out, and nothing else.
+// A value is redacted, and nothing else, with any chunks and at any time of becoming known before its first byte.
 func TestKnowInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := redact.NewLive(newRedactorOf(t, redact.Config{Tokens: true, Values: []redact.Value{{Text: "correct-horse"}, {Text: "abababab"}}}))

@@ -1,12 +1,16 @@
-// Package redact takes secrets out of what calls publish: progress, activities, output, results, errors and log lines.
+// Package redact removes secrets from what calls publish: progress, activities, output, results, errors and log lines.
 //
-// A secret is known by its value, in the forms that it takes on its way (as it is, in JSON, in URLs, in hex, in base64),
-// by the shape of well-known tokens, or by a pattern of the operator. In its place stands [redacted], or [redacted:name].
-// Time is linear in the text, whatever the text is. An output stream is looked at as one text, however it was cut: the
-// end of a chunk that may be the beginning of a secret is kept back until the next chunk, or the end of the call.
+// It recognizes a secret in three ways:
 //
-// What calls are known by is not changed (ids, arguments, cursors), nor what was digested. A [Redactor] is a
-// [hook.Filter] and a [hook.Scrubber].
+//   - by its value, in common forms: unchanged, in JSON, in URLs, in hex, in base64
+//   - by the shape of a well-known token
+//   - by a pattern of the operator
+//
+// The text [redacted] or [redacted:name] replaces the secret. The time is linear in the length of any text. An output stream is treated as
+// one text, whatever its chunks. The end of a chunk that may begin a secret is retained until the next chunk or the end of the call.
+//
+// The package does not change what identifies calls (IDs, arguments, cursors), nor data with a digest. A [Redactor] is a [hook.Filter] and
+// a [hook.Scrubber].
 package redact
 
 import (
@@ -18,14 +22,14 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// A Config says what is secret. The zero Config knows no secrets.
+// A Config lists the secrets. The zero Config has none.
 type Config struct {
 	Values   []Value   `yaml:"values" help:"secrets that are taken out of all that calls publish" see:"redact.md"`
 	Tokens   bool      `yaml:"tokens" help:"take out what has the shape of a well-known token, too"`
 	Patterns []Pattern `yaml:"patterns" help:"regular expressions of what is taken out, too"`
 }
 
-// A Value is a secret that is known. A daemon reads Env and File into Text.
+// A Value is a known secret. A daemon reads Env and File into Text.
 type Value struct {
 	Name string `yaml:"name" help:"name that is shown in its place; empty shows that something was there"`
 	Env  string `yaml:"env" help:"variable of the daemon's environment that holds it"`
@@ -41,14 +45,13 @@ func (v *Value) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// A Pattern is a regular expression, of Go's syntax. It is matched within a line; of a line of more than 16 KiB, within
-// pieces of that size.
+// A Pattern is a Go regular expression. It is matched within a line. A line longer than 16 KiB is matched in pieces of that size.
 type Pattern struct {
 	Name string `yaml:"name" help:"name that is shown in the place of what matches; empty shows that something was there"`
 	Expr string `yaml:"expr" required:"true" help:"regular expression of Go's syntax, matched within lines"`
 }
 
-// The bounds of a value. A shorter one would take ordinary words away.
+// Limits of a value. A shorter value would match ordinary words.
 const (
 	MinValue = 8
 	MaxValue = 16 << 10
@@ -56,7 +59,7 @@ const (
 
 const markBegin = "[redacted"
 
-// mark replaces a secret.
+// mark returns the text that replaces a secret.
 func mark(name string) string {
 	if name == "" {
 		return markBegin + "]"
@@ -66,13 +69,13 @@ func mark(name string) string {
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,64}$`)
 
-// A Redactor knows secrets. It never changes and may be used from many goroutines.
+// A Redactor removes secrets. It is immutable, and its methods may be called concurrently.
 type Redactor struct {
 	cfg      Config
 	values   values
 	tokens   bool
 	hot      [256]bool // bytes with which a secret can begin
-	pairs    pairs     // of its first two
+	pairs    pairs     // pairs of bytes with which a secret can begin
 	patterns []pattern
 }
 
@@ -81,7 +84,7 @@ type pattern struct {
 	mark []byte
 }
 
-// New returns a Redactor. An error names what of the configuration is wrong, and never a value.
+// New returns a Redactor. An error names the invalid setting and never contains a value.
 func New(cfg Config) (*Redactor, error) {
 	r := &Redactor{cfg: cfg, tokens: cfg.Tokens}
 	var problems []error

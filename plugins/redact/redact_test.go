@@ -34,7 +34,7 @@ func known(t testing.TB) *redact.Redactor {
 	return newRedactor(t, redact.Config{Values: []redact.Value{{Name: "db", Text: secret}, {Text: "correct-horse"}}})
 }
 
-// T79: a value is found in the forms that it takes on its way.
+// T79: a value is found in all its common forms.
 func TestForms(t *testing.T) {
 	quoted := func(v any) string {
 		b, err := json.Marshal(v)
@@ -76,7 +76,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %q became %q", name, form, got)
 		}
 	}
-	// Inside a longer encoded text, at each place of a group of three.
+	// Inside of a longer encoded text, at each offset in a group of three bytes.
 	for shift := range 6 {
 		whole := strings.Repeat("x", shift) + secret + "yyy"
 		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
@@ -88,8 +88,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// T121: a value is found in encodings that stand in lines, wherever a line ends. Of what stands before the first line end up to
-// three characters are left.
+// T121: a value is found in encodings with line breaks, wherever a line ends. Up to three characters before the first line end may remain.
 func TestT121EncodingsInLines(t *testing.T) {
 	long := strings.Repeat("s3cr3t-", 14) + "ab"
 	r := newRedactor(t, redact.Config{Values: []redact.Value{{Name: "long", Text: long}, {Name: "db", Text: secret}}})
@@ -105,7 +104,7 @@ func TestT121EncodingsInLines(t *testing.T) {
 						lines := strings.Join(chunk(text, width), end)
 						got := inChunks(r, lines, func() int { return 7 })
 						taken := 2*len(value) - 3
-						switch name { // the characters at both ends are its neighbours', too
+						switch name { // its first and last character also encode neighbouring bytes
 						case "base64":
 							taken = len(value)*8/6 - 2 - 3
 						case "base32":
@@ -119,7 +118,7 @@ func TestT121EncodingsInLines(t *testing.T) {
 			}
 		}
 	}
-	// What is printed is published at once: a line whose last character may begin a value does not wait.
+	// A finished line is published at once, even when its last character could begin a value.
 	s := r.Stream()
 	for _, line := range []string{"done 7\n", "c\n", "cz\n"} {
 		if got := string(s.Next([]byte(line))); got != line {
@@ -146,12 +145,12 @@ func TestText(t *testing.T) {
 		{"abcdefghij", "[redacted:a]"},
 		{"xabcdefghijx", "x[redacted:a]x"},
 		{"abcdefghijabcdefghij", "[redacted:a][redacted:a]"},
-		{"abcdefghijklmnop", "[redacted:a]"},   // they overlap: both go
-		{"abcdefghijXYZ!", "[redacted:long]!"}, // the longer one
+		{"abcdefghijklmnop", "[redacted:a]"},   // overlapping secrets are both removed
+		{"abcdefghijXYZ!", "[redacted:long]!"}, // the longer secret wins
 		{"abcdefghi", "abcdefghi"},
 		{"ab\xffcdefghij\xfe", "ab\xffcdefghij\xfe"},
 		{"1234 5678 9012 3456", "[redacted:card]"},
-		{"1234 5678\n9012 3456", "1234 5678\n9012 3456"}, // within a line
+		{"1234 5678\n9012 3456", "1234 5678\n9012 3456"}, // a pattern matches only within a line
 	}
 	for _, tt := range tests {
 		if got := r.Text(tt.in); got != tt.want {
@@ -160,7 +159,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// tokens are put together here, so that nothing that looks at sources takes them for real ones.
+// tokens assembles tokens from parts, so that secret scanners do not report the source.
 func tokens() map[string]string {
 	long := strings.Repeat("aB3dE5fG7h", 10)
 	return map[string]string{
@@ -217,9 +216,9 @@ func TestJSON(t *testing.T) {
 	})
 	tests := []struct{ in, want string }{
 		{`{"a":1}`, `{"a":1}`},
-		{`{ "a" : "\u0068unter2-\u0022/+ \u003c\u00fc\u003e&'$!" }`, `{ "a" : "[redacted:db]!" }`}, // however it is written
+		{`{ "a" : "\u0068unter2-\u0022/+ \u003c\u00fc\u003e&'$!" }`, `{ "a" : "[redacted:db]!" }`}, // any spelling of a JSON string is recognized
 		{`{"hunter2-\"/+ <ü>&'$":true}`, `{"[redacted:db]":true}`},
-		{`{"pin":12345678,"n":[1,-2.5e3]}`, `{"pin":"[redacted:pin]","n":[1,-2.5e3]}`}, // no longer a number, but JSON
+		{`{"pin":12345678,"n":[1,-2.5e3]}`, `{"pin":"[redacted:pin]","n":[1,-2.5e3]}`}, // the number becomes a string, and the text stays JSON
 		{`[{"id":"x","key":"y"}]`, `"[[redacted:account]]"`},
 		{`{"authorization":"Basic dXNlcjpwYXNz","b":"\n"}`, `{"authorization":"Basic [redacted:basic]","b":"\n"}`},
 		{`"a\nb"`, `"a\nb"`},
@@ -252,7 +251,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// inChunks passes a text through a stream, cut at these places.
+// inChunks passes a text through a stream, in chunks of these sizes.
 func inChunks(r *redact.Redactor, text string, size func() int) string {
 	s := r.Stream()
 	var out strings.Builder
@@ -260,14 +259,14 @@ func inChunks(r *redact.Redactor, text string, size func() int) string {
 		n := min(max(size(), 0), len(text))
 		chunk := []byte(text[:n])
 		out.Write(s.Next(chunk))
-		clear(chunk) // it stays the caller's
+		clear(chunk) // the stream must not keep the chunk
 		text = text[n:]
 	}
 	out.Write(s.End())
 	return out.String()
 }
 
-// However a text is cut, the same comes out, the secret is not in it, and everything else is.
+// With any chunks, the output is the same: the secret is removed and everything else is kept.
 func TestChunks(t *testing.T) {
 	values := []string{"correct-horse", secret, "aaaaaaaaaaaa", "abababab", "abababac", "zw\u00f6lf-b\u00e4ren"}
 	cfg := redact.Config{Tokens: true, Patterns: []redact.Pattern{{Name: "pin", Expr: `pin=\d+`}}}
@@ -302,7 +301,7 @@ func TestChunks(t *testing.T) {
 	})
 }
 
-// Between secrets that are known nothing is changed.
+// The text between known secrets stays unchanged.
 func TestNothingElseIsChanged(t *testing.T) {
 	r := known(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -315,7 +314,7 @@ func TestNothingElseIsChanged(t *testing.T) {
 	})
 }
 
-// What is kept back is bounded, and told at the end.
+// The retained text is bounded, and the end of the stream returns it.
 func TestKeepsLittleBack(t *testing.T) {
 	r := newRedactor(t, redact.Config{Values: []redact.Value{{Text: strings.Repeat("ab", 4000)}}, Tokens: true, Patterns: []redact.Pattern{{Expr: `x\d`}}})
 	s := r.Stream()

@@ -1,13 +1,13 @@
 package redact
 
-// A Stream takes secrets out of a text that comes in chunks. What comes out is the same however the text was cut. It is
-// used from one goroutine at a time.
+// A Stream removes secrets from a text that comes in chunks. Its output does not depend on the chunks. Only one goroutine may use it at a
+// time.
 type Stream struct {
 	scan  scanner
 	lines *lines
 }
 
-// Stream returns a new one.
+// Stream returns a new Stream.
 func (r *Redactor) Stream() *Stream {
 	s := &Stream{scan: scanner{r: r}}
 	if len(r.patterns) > 0 {
@@ -16,11 +16,11 @@ func (r *Redactor) Stream() *Stream {
 	return s
 }
 
-// use has it look for the values that r knows, beginning with the bytes that were kept back. Its patterns stay, since they
-// look at what has passed the values.
+// use switches to the values of r, starting with the retained bytes. The patterns stay the same, because they apply to text that has
+// already passed the values.
 func (s *Stream) use(r *Redactor) { s.scan.r = r }
 
-// Next returns what can be published after this chunk; nil when nothing can. It does not keep the chunk.
+// Next returns the text that can be published after this chunk, or nil. It does not keep the chunk.
 func (s *Stream) Next(chunk []byte) []byte {
 	out := s.scan.next(chunk, false)
 	if s.lines != nil {
@@ -29,7 +29,7 @@ func (s *Stream) Next(chunk []byte) []byte {
 	return out
 }
 
-// End returns what was kept back. The next chunk begins a new text.
+// End returns the retained text. The next chunk begins a new text.
 func (s *Stream) End() []byte {
 	out := s.scan.next(nil, true)
 	s.scan = scanner{r: s.scan.r}
@@ -39,25 +39,25 @@ func (s *Stream) End() []byte {
 	return out
 }
 
-// A scanner takes values and tokens out.
+// A scanner removes values and tokens.
 type scanner struct {
 	r *Redactor
-	// b is what was kept back, after the last bytes that were not: it begins at look.
+	// b contains some published bytes, for looking back, and from index look on the retained bytes.
 	b    []byte
 	look int
 
-	covered int    // bytes of b after look that belong to a secret whose mark is published
-	run     *token // the shape of which more bytes may come
+	covered int    // bytes of b after look that belong to a secret whose mark is already published
+	run     *token // the token whose bytes may continue
 	runs    *[256]bool
 	end     pemEnd
 	length  int // of the run
 	changed bool
 }
 
-// next returns what is known after these bytes.
+// next returns the text that is certain after these bytes.
 func (s *scanner) next(chunk []byte, final bool) (out []byte) {
 	s.b = append(s.b, chunk...)
-	i, from := s.look, s.look // from: the first byte that is clear and not yet in out
+	i, from := s.look, s.look // from is the first clean byte that is not in out yet
 	covered := s.look + s.covered
 	for i < len(s.b) {
 		if s.runs != nil && i >= covered {
@@ -94,7 +94,7 @@ func (s *scanner) next(chunk []byte, final bool) (out []byte) {
 	return out
 }
 
-// skip returns the next place from i on at which a secret could begin.
+// skip returns the next index from i on at which a secret could begin.
 func (s *scanner) skip(i int) int {
 	b := s.b
 	for ; i < len(b)-1; i++ {
@@ -108,7 +108,7 @@ func (s *scanner) skip(i int) int {
 	return i
 }
 
-// goOn takes the byte at i into the run of a token, or ends the run before it. It returns what is covered then.
+// goOn adds the byte at i to the run of a token, or ends the run before it. It returns the end of the covered bytes.
 func (s *scanner) goOn(i int) int {
 	c := s.b[i]
 	s.length++
@@ -123,7 +123,7 @@ func (s *scanner) goOn(i int) int {
 	return i + 1
 }
 
-// keep drops what was published, except the bytes that a later look may need.
+// keep drops the published bytes, except those that are needed for looking back.
 func (s *scanner) keep(i int) {
 	drop := max(i-behind, 0)
 	s.look = i - drop
@@ -132,7 +132,7 @@ func (s *scanner) keep(i int) {
 	}
 }
 
-// A found secret has a length, a mark, and perhaps a run of bytes behind it.
+// A found secret has a length, a mark, and for a token the bytes that may continue it.
 type found struct {
 	length int
 	mark   string
@@ -140,8 +140,8 @@ type found struct {
 	runs   *[256]bool
 }
 
-// at looks for a secret that begins at i; inside one that is covered only for values, which may reach further. more says
-// that this is not certain before there are more bytes.
+// at looks for a secret that begins at i. When i is inside of a covered secret, it looks only for values, which may reach further. more
+// says that more bytes are needed to decide.
 func (s *scanner) at(i int, inside, final bool) (f found, more bool) {
 	rest := s.b[i:]
 	if !final && s.r.values.begins(rest) {

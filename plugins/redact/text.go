@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Text returns a text without its secrets; the same string when it has none.
+// Text returns a text without its secrets. A text without secrets is returned unchanged.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
@@ -18,8 +18,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// JSON returns JSON text without its secrets, valid as before: each string and each number is looked at by itself, as what
-// it means and not as it is written. What has a secret across its parts becomes one string.
+// JSON returns JSON text without its secrets, and keeps it valid. It decodes each string and number and redacts it alone. When a secret
+// spans several of them, the whole text becomes one string.
 func (r *Redactor) JSON(text string) string {
 	if !strings.Contains(text, `\`) && r.Text(text) == text {
 		return text
@@ -40,7 +40,7 @@ func (r *Redactor) JSON(text string) string {
 		i += n
 	}
 	out := b.String()
-	clean := r.Text(out) // for what spans members: a value that is JSON itself, a credential behind its name
+	clean := r.Text(out) // for secrets that span members: a value that is JSON itself, or a credential after its name
 	if clean != out && !json.Valid([]byte(clean)) {
 		return quoted(clean)
 	}
@@ -49,7 +49,7 @@ func (r *Redactor) JSON(text string) string {
 
 var numberBytes = bytesOf("0-9", "+.eE", "-")
 
-// stringLength returns how many bytes the JSON string at the beginning of s takes, to its end or to that of s.
+// stringLength returns the length in bytes of the JSON string at the beginning of s, at most the length of s.
 func stringLength(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -65,7 +65,7 @@ func stringLength(s string) int {
 func (r *Redactor) jsonString(token string) string {
 	var value string
 	if json.Unmarshal([]byte(token), &value) != nil {
-		return quoted(r.Text(token)) // it is not JSON; now it is
+		return quoted(r.Text(token)) // an invalid token becomes a valid string
 	}
 	clean := r.Text(value)
 	if clean == value {

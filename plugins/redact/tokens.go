@@ -5,22 +5,22 @@ import "bytes"
 // A token is the shape of a well-known secret: its beginning, and the bytes that may follow.
 type token struct {
 	name   string
-	anchor string // with which it begins
-	least  int    // bytes behind the anchor
+	anchor string // text with which it begins
+	least  int    // minimum number of bytes after the anchor
 	run    *[256]bool
-	// anywhere: it may begin in the middle of a word.
+	// anywhere says that it may begin in the middle of a word.
 	anywhere bool
-	// probe replaces least: how many bytes belong to the shape's beginning, 0 when it is none, and whether more bytes are
-	// needed to tell.
+	// probe replaces least. It returns the length of the token's beginning, or 0 when b is not such a token. more says that more bytes are
+	// needed to decide.
 	probe func(b []byte) (n int, more bool)
-	pem   bool // it ends with a line of its own
+	pem   bool // it ends with an END line
 }
 
-// A credential is recognised by what stands before it, which stays.
+// A credential is recognized by the text before it, which is kept.
 type credential struct {
 	name      string
 	before    string // in lower case
-	separator string // bytes between, one to eight of them
+	separator string // set of separator bytes, of which one to eight follow before
 	least     int
 	run       *[256]bool
 }
@@ -55,7 +55,7 @@ var (
 	dash      = bytesOf("-")
 )
 
-// tokens are tried in this order; the longer anchor comes first.
+// tokens are tried in this order. A longer anchor comes before its prefixes.
 var tokens = []token{
 	{name: "aws", anchor: "AKIA", least: 16, run: upper}, {name: "aws", anchor: "ASIA", least: 16, run: upper},
 	{name: "github", anchor: "github_pat_", least: 22, run: wordly},
@@ -87,10 +87,10 @@ var credentials = []credential{
 	{name: "aws", before: "aws_secret_access_key", separator: " \t\"'=:", least: 30, run: token68},
 }
 
-// behind is how far one looks back for what stands before a credential.
+// behind is how many bytes the scanner looks back for the text before a credential.
 const behind = 32
 
-// tokensByFirst are the tokens by the first byte of their anchors.
+// tokensByFirst contains the tokens by the first byte of their anchors.
 var tokensByFirst = func() (table [256][]*token) {
 	for i := range tokens {
 		t := &tokens[i]
@@ -99,8 +99,8 @@ var tokensByFirst = func() (table [256][]*token) {
 	return table
 }()
 
-// match reports how many bytes at the beginning of b show that it is a token of this shape; more says that b is too short
-// to tell.
+// match returns the length of the bytes at the beginning of b that identify a token of this shape, or 0. more says that b is too short to
+// decide.
 func (t *token) match(b []byte) (n int, more bool) {
 	if len(b) < len(t.anchor) {
 		return 0, string(b) == t.anchor[:len(b)]
@@ -115,7 +115,8 @@ func (t *token) match(b []byte) (n int, more bool) {
 	return enough(len(t.anchor)+n, len(b), n, t.least)
 }
 
-// enough reports what a run of n bytes that ends at the place end says: it is long enough, too short, or may continue.
+// enough decides about a run of n bytes that ends at end, in a text of length size. It returns end when the run is long enough. It reports
+// true when the run may continue after the text.
 func enough(end, size, n, least int) (int, bool) {
 	switch {
 	case n >= least:
@@ -136,10 +137,10 @@ func span(b []byte, set *[256]bool, most int) int {
 	return min(len(b), most)
 }
 
-// maxHeader is the longest header of a token that is recognised.
+// maxHeader is the longest header of a JSON Web Token that is recognized, in bytes.
 const maxHeader = 1024
 
-// probeJWT wants a header, a dot, and the beginning of an object.
+// probeJWT recognizes a header, a dot, and the beginning of a JSON object.
 func probeJWT(b []byte) (int, bool) {
 	header := span(b, dashed, maxHeader)
 	switch {
@@ -158,7 +159,7 @@ func probeJWT(b []byte) (int, bool) {
 	return header + 4, false
 }
 
-// probePEM wants the line that begins a private key.
+// probePEM recognizes the BEGIN line of a private key.
 func probePEM(b []byte) (int, bool) {
 	const begin, key = len("-----BEGIN "), "PRIVATE KEY"
 	n := span(b[begin:], pemLabel, 64)
@@ -172,13 +173,13 @@ func probePEM(b []byte) (int, bool) {
 	return enough(begin+n+dashes, len(b), dashes, 5)
 }
 
-// maxSeparator is how many bytes may stand between a credential and what stands before it.
+// maxSeparator is the largest number of separator bytes between a credential and the text before it.
 const maxSeparator = 8
 
-// nameEnds are the last bytes of what stands before credentials.
+// nameEnds contains the possible last bytes of the text before a credential.
 var nameEnds = bytesOf("rRcCyY")
 
-// followsName reports whether what stands before the separator that ends b could be what stands before a credential.
+// followsName is a quick test whether b may end with the text before a credential and its separator.
 func followsName(b []byte) bool {
 	i := len(b) - 1
 	for i > 0 && len(b)-i < maxSeparator && separator[b[i]] {
@@ -187,7 +188,7 @@ func followsName(b []byte) bool {
 	return nameEnds[b[i]]
 }
 
-// stands reports whether what stands before a credential ends b.
+// stands reports whether b ends with c.before and a separator.
 func (c *credential) stands(b []byte) bool {
 	from := len(b)
 	for from > 0 && len(b)-from < maxSeparator && bytes.IndexByte([]byte(c.separator), b[from-1]) >= 0 {
@@ -211,7 +212,7 @@ func lower(b byte) byte {
 	return b
 }
 
-// A pemEnd finds the line that ends a private key.
+// A pemEnd finds the END line of a private key.
 type pemEnd struct {
 	dashes, word int
 	inLine       bool

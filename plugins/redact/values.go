@@ -13,21 +13,20 @@ import (
 	"unicode/utf16"
 )
 
-// A form is a text by which a value is recognised. A broken one may have line ends between its characters, behind the first
-// four: base64 and others print lines.
+// A form is a text by which a value is recognized. A broken form may contain white space after its fourth character, because tools such as
+// base64 print lines.
 type form struct {
 	text, mark string
 	broken     bool
 }
 
-// mostSpace is how many bytes of white space may stand between two characters of a broken form: a line end, and what the
-// next line is set in by.
+// mostSpace is the largest number of white space bytes between two characters of a broken form: a line end and an indentation.
 const mostSpace = 4
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// within returns how many bytes of b the form takes from its beginning, white space among them, or 0. cut says that b ends
-// before the form does and is like it so far.
+// within returns the length of the form at the beginning of b, including white space, or 0. cut says that b ends inside of a possible
+// match.
 func (f *form) within(b []byte) (length int, cut bool) {
 	at, spaces := 0, 0
 	for i := range len(b) {
@@ -46,16 +45,16 @@ func (f *form) within(b []byte) (length int, cut bool) {
 	return 0, true
 }
 
-// values finds the forms of values at a place of a text.
+// values finds the forms of all values at a position in a text.
 type values struct {
 	forms []form // sorted by text
 	first [256]bool
 	pairs pairs
-	from  map[[4]byte][2]uint32 // the forms that begin with four bytes: from, to
-	most  int                   // the length of the longest, with its white space
+	from  map[[4]byte][2]uint32 // index range of the forms that begin with these four bytes
+	most  int                   // length of the longest form, with white space
 }
 
-// pairs are two bytes with which something begins, a bit each.
+// pairs is a set of two-byte beginnings, one bit for each.
 type pairs [1024]uint64
 
 func (p *pairs) add(a, b byte) { p[uint(a)<<2|uint(b)>>6] |= 1 << (b & 63) }
@@ -70,7 +69,7 @@ func (v *values) add(value Value) {
 		}
 	}
 	for _, text := range encodingsOf(value.Text) {
-		for from := range 4 { // the characters before may stand at the end of a line
+		for from := range 4 { // up to three first characters may stand on the previous line
 			add(text[from:], true)
 		}
 	}
@@ -99,7 +98,7 @@ func (v *values) index() {
 	}
 }
 
-// match returns how many bytes the longest form takes that b begins with.
+// match returns the length of the longest form at the beginning of b, and its mark.
 func (v *values) match(b []byte) (length int, mark string) {
 	if len(b) < MinValue || !v.pairs.has(b[0], b[1]) {
 		return 0, ""
@@ -113,7 +112,7 @@ func (v *values) match(b []byte) (length int, mark string) {
 	return length, mark
 }
 
-// begins reports whether b, all of it, is the beginning of a form that is longer.
+// begins reports whether the whole of b is the beginning of a longer form.
 func (v *values) begins(b []byte) bool {
 	if len(b) >= v.most || !v.first[b[0]] {
 		return false
@@ -131,7 +130,7 @@ func (v *values) begins(b []byte) bool {
 	return false
 }
 
-// formsOf returns the texts by which a value is recognised, itself among them.
+// formsOf returns the texts by which a value is recognized, including the value.
 func formsOf(s string) []string {
 	escaped := jsonForm(s, false)
 	texts := []string{
@@ -149,7 +148,7 @@ func formsOf(s string) []string {
 	return texts
 }
 
-// encodingsOf returns the texts by which a value is recognised that programs print in lines of equal length.
+// encodingsOf returns the encodings of a value that programs print in lines of equal length.
 func encodingsOf(s string) []string {
 	texts := []string{hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
 	for shift := range 3 {
@@ -161,7 +160,7 @@ func encodingsOf(s string) []string {
 	return texts
 }
 
-// jsonForm is a text as it is between the quotes of a JSON string.
+// jsonForm returns the contents of a JSON string for s. html selects HTML escaping.
 func jsonForm(s string, html bool) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -172,7 +171,7 @@ func jsonForm(s string, html bool) string {
 	return strings.TrimSuffix(b.String(), "\"\n")[1:]
 }
 
-// percent is a text with each of its bytes escaped.
+// percent returns s with each byte escaped.
 func percent(s, format string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -181,7 +180,7 @@ func percent(s, format string) string {
 	return b.String()
 }
 
-// lowerPercent writes the hexadecimal digits of escapes in lower case.
+// lowerPercent converts the hexadecimal digits of escapes to lower case.
 func lowerPercent(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -193,7 +192,7 @@ func lowerPercent(s string) string {
 	return string(b)
 }
 
-// percentBut is a text with all of its bytes escaped but those that no URL escapes and those of keep. Languages differ in keep.
+// percentBut escapes all bytes except those that no URL escapes and those in keep. keep differs between programming languages.
 func percentBut(s, keep string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -207,7 +206,7 @@ func percentBut(s, keep string) string {
 	return b.String()
 }
 
-// asciiForm is the inside of a JSON string with all characters beyond ASCII escaped.
+// asciiForm returns the contents of a JSON string for s, with all non-ASCII characters escaped.
 func asciiForm(s string) string {
 	var b strings.Builder
 	for _, u := range utf16.Encode([]rune(s)) {
@@ -220,12 +219,12 @@ func asciiForm(s string) string {
 	return b.String()
 }
 
-// shellDouble is how a shell prints a value in double quotes, as export -p does.
+// shellDouble escapes a value as a shell does in double quotes, for example for export -p.
 var shellDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
 
 var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
 
-// shellBackslashes is how a shell prints a value without quotes, as printf %q does.
+// shellBackslashes escapes a value as a shell does without quotes, for example for printf %q.
 func shellBackslashes(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -237,8 +236,8 @@ func shellBackslashes(s string) string {
 	return b.String()
 }
 
-// inside is what of the encoding of a longer text depends on s alone, when shift bytes stand before it in its group. A character of
-// the encoding has so many bits.
+// inside returns the part of an encoding that depends only on s, when shift bytes precede s in its group. bits is the number of bits in a
+// character of the encoding.
 func inside(s string, shift, bits int, encode func([]byte) string) string {
 	text := encode([]byte(strings.Repeat("\x00", shift) + s))
 	from := (shift*8 + bits - 1) / bits

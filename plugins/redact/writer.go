@@ -2,13 +2,13 @@ package redact
 
 import "io"
 
-// A Log is where log lines go.
+// Log is a destination of log lines.
 type Log interface {
 	io.Writer
 	Sync() error
 }
 
-// Log returns out without secrets. Each write is looked at by itself: it has to hold whole lines.
+// Log returns out without secrets. Each write is redacted alone, so it must contain whole lines.
 func (l *Live) Log(out Log) Log { return redactedLog{l, out} }
 
 type redactedLog struct {

@@ -9,12 +9,13 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// A Config is the reminders there are.
+// A Config lists the reminders.
 type Config struct {
 	Reminders []Reminder `yaml:"reminders"`
 }
 
-// A Reminder is a text and of which results. All that is said must hold; a reminder that says nothing fits every call.
+// A Reminder is a text and the conditions for adding it to a result. All conditions must hold. A reminder without conditions matches every
+// call.
 type Reminder struct {
 	Name      string        `yaml:"name" required:"true" unique:"true" help:"name in the metadata of results, at most 64 bytes, without commas"`
 	Text      string        `yaml:"text" required:"true" help:"text that the model reads, at most 4 KiB"`
@@ -25,16 +26,16 @@ type Reminder struct {
 	Cooldown  time.Duration `yaml:"cooldown" default:"0" min:"0" max:"30d" help:"time for which it is silent in a run after it spoke"`
 }
 
-// On is how a call ended.
+// On is an outcome of a call.
 type On string
 
-// The ends that can be distinguished.
+// The outcomes that can be distinguished.
 const (
 	OnSucceeded On = "SUCCEEDED"
 	OnFailed    On = "FAILED"
 )
 
-// The most that a reminder may say.
+// Limits of a reminder's texts.
 const (
 	maxReminders = 100
 	maxText      = 4 << 10
@@ -42,7 +43,7 @@ const (
 
 type rule struct {
 	Reminder
-	arguments, result *regexp.Regexp // nil: any
+	arguments, result *regexp.Regexp // nil matches everything
 }
 
 // Check implements [setting.Checker].
@@ -64,7 +65,7 @@ func (m *Reminder) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// compile says everything that is wrong.
+// compile compiles reminders, or returns everything that is wrong.
 func compile(reminders []Reminder) ([]rule, error) {
 	rules := make([]rule, len(reminders))
 	for i, m := range reminders {
@@ -73,7 +74,7 @@ func compile(reminders []Reminder) ([]rule, error) {
 	return rules, setting.Check(Config{reminders}).Err()
 }
 
-// compiled is nil for an empty text, and for one that was refused.
+// compiled returns nil for an empty or invalid text.
 func compiled(text string) *regexp.Regexp {
 	if text == "" {
 		return nil

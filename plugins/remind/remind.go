@@ -1,9 +1,11 @@
 // Package remind adds a text to the results of some calls, for the model to read.
 //
-// It is a [hook.After]: it sees calls that ended SUCCEEDED or FAILED, also those that a gate answered. A [Reminder] says of
-// which calls, by their tool, their arguments and what the model is about to read, and how long it keeps silent in a run after
-// it spoke. The text goes behind the message, or behind that of an error; a result whose model reads its data gets it as a
-// message. Data, status and code stay as they are.
+// It is a [hook.After]: it sees calls that ended SUCCEEDED or FAILED, including calls that a gate answered. A [Reminder] selects calls by
+// their tool, their arguments and the text that the model is about to read. After it was added, it is not added again in the same run for a
+// time.
+//
+// The text is appended to the message, or to the message of an error. A result whose data the model reads gets the text as its message.
+// Data, status and code stay unchanged.
 package remind
 
 import (
@@ -19,37 +21,37 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Metadata is the member of a result's metadata that names the reminders in it, with commas between them.
+// Metadata is the key in a result's metadata whose value lists the names of its reminders, separated by commas.
 const Metadata = "reminders"
 
-// prefix marks where the operator speaks and no longer the tool.
+// prefix separates the operator's text from the tool's.
 const prefix = "\n\nReminder: "
 
-// looked bounds how much of a result a pattern is matched against, from its beginning and from its end.
+// looked bounds how many bytes of a result a pattern is matched with, at its beginning and at its end.
 const looked = 32 << 10
 
-// A Reminders is a [hook.After].
+// Reminders is a [hook.After].
 type Reminders struct {
 	mu     sync.Mutex
-	rules  []rule // replaced, never changed
+	rules  []rule // replaced as a whole, never modified
 	spoken map[key]*list.Element
-	order  list.List // of *moment, the newest at the end
+	order  list.List // of *moment, newest last
 }
 
-// key is a reminder in a run, or in a thread of calls without one.
+// key identifies a reminder in a run, or in a thread for calls without a run.
 type key struct {
 	namespace, id string
 	thread        bool
 	name          string
 }
 
-// moment is when a reminder was given last.
+// moment records when a reminder was last added.
 type moment struct {
 	key   key
-	until time.Time // it is silent
+	until time.Time // end of its pause
 }
 
-// mostMoments bounds what is remembered; beyond it the oldest are forgotten, and their reminders may speak early.
+// mostMoments bounds the recorded moments. Beyond it the oldest are forgotten, and their reminders may be added early.
 const mostMoments = 50_000
 
 // New returns reminders.
@@ -61,7 +63,7 @@ func New(cfg Config) (*Reminders, error) {
 	return r, nil
 }
 
-// Swap replaces the reminders. Those that keep their name stay silent for as long as they had to. With an error nothing changes.
+// Swap replaces the reminders. A reminder that keeps its name keeps its pauses. On an error nothing changes.
 func (r *Reminders) Swap(cfg Config) error {
 	rules, err := compile(cfg.Reminders)
 	if err != nil {
@@ -95,7 +97,7 @@ func (r *Reminders) After(_ context.Context, in *hook.Input, o hook.Outcome) (ho
 	return hook.AfterResult{Result: with(o.Result, text.String(), names)}, nil
 }
 
-// with returns a result with the text where the model reads it.
+// with returns the result with text added where the model reads it.
 func with(result *tool.Result, text string, names []string) *tool.Result {
 	next := *result
 	switch {
@@ -117,7 +119,7 @@ func with(result *tool.Result, text string, names []string) *tool.Result {
 	return &next
 }
 
-// speak reports whether a reminder may be given now, and notes that it was.
+// speak reports whether a reminder may be added now, and records that it was.
 func (r *Reminders) speak(in *hook.Input, m *rule) bool {
 	if m.Cooldown == 0 {
 		return true
@@ -163,14 +165,14 @@ func (r *Reminders) EndRun(namespace, run string) {
 	}
 }
 
-// Moments returns how many reminders in runs are remembered.
+// Moments returns the number of recorded moments.
 func (r *Reminders) Moments() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.spoken)
 }
 
-// fits reports whether a reminder is about a call; what is cheap is looked at first.
+// fits reports whether a reminder matches a call. It checks cheap conditions first.
 func (m *rule) fits(in *hook.Input, o *hook.Outcome) bool {
 	if len(m.Tools) > 0 && !tool.AnyGlob(m.Tools, in.Descriptor.ID) {
 		return false

@@ -129,7 +129,7 @@ func TestCooldownOfARun(t *testing.T) {
 		r := reminders(t, m)
 		speaks := func(in *hook.Input) bool { return read(t, r, in, ok()) != "done" }
 		a, b, none, thread := input("a", "edit", `{}`), input("b", "edit", `{}`), input("", "edit", `{}`), input("", "edit", `{}`)
-		thread.Run.Thread = "a" // not the run of that name
+		thread.Run.Thread = "a" // a thread with the same name as the run
 		if !speaks(a) || speaks(a) {
 			t.Error("it speaks once")
 		}

@@ -20,7 +20,7 @@ func protocol(format string, args ...any) error {
 	return &hook.ProtocolError{Message: fmt.Sprintf(format, args...)}
 }
 
-// known refuses an answer with fields that this version of the API does not know: what they say cannot be left out of a verdict.
+// known refuses an answer with unknown fields. A verdict must not ignore part of what the service says.
 func known(m proto.Message) error {
 	if where := unknown(m.ProtoReflect()); where != "" {
 		return protocol("%s has fields that this kind of hook may not give", where)
@@ -76,14 +76,14 @@ func orReason(reason string) string {
 	return reason
 }
 
-// ticket is a service's question; its action is an approval unless the service says otherwise.
+// ticket converts a service's question. Its action is an approval unless the service names another one.
 func ticket(t *tooldv1.HookTicket) tool.Ticket {
 	out := translate.ToTicket(t)
 	out.Action = cmp.Or(out.Action, "approval")
 	return out
 }
 
-// setResult is a result in place of a tool's.
+// setResult converts a result that replaces the tool's.
 func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 	out := &tool.Result{Status: tool.ResultStatus(translate.Word(r.GetStatus(), "RESULT_STATUS_"))}
 	e := r.GetError()
@@ -103,7 +103,7 @@ func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 	return out, fill(out, r)
 }
 
-// changed is what an After hook or a Filter makes of a result: what is read, not how the call ended.
+// changed returns was with the changes of an After hook or a Filter. They can change what is read, but not how the call ended.
 func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
 	if s := r.GetStatus(); s != tooldv1.ResultStatus_RESULT_STATUS_UNSPECIFIED && translate.Word(s, "RESULT_STATUS_") != string(was.Status) {
 		return nil, protocol("it changes the status to %s", s)
@@ -126,7 +126,7 @@ func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
 	return &out, fill(&out, r)
 }
 
-// fill takes over what is read of a result.
+// fill copies the readable parts of r to out.
 func fill(out *tool.Result, r *tooldv1.HookResult) error {
 	if r.GetData() != "" {
 		if _, err := call.ParseJSON(r.GetData(), 0); err != nil {

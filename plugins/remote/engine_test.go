@@ -25,7 +25,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// toolbox is the registry as daemon wires it.
+// toolbox is the registry as the daemon uses it.
 type toolbox struct{ *registry.Registry }
 
 func (b toolbox) Lookup(_, id string) (*lifecycle.Definition, bool) {
@@ -88,15 +88,15 @@ func echo(id string) tool.Tool {
 	})
 }
 
-// TestT94HangingGate: ten thousand calls whose gate hangs to its deadline all end refused, take a bounded number of goroutines
-// and a bounded heap, whatever their arguments are, and the calls of another tool do not wait for them.
+// TestT94HangingGate starts ten thousand calls whose gate hangs until its deadline. All end refused. Goroutines and heap stay bounded,
+// whatever the size of the arguments, and calls of another tool are not delayed.
 func TestT94HangingGate(t *testing.T) {
 	address := serve(t, &service{gate: func(ctx context.Context, _ *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
 	h := newHook(t, address, func(c *remote.Config) { c.AtOnce = 64 })
-	journal, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()}) // not in memory: that is what is measured
+	journal, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()}) // on disk, because the test measures memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,25 +124,27 @@ func TestT94HangingGate(t *testing.T) {
 	for _, w := range f.waiting {
 		f.refused(w)
 	}
-	// A pass and its gate for each that waits; grpc's few; and those that have not heard yet that nobody more is let in.
+	// One goroutine for the pipeline run and one for the gate of each waiting call, a few for gRPC, and those of calls that were just
+	// refused.
 	if bound := 3 * (64 + external.MaxWaiting); mostGoroutines-goroutines > bound {
 		t.Errorf("%d goroutines more, want at most %d", mostGoroutines-goroutines, bound)
 	}
-	// What waits, and what has just ended and is being written: 60 to 120 MiB, 240 on a busy machine. Were all let in, it would be nearly 400.
+	// Waiting calls, and calls that have just ended and are being stored, take 60 to 120 MiB, or 240 on a busy machine. Without the limit
+	// it would be nearly 400.
 	if bound := int64(300 << 20); mostHeap-heap > bound {
 		t.Errorf("%d MiB more, want at most %d", (mostHeap-heap)>>20, bound>>20)
 	}
 	t.Logf("%d goroutines and %d MiB more", mostGoroutines-goroutines, (mostHeap-heap)>>20)
 	asked := h.Health().Asked
 	for late := time.Now().Add(2 * time.Minute); asked != many && time.Now().Before(late); asked = h.Health().Asked {
-		time.Sleep(time.Millisecond) // a call does not wait until its question is counted
+		time.Sleep(time.Millisecond) // the call ends before its question is counted
 	}
 	if f.busy == 0 || asked != many {
 		t.Errorf("%d were not let in, of %d", f.busy, asked)
 	}
 }
 
-// inUse is what the heap and the stacks take.
+// inUse returns the bytes in use by heap and stacks.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -150,12 +152,12 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// A flood is many calls of one caller.
+// A flood is a large number of calls of one caller.
 type flood struct {
 	t       *testing.T
 	e       *lifecycle.Engine
 	waiting []call.Watcher
-	busy    int // were not let in
+	busy    int // number of calls that were not admitted
 }
 
 func (f *flood) start(id string, n, arguments int) call.Watcher {
@@ -168,7 +170,7 @@ func (f *flood) start(id string, n, arguments int) call.Watcher {
 	return w
 }
 
-// leaveEnded looks at the calls that have ended, and forgets them.
+// leaveEnded checks and forgets the calls that have ended.
 func (f *flood) leaveEnded() {
 	f.waiting = slices.DeleteFunc(f.waiting, func(w call.Watcher) bool {
 		if !w.Call().Status.Terminal() {
@@ -179,7 +181,7 @@ func (f *flood) leaveEnded() {
 	})
 }
 
-// refused looks at the end of a call whose gate hangs.
+// refused checks the end of a call whose gate hangs.
 func (f *flood) refused(w call.Watcher) {
 	f.t.Helper()
 	c, err := w.Wait(f.t.Context(), time.Minute)
@@ -191,8 +193,8 @@ func (f *flood) refused(w call.Watcher) {
 	}
 }
 
-// TestT112RemoteFilterInTheEngine: what a service takes out is in no event and no record, and a service that fails hides what it
-// did not see.
+// TestT112RemoteFilterInTheEngine checks that text removed by a service is in no event and no record. When the service fails, everything
+// that it did not see is hidden.
 func TestT112RemoteFilterInTheEngine(t *testing.T) {
 	var fails atomic.Bool
 	s := &service{filter: func(stream grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {

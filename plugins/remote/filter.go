@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// Filter implements [hook.Filter]. It panics where FilterOrFail fails.
+// Filter implements [hook.Filter]. It panics where FilterOrFail returns an error.
 func (h *Hook) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
 	next := h.FilterOrFail(in)
 	return func(ev call.Event) ([]call.Event, []hook.Record) {
@@ -27,8 +27,8 @@ func (h *Hook) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Rec
 	}
 }
 
-// FilterOrFail implements [hook.Fallible]. The service sees what a tool shows and the end; the other events pass: what they
-// quote is stored beside them and digested, or a person's word.
+// FilterOrFail implements [hook.Fallible]. The service sees the tool's output and the end of the call. Other events pass unchanged, because
+// they quote stored data with a digest, or a person's words.
 func (h *Hook) FilterOrFail(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record, error) {
 	f := &filter{hook: h, in: in}
 	return func(ev call.Event) ([]call.Event, []hook.Record, error) {
@@ -37,16 +37,16 @@ func (h *Hook) FilterOrFail(in *hook.Input) func(call.Event) ([]call.Event, []ho
 	}
 }
 
-// filter is one call's way through a service.
+// filter filters one call through a service.
 type filter struct {
 	hook    *Hook
 	in      *hook.Input
-	stream  *stream // nil: none is open
+	stream  *stream // nil when no stream is open
 	begun   bool    // the service knows the call
 	outputs []string
 }
 
-// A stream is what has to be ended, also when the filter of a call is forgotten before the call ended.
+// A stream holds what must be released, even when the filter is dropped before the call ends.
 type stream struct {
 	grpc.BidiStreamingClient[tooldv1.FilterRequest, tooldv1.FilterResponse]
 	cancel context.CancelFunc
@@ -91,8 +91,8 @@ func (f *filter) pass(ev call.Event) ([]call.Event, error) {
 
 var errSlow = errors.New("no answer within the deadline")
 
-// exchange sends one step and waits for its answer. A service that takes no stream, does not read or does not answer is left at
-// the deadline.
+// exchange sends one step and waits for its answer. At the deadline it abandons a service that accepts no stream, does not read or does not
+// answer.
 func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterResponse, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if f.stream != nil {
@@ -118,7 +118,7 @@ func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterRe
 		if err != nil {
 			return nil, err
 		}
-		input.Arguments, input.IdempotencyKey = "", "" // they are not read yet
+		input.Arguments, input.IdempotencyKey = "", "" // the arguments are not parsed yet
 		if err := f.stream.Send(&tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Begin{Begin: input}}); err != nil {
 			return nil, f.broken(err)
 		}
@@ -134,7 +134,7 @@ func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterRe
 	return answer, known(answer)
 }
 
-// broken says why a stream takes nothing: its own error is that it has ended.
+// broken returns why the stream accepts no message. The stream's own error is only that it has ended.
 func (f *filter) broken(err error) error {
 	if _, why := f.stream.Recv(); why != nil {
 		return plain(why)
@@ -153,7 +153,7 @@ func (f *filter) open(ctx context.Context, cancel context.CancelFunc) error {
 	return nil
 }
 
-// stepOf is an event that the service sees; nil for the others.
+// stepOf returns the message for an event that the service sees, or nil.
 func stepOf(ev *call.Event) *tooldv1.FilterRequest {
 	if ev.Progress == nil && ev.Activity == nil && ev.Output == nil && ev.Outcome == nil {
 		return nil
@@ -168,7 +168,7 @@ func stepOf(ev *call.Event) *tooldv1.FilterRequest {
 	return &tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Event{Event: out}}
 }
 
-// events are what the service let go for ev.
+// events returns the events that the service released for ev.
 func (f *filter) events(ev *call.Event, answer *tooldv1.FilterResponse) ([]call.Event, error) {
 	list := answer.GetEvents()
 	var out []call.Event
@@ -197,7 +197,7 @@ func (f *filter) events(ev *call.Event, answer *tooldv1.FilterResponse) ([]call.
 	return out, nil
 }
 
-// report makes an event of what a service lets go while the call runs.
+// report converts an event that the service released during the call.
 func (f *filter) report(ev *call.Event, e *tooldv1.FilterEvent) error {
 	switch e := e.GetEvent().(type) {
 	case *tooldv1.FilterEvent_Progress:

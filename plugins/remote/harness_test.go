@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// service is a HookService of functions.
+// service is a HookService built from functions.
 type service struct {
 	tooldv1.UnimplementedHookServiceServer
 	rewrite func(*tooldv1.RewriteRequest) (*tooldv1.RewriteResponse, error)
@@ -99,7 +99,7 @@ func newHook(t testing.TB, address string, change ...func(*remote.Config)) *remo
 	return h
 }
 
-// soon is a short deadline: what hangs has to be left at it.
+// soon returns a context with a short deadline, for services that hang.
 func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	t.Cleanup(cancel)

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// input is the call as a service sees it.
+// input converts a call for a service.
 func (h *Hook) input(in *hook.Input) (*tooldv1.HookInput, error) {
 	out := &tooldv1.HookInput{
 		Tool: in.Descriptor.ID, Arguments: in.Arguments.Text(), CallId: in.CallID, Namespace: in.Namespace, Run: translate.FromRun(&in.Run, in.OnBehalfOf),
@@ -24,7 +24,7 @@ func (h *Hook) input(in *hook.Input) (*tooldv1.HookInput, error) {
 	return out, err
 }
 
-// outcome is the outcome of a call as a service sees it.
+// outcome converts the outcome of a call for a service.
 func outcome(o *hook.Outcome) *tooldv1.CallFinished {
 	out := &tooldv1.CallFinished{Status: translate.FromStatus(o.Status), Executed: translate.FromExecuted(o.Executed), Result: translate.FromResult(o.Result)}
 	out.Result.ModelText = o.Result.ModelText()

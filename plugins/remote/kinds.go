@@ -73,7 +73,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	}, nil // the end of the call does not wait for it
 }
 
-// release ends with its deadline; a failure is counted and changes nothing.
+// release sends a release question, up to its deadline. A failure is counted and has no other effect.
 func (h *Hook) release(q *tooldv1.ReleaseRequest) {
 	ctx, cancel := context.WithTimeout(context.Background(), external.DefaultDeadline)
 	defer cancel()

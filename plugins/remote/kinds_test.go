@@ -51,7 +51,7 @@ func TestAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	for h.Health().Asked < 2 { // it is told behind the end of the call
+	for h.Health().Asked < 2 { // the release is sent after the end of the call
 		runtime.Gosched()
 	}
 	if len(s.released) != 1 || s.released[0] != id || id == "" {
@@ -111,7 +111,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// redacting keeps the end of output back until it knows that no secret begins there.
+// redacting retains the end of output until it knows that no secret begins there.
 func redacting(stream grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {
 	secret, kept := []byte("secret"), []byte(nil)
 	let := func(events ...*tooldv1.FilterEvent) error {
@@ -160,7 +160,7 @@ func finished(message string) call.Event {
 	return call.Event{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Succeeded, Executed: call.Finished, Result: tool.Text(message)}}
 }
 
-// TestT112RemoteFilter: what a service keeps back is let go before an end or a question, and events that quote no output pass.
+// TestT112RemoteFilter checks that text retained by a service is released before an end or a question. Events that quote no output pass.
 func TestT112RemoteFilter(t *testing.T) {
 	h := newHook(t, serve(t, &service{filter: redacting}))
 	next := h.FilterOrFail(input(t, `{}`))
@@ -192,14 +192,14 @@ func TestT112RemoteFilter(t *testing.T) {
 	if told.String() != "a *** b se" {
 		t.Errorf("told %q", told.String())
 	}
-	pass(out("s"), call.EventOutput) // resumed: a new stream
+	pass(out("s"), call.EventOutput) // after the resume there is a new stream
 	events, _, err := next(finished("the secret"))
 	if err != nil || len(events) != 2 || string(events[0].Output.Bytes) != "s" || events[1].Outcome.Result.Message != "the ***" || events[1].Outcome.Result.Status != tool.StatusSuccess {
 		t.Errorf("%+v, %v", events, err)
 	}
 }
 
-// TestT94HostileFilters: an event that the service did not answer is not told.
+// TestT94HostileFilters checks that an event is not published when the service did not answer for it.
 func TestT94HostileFilters(t *testing.T) {
 	type stream = grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]
 	answer := func(events ...*tooldv1.FilterEvent) func(stream) error {
@@ -246,7 +246,7 @@ func TestT94HostileFilters(t *testing.T) {
 	}
 }
 
-// A service that takes no further stream is left at the deadline, as one that does not answer.
+// At the deadline, a service that accepts no further stream is abandoned like one that does not answer.
 func TestT94FilterThatOpensNoStream(t *testing.T) {
 	t.Parallel()
 	echo := func(s grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {
@@ -308,7 +308,7 @@ func FuzzGateResponse(f *testing.F) {
 	})
 }
 
-// BenchmarkEmptyHook is what a service that has nothing to say costs a call.
+// BenchmarkEmptyHook measures a service that always answers with nothing.
 func BenchmarkEmptyHook(b *testing.B) {
 	h := newHook(b, serve(b, says(allowed())))
 	in := input(b, `{"command":"ls"}`)

@@ -16,8 +16,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestT126NoQuestionOfAFencedDaemon: a daemon that may have lost the store asks no service, whatever the kind. What it asks carries its
-// epoch, the attempt and the idempotency key.
+// TestT126NoQuestionOfAFencedDaemon checks that a daemon that may have lost the store asks no service, for any kind of hook. Its questions
+// contain the epoch, the attempt and the idempotency key.
 func TestT126NoQuestionOfAFencedDaemon(t *testing.T) {
 	taken := errors.New("another daemon has taken the journal over")
 	var owner atomic.Bool

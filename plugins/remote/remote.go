@@ -1,8 +1,7 @@
-// Package remote asks hooks that others serve as toold.v1.HookService.
+// Package remote calls hooks that other processes serve as toold.v1.HookService.
 //
-// A call is asked about over one connection that grpc keeps and, when it breaks, makes again with a growing pause. While there is
-// none a question fails at once and does not wait for one. An answer that its kind of hook may not give, a field that this
-// version of the API does not know included, is a [hook.ProtocolError].
+// All questions use one connection, which grpc reconnects with a growing delay. Without a connection a question fails at once. An answer
+// that this kind of hook may not give is a [hook.ProtocolError]. So is an answer with a field that this version of the API does not know.
 package remote
 
 import (
@@ -38,34 +37,34 @@ const (
 	DefaultMaxMessage = 1 << 20
 )
 
-// silence is how long what was sent may stay unacknowledged before the connection counts as broken.
+// silence is how long sent data may stay unacknowledged before the connection counts as broken.
 const silence = 20 * time.Second
 
-// Config says where a service is. All of it is the operator's.
+// Config configures the connection to a service. The operator controls all of it.
 type Config struct {
 	Name    string // of the hook; required
 	Address string // host:port, or unix:/path; required
-	// Plaintext allows a connection without TLS to another machine. To this one, and to a unix socket, there is none unless CA,
+	// Plaintext allows a connection without TLS to another machine. A connection to this machine or a unix socket uses TLS only when CA,
 	// Cert or ServerName is set.
 	Plaintext  bool
-	CA         []byte // PEM certificates that sign the service's; none: the system's
-	Cert, Key  []byte // PEM, shown to the service
-	ServerName string // in its certificate; empty: the host of Address
-	Token      string // sent as bearer token; empty: none
-	// TokenOf returns what is sent with a question in the place of Token; an error is one of the question. nil: Token is sent.
+	CA         []byte // PEM certificates that sign the service's; empty means the system's
+	Cert, Key  []byte // PEM; the client certificate
+	ServerName string // expected in the service's certificate; empty means the host of Address
+	Token      string // bearer token; may be empty
+	// TokenOf returns the bearer token for a question, instead of Token. Its error fails the question. Nil means that Token is sent.
 	TokenOf func(context.Context) (string, error)
-	// Own is asked right before a question is sent; an error keeps it back, because the store may be another daemon's. nil: nobody
-	// can take the store.
+	// Own is called right before a question is sent. It returns an error when another daemon may own the store; then nothing is sent. Nil
+	// means that no other daemon can own it.
 	Own        func(context.Context) error
 	Documents  []external.DocumentKey
-	Deadline   time.Duration // of one step of a filter; 0 means 5 s. The engine bounds the other kinds.
-	AtOnce     int           // questions at once; 0 means 64
+	Deadline   time.Duration // of one filter step; 0 means 5 s. The engine limits the other kinds
+	AtOnce     int           // concurrent questions; 0 means 64
 	MaxMessage int           // bytes of an answer; 0 means 1 MiB
-	Log        *zap.Logger   // nil drops
+	Log        *zap.Logger   // nil discards
 }
 
-// A Hook is a service as a hook of every kind. What it holds of the connection goes when nobody holds the Hook any more: calls
-// that began before a reload may ask it for as long as they last.
+// A Hook is a service as a hook of every kind. Its connection is closed when the Hook is garbage-collected, because calls that began before
+// a reload may use it as long as they last.
 type Hook struct {
 	cfg    Config
 	line   *external.Line
@@ -82,7 +81,7 @@ var (
 	_ hook.Fallible = (*Hook)(nil)
 )
 
-// New returns the hook of a service. It connects with the first question.
+// New returns the hook of a service. It connects at the first question.
 func New(cfg Config) (*Hook, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("a remote hook needs a name")
@@ -126,13 +125,13 @@ func New(cfg Config) (*Hook, error) {
 	return h, nil
 }
 
-// Close ends the connection at once; questions fail from then on. It is for callers that do not want to wait for the collector.
+// Close closes the connection at once; later questions fail. Call it to avoid waiting for the garbage collector.
 func (h *Hook) Close() error { return h.conn.Close() }
 
-// Health says how the service fares.
+// Health returns the service's recent successes and failures.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
-// place reads an address.
+// place parses an address.
 func place(address string) (network, at, host string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if !strings.HasPrefix(path, "/") {
@@ -147,7 +146,7 @@ func place(address string) (network, at, host string, err error) {
 	return "tcp", address, host, nil
 }
 
-// here reports whether only this machine is reached.
+// here reports whether the address belongs to this machine.
 func here(network, host string) bool {
 	if network == "unix" || strings.EqualFold(host, "localhost") {
 		return true
@@ -156,7 +155,7 @@ func here(network, host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// credentials is TLS unless the service is on this machine or the operator says otherwise.
+// credentials returns TLS, unless the service is on this machine or the operator chose plaintext.
 func (c *Config) credentials(network, host string) (credentials.TransportCredentials, error) {
 	asked := len(c.CA)+len(c.Cert)+len(c.Key) > 0 || c.ServerName != ""
 	switch {
@@ -182,8 +181,8 @@ func (c *Config) credentials(network, host string) (credentials.TransportCredent
 	return credentials.NewTLS(out), nil
 }
 
-// userTimeout has the kernel give up a peer that is silent: without it questions would go into a dead connection for
-// many minutes.
+// userTimeout makes the kernel close the connection when the peer is silent. Otherwise questions would go into a dead connection for many
+// minutes.
 func userTimeout(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
@@ -197,7 +196,7 @@ func userTimeout(network, _ string, c syscall.RawConn) error {
 	return err
 }
 
-// token is sent with each question.
+// token adds the bearer token to each question.
 type token struct {
 	text string
 	of   func(context.Context) (string, error)
@@ -221,12 +220,12 @@ func (t token) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]
 	return map[string]string{"authorization": "Bearer " + text}, nil
 }
 
-// RequireTransportSecurity is false: [Config.credentials] has decided.
+// RequireTransportSecurity returns false, because [Config.credentials] decides about TLS.
 func (token) RequireTransportSecurity() bool { return false }
 
-// ask puts one question. read looks at the answer, so that one that cannot be read counts as a failure.
+// ask sends one question and passes the answer to read. An error of read counts as a failure of the hook.
 //
-// The Hook is kept alive until the answer: the caller may have dropped it, and the collector would close the connection.
+// ask keeps the Hook alive until the answer arrives. The caller may have dropped it, and the garbage collector would close the connection.
 func ask[Q, A any](ctx context.Context, h *Hook, method func(context.Context, Q, ...grpc.CallOption) (A, error), q Q, read func(A) error) error {
 	defer runtime.KeepAlive(h)
 	return h.line.Ask(ctx, func(ctx context.Context) error {
@@ -241,7 +240,7 @@ func ask[Q, A any](ctx context.Context, h *Hook, method func(context.Context, Q,
 	})
 }
 
-// own returns why nothing may be sent.
+// own returns an error when nothing may be sent.
 func (h *Hook) own(ctx context.Context) error {
 	if h.cfg.Own == nil {
 		return nil
@@ -249,7 +248,7 @@ func (h *Hook) own(ctx context.Context) error {
 	return h.cfg.Own(ctx)
 }
 
-// plain says what went wrong without grpc's words around it.
+// plain returns the error without grpc's wrapping.
 func plain(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("%s: %s", s.Code(), s.Message())

@@ -41,7 +41,7 @@ func TestGate(t *testing.T) {
 	tests := []struct {
 		name     string
 		service  *service
-		kind     hook.VerdictKind // empty: an error
+		kind     hook.VerdictKind // empty: an error is expected
 		text     string
 		protocol bool
 	}{
@@ -59,7 +59,7 @@ func TestGate(t *testing.T) {
 		{"unimplemented", &service{}, "", "Unimplemented", false},
 		{"too large", says(deny(strings.Repeat("x", 2<<20))), "", "ResourceExhausted", false},
 
-		{"a field that a gate has not", says(with(allowed())), "", "GateResponse", true}, // T95
+		{"a field that a gate has not", says(with(allowed())), "", "GateResponse", true}, // T95: a gate has no such field
 		{"one inside", says(nested), "", "GateDeny", true},
 		{"data that is no JSON", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: "{"})), "", "data", true},
 		{"a code of the engine's", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.HookError{Code: tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT}})), "", "IN_DOUBT", true},
@@ -89,7 +89,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// What a service is told of a call.
+// The service gets the details of the call.
 func TestInput(t *testing.T) {
 	var q *tooldv1.GateRequest
 	var token []string
@@ -119,7 +119,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestT94HostileServices: whatever is at the other end, the answer is a failure at the deadline at the latest.
+// TestT94HostileServices checks that any misbehaving service yields a failure, at the deadline at the latest.
 func TestT94HostileServices(t *testing.T) {
 	listen := func(t *testing.T, talk func(net.Conn)) string {
 		path := filepath.Join(t.TempDir(), "s")
@@ -167,7 +167,7 @@ func TestT94HostileServices(t *testing.T) {
 				<-done
 				return allowed(), nil
 			}})
-			t.Cleanup(func() { close(done) }) // before the server stops, which waits for it
+			t.Cleanup(func() { close(done) }) // must run before the server stops, which waits for it
 			return address
 		},
 		"a gibibyte in pieces": func(t *testing.T) string {
@@ -221,11 +221,12 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestQuestionKeepsItsHook: who asked may hold the hook no longer, as a call that outlives a reload does.
+// TestQuestionKeepsItsHook checks that a question is answered although its caller no longer holds the hook, as with a call that outlives a
+// reload.
 func TestQuestionKeepsItsHook(t *testing.T) {
 	address := serve(t, &service{gate: func(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 		for range 5 {
-			runtime.GC() // the collector of the client, too; what it closes it closes beside
+			runtime.GC() // also collects the client's hook, which it closes in another goroutine
 			time.Sleep(5 * time.Millisecond)
 		}
 		return allowed(), nil
@@ -239,11 +240,11 @@ func TestQuestionKeepsItsHook(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfAReload: the connections of hooks that nobody holds any more are closed.
+// TestNothingIsLeftOfAReload checks that the connections of unreferenced hooks are closed.
 func TestNothingIsLeftOfAReload(t *testing.T) {
 	address := serve(t, says(allowed()))
 	ask := func() {
-		h, err := remote.New(remote.Config{Name: "h", Address: address}) // and never closed
+		h, err := remote.New(remote.Config{Name: "h", Address: address}) // never closed explicitly
 		if err == nil {
 			_, err = h.Check(t.Context(), input(t, `{}`))
 		}

@@ -2,7 +2,7 @@ package remote
 
 import "github.com/toold-dev/toold/setting"
 
-// Settings declare where a HookService is.
+// Settings declare the address of a HookService.
 type Settings struct {
 	Address    string `yaml:"address" help:"host:port or unix:/path of a HookService" see:"plugins/remote.md"`
 	Plaintext  bool   `yaml:"plaintext" help:"use no TLS to another machine either; a unix socket and the loopback address need none"`
