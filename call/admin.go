@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// Limits bound what the calls of a daemon use.
+// Limits limits what the calls of a daemon may use.
 type Limits struct {
-	Concurrency int // calls that run at once; 0 means 256
-	QueueLength int // calls that wait for a slot; 0 means 4,096
+	Concurrency int // maximum running calls; 0 means 256
+	QueueLength int // maximum calls that wait for a slot; 0 means 4,096
 
-	// Running calls of a namespace, of a principal and of tools; 0 and none: no limit below Concurrency.
+	// Maximum running calls of a namespace, of a principal and of tools. Zero or an empty list means no limit other than Concurrency.
 	NamespaceConcurrency, PrincipalConcurrency int
-	ToolConcurrency                            []ToolLimit // the first one that matches counts
-	// Waiting calls of a namespace and of a principal; 0 means three quarters and half of QueueLength.
+	ToolConcurrency                            []ToolLimit // The first matching limit counts.
+	// Maximum waiting calls of a namespace and of a principal. Zero means three quarters and half of QueueLength.
 	NamespaceQueue, PrincipalQueue int
 
-	// Open questions of a namespace and of a principal; 0: no limit.
+	// Maximum open suspensions of a namespace and of a principal. Zero means no limit.
 	NamespaceQuestions, PrincipalQuestions int
-	// CircuitFailures in a row with UPSTREAM open the circuit of a source; 0: never. After CircuitOpen one call tries again; 0 means 30 s.
+	// CircuitFailures is how many consecutive UPSTREAM failures open the circuit of a source. Zero means never. After CircuitOpen one call
+	// tries again; zero means 30 s.
 	CircuitFailures int
 	CircuitOpen     time.Duration
-	// StoredBytes is about how much a namespace may have in the journal and the spool; 0: no limit.
+	// StoredBytes is about how many bytes a namespace may have in the journal and the spool. Zero means no limit.
 	StoredBytes int64
 }
 
@@ -31,15 +32,15 @@ func (l *Limits) QueueShares() (namespace, principal int) {
 	return cmp.Or(l.NamespaceQueue, max(queue*3/4, 1)), cmp.Or(l.PrincipalQueue, max(queue/2, 1))
 }
 
-// A ToolLimit bounds how many calls of a tool run at once.
+// A ToolLimit limits the running calls of a tool.
 type ToolLimit struct {
-	Tools string // glob on ids; each matching tool is counted alone, also when two sources have tools with the same id
+	Tools string // Glob on tool ids. Each matching tool has its own count, even when two sources have tools with the same id.
 	Calls int
 }
 
-// A Backup says what a copy of a store holds.
+// A Backup reports the contents of a copied store.
 type Backup struct {
 	Calls int64
-	Files int   // of output
-	Bytes int64 // of all files
+	Files int   // number of output files
+	Bytes int64 // size of all files
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// DefaultMaxArguments bounds the arguments of a tool that names no bound of its own, in bytes.
+// DefaultMaxArguments is the limit in bytes for the arguments of a tool without its own limit.
 const DefaultMaxArguments = 256 << 10
 
-// Arguments returns what was parsed as the arguments of a call, with their canonical text: the bytes that are digested
-// and run. limit is in bytes of the text as it was sent; 0 means [DefaultMaxArguments]. The error is what the model
-// reads, of the kind InvalidArguments. Broken JSON is never repaired.
+// Arguments returns the parsed value as the arguments of a call, with their canonical text: the bytes that are digested and run. limit
+// applies to the text as sent, in bytes; 0 means [DefaultMaxArguments]. The error is written for the model and has the code
+// InvalidArguments. Broken JSON is never repaired.
 func (p Parsed) Arguments(limit int) (tool.Arguments, error) {
 	if limit <= 0 {
 		limit = DefaultMaxArguments

@@ -6,20 +6,20 @@ type Part struct {
 	Size   int64 // current size of the whole artifact
 	EOF    bool
 	Offset int64 // of the first byte
-	// MIMEType comes from the call's result; "" for a stream.
+	// MIMEType comes from the call's result. It is empty for a stream.
 	MIMEType string
-	// FirstLine is the number, from 1, of the line in which Bytes begins. Lines is the number of lines in Bytes, and counts a
-	// last line that is cut. Both are 0 for a range of bytes.
+	// FirstLine is the number, from 1, of the line in which Bytes begins. Lines is the number of lines in Bytes, including a truncated last
+	// line. Both are 0 for a range of bytes.
 	FirstLine, Lines int64
 }
 
 // A Search describes the lines of an artifact to find.
 type Search struct {
 	Pattern    string
-	Regexp     bool // Pattern is RE2; else literal text
+	Regexp     bool // Pattern is an RE2 expression; else it is literal text.
 	IgnoreCase bool
-	After      int64 // the offset to begin at: Found.Next of the search before
-	Limit      int   // of matches; 0 means 100
+	After      int64 // the offset at which to begin, such as Found.Next of the previous search
+	Limit      int   // maximum matches; 0 means 100
 }
 
 // Found is the result of a search.
@@ -27,13 +27,13 @@ type Found struct {
 	Matches []Match
 	Size    int64 // current size of the artifact
 	Next    int64 // the offset at which another search continues
-	EOF     bool  // no more bytes will come after Next
+	EOF     bool  // No bytes follow Next, now or later.
 }
 
 // A Match is one matching line.
 type Match struct {
 	Line   int64  // from 1
 	Offset int64  // of the match in the artifact
-	Text   string // the line, or the text around the match when the line is long; U+FFFD replaces what is not UTF-8
+	Text   string // The line, or the text around the match when the line is long. Invalid UTF-8 becomes U+FFFD.
 	Cut    bool
 }

@@ -7,66 +7,66 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Strategy says which calls of a batch may run beside each other.
+// Strategy says which calls of a batch may run at the same time.
 type Strategy string
 
 // The strategies.
 const (
-	Sequential Strategy = "SEQUENTIAL" // one after the other
-	Auto       Strategy = "AUTO"       // neighbours that are read-only and concurrency-safe together, the others alone
-	Parallel   Strategy = "PARALLEL"   // all together
+	Sequential Strategy = "SEQUENTIAL" // one call after the other
+	Auto       Strategy = "AUTO"       // adjacent read-only and concurrency-safe calls together, all other calls alone
+	Parallel   Strategy = "PARALLEL"   // all calls together
 )
 
 // Replay says when decided calls of a batch resume.
 type Replay string
 
-// The ways to replay.
+// The values of Replay.
 const (
 	Immediate  Replay = "IMMEDIATE"   // each decision resumes its call
-	AllDecided Replay = "ALL_DECIDED" // the decided calls wait until no question of the batch is open
+	AllDecided Replay = "ALL_DECIDED" // The decided calls wait until the batch has no open suspension.
 )
 
-// ReasonBatch is the reason of calls that were not run because of another call of their batch.
+// ReasonBatch is the reason of calls that did not run because of another call of their batch.
 const ReasonBatch = "BATCH"
 
-// BatchOptions say how the calls of a batch go.
+// BatchOptions say how the calls of a batch run.
 type BatchOptions struct {
 	Strategy    Strategy
-	MaxParallel int // calls that execute at once; 0 is no bound
-	// FailFast ends the calls that have not started when one did not succeed.
+	MaxParallel int // maximum running calls; 0 means no limit
+	// FailFast ends the calls that have not started when one call does not succeed.
 	FailFast bool
 	Replay   Replay
 }
 
-// A BatchSpec is what an orchestrator asks for: the calls of one model turn, in model order.
+// A BatchSpec is an orchestrator's request: the calls of one model turn, in model order.
 type BatchSpec struct {
-	ID string // empty: the daemon makes a UUIDv7
+	ID string // When empty, the daemon makes a UUIDv7.
 	BatchOptions
 
 	Calls []Spec
 }
 
-// A Batch is the record of the calls of one model turn. What became of them is in their own records.
+// A Batch is the record of the calls of one model turn. The records of the calls have their results.
 type Batch struct {
 	Namespace string
 	ID        string
-	Caller    string // subject
+	Caller    string // subject of the caller
 	// Digest distinguishes a repeat from a reuse of the id.
 	Digest string
 	BatchOptions
 
 	Calls   []string // ids, in model order
 	Created time.Time
-	Ended   time.Time // zero while there is something to do
+	Ended   time.Time // zero while the batch is open
 }
 
-// Key returns the batch's name.
+// Key returns the namespace and id of the batch.
 func (b *Batch) Key() Key { return Key{b.Namespace, b.ID} }
 
 const batchDomain = "toold.batch.v1"
 
-// BatchDigest returns the digest, in hex, of what makes two requests with one batch id the same: the options, and of each
-// call in order its id as it was sent and its request digest.
+// BatchDigest returns the digest, in hex, that identifies a repeated request for a batch. It covers the options and, for each call in
+// order, its id as sent and its request digest.
 func BatchDigest(o BatchOptions, calls []Spec, requests []string) string {
 	b := append([]byte(nil), batchDomain...)
 	for _, v := range [...]string{string(o.Strategy), strconv.Itoa(o.MaxParallel), strconv.FormatBool(o.FailFast), string(o.Replay)} {

@@ -13,8 +13,15 @@ import (
 // LinkSize is the length of a link in bytes.
 const LinkSize = sha256.Size
 
-// Link ties a record of a chain to the one before it: SHA-256("toold.chain.v1" ‖ link before ‖ namespace, key and call id, each
-// behind its length in four bytes ‖ time in nanoseconds since 1970, eight bytes ‖ bytes). before is nil for the first.
+// Link returns the link of a chained record. It is SHA-256 over these bytes, in this order:
+//
+//   - "toold.chain.v1"
+//   - the link of the record before
+//   - namespace, key and call id, each after its length in four bytes
+//   - the time in nanoseconds since 1970, in eight bytes
+//   - the bytes of the record
+//
+// before is nil for the first record.
 func Link(before []byte, namespace, key, callID string, at time.Time, b []byte) []byte {
 	text := append(make([]byte, 0, 256+len(b)), "toold.chain.v1"...)
 	text = append(text, before...)
@@ -26,10 +33,10 @@ func Link(before []byte, namespace, key, callID string, at time.Time, b []byte) 
 	return sum[:]
 }
 
-// A ChainRecord is a record with its place in the chain of its namespace; an export has one on each line, as JSON.
+// A ChainRecord is a record with its position in the chain of its namespace. An export has one on each line, as JSON.
 type ChainRecord struct {
 	Namespace string          `json:"namespace"`
-	Position  int64           `json:"position"` // grows, with gaps
+	Position  int64           `json:"position"` // increases along the chain, with gaps
 	Time      time.Time       `json:"time"`
 	Key       string          `json:"key"`
 	CallID    string          `json:"call_id,omitempty"`
@@ -37,13 +44,13 @@ type ChainRecord struct {
 	Record    json.RawMessage `json:"record"`
 }
 
-// Hex is bytes that JSON shows in hex.
+// Hex is a byte slice that JSON shows in hex.
 type Hex []byte
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText implements [encoding.TextMarshaler].
 func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (h *Hex) UnmarshalText(text []byte) (err error) {
 	*h, err = hex.AppendDecode(nil, text)
 	return err
@@ -57,7 +64,7 @@ func NewChainRecord(namespace string, position int64, at time.Time, key, callID 
 	return ChainRecord{namespace, position, at, key, callID, stored[:LinkSize:LinkSize], stored[LinkSize:]}, nil
 }
 
-// Follows reports whether the link of the record is that of a record after the link before.
+// Follows reports whether the record's link is correct after the link before.
 func (r *ChainRecord) Follows(before []byte) bool {
 	return bytes.Equal(r.Link, Link(before, r.Namespace, r.Key, r.CallID, r.Time, r.Record))
 }

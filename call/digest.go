@@ -10,18 +10,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The first bytes of what is hashed keep digests of different things apart.
+// Prefixes of the hashed bytes, so that digests of different kinds never collide.
 const (
 	requestDomain  = "toold.request.v1"
 	approvalDomain = "toold.approval.v1"
 )
 
-// A Parsed is the outcome of the one parse that a request's arguments get.
+// A Parsed is the result of parsing a request's arguments. Each request is parsed once.
 type Parsed struct {
 	Text  string
 	Value any
 	Err   error
-	// Canonical is the canonical form of Value; empty when the text did not parse.
+	// Canonical is the canonical form of Value. It is empty when the text did not parse.
 	Canonical string
 }
 
@@ -45,8 +45,9 @@ func Parse(text string) Parsed {
 	return p
 }
 
-// RequestDigest returns the digest, in hex, of what makes two requests with one call id the same: tool id, requested
-// arguments, caller (and for whom it acts), run and thread, and the declaration of a frontend tool. Arguments that do not parse count by their bytes.
+// RequestDigest returns the digest, in hex, that identifies a repeated request for a call. It covers the tool id, the requested arguments,
+// the caller, the user on whose behalf the call acts, run and thread, and the declaration of a frontend tool. Arguments that do not parse
+// count by their bytes.
 func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	var room [digestRoom]byte
 	b := append(room[:0], requestDomain...)
@@ -67,10 +68,10 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	return hexSum(b)
 }
 
-// digestRoom is what most requests need on the stack; what is longer goes to the heap.
+// digestRoom is the stack space, in bytes, that is enough for most requests. Longer ones use the heap.
 const digestRoom = 1 << 10
 
-// canonicalText is the canonical form of JSON text; text that does not parse is its own.
+// canonicalText returns the canonical form of JSON text, or the text itself when it does not parse.
 func canonicalText(text json.RawMessage) string {
 	v, err := ParseJSON(string(text), 0)
 	if err != nil {
@@ -79,27 +80,27 @@ func canonicalText(text json.RawMessage) string {
 	return string(AppendCanonical(nil, v))
 }
 
-// An Approval is what a yes is given for.
+// An Approval has the facts that an approver approves.
 type Approval struct {
 	Namespace, CallID, SuspensionID string
 	Caller, OnBehalfOf              string
 	Tool, ToolDigest                string
 	Arguments                       tool.Arguments
 	ResumeMode                      tool.ResumeMode
-	Isolation, Network              string // as required
+	Isolation, Network              string // the required isolation and network access
 	ExpiresAt                       time.Time
 	Message                         string
 	Parameters, ResponseSchema      json.RawMessage
 }
 
-// Digest returns the approval digest, in hex: SHA-256 over the domain "toold.approval.v1" and the canonical form of its
-// fields. testdata/digests.json holds test vectors for other languages.
+// Digest returns the approval digest in hex: SHA-256 over the domain "toold.approval.v1" and the canonical form of the fields.
+// testdata/digests.json has test vectors for other languages.
 func (a *Approval) Digest() string {
-	arguments := a.Arguments.Value() // not its text: nobody promises here that it is canonical
+	arguments := a.Arguments.Value() // The text of the arguments may not be canonical, so use the value.
 	b := make([]byte, 0, len(approvalDomain)+len(a.Arguments.Text())+1024)
 	b = append(b, approvalDomain...)
 	b = appendCanonicalObject(append(b, `{"arguments":`...), arguments)
-	for _, m := range [...]struct{ name, value string }{ // sorted by name
+	for _, m := range [...]struct{ name, value string }{ // in the order of the names
 		{"call_id", a.CallID},
 		{"caller", a.Caller},
 		{"expires_at", FormatTime(a.ExpiresAt)},
@@ -121,7 +122,7 @@ func (a *Approval) Digest() string {
 	return hexSum(append(b, '}'))
 }
 
-// FormatTime returns the form of a time in digests: UTC, RFC 3339, always six decimals.
+// FormatTime formats a time for digests: UTC, RFC 3339, always with six decimals.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
 func hexSum(b []byte) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The vectors are published: clients in other languages recompute digests and are tested with the same file. They were
-// computed by another program.
+// The vectors are published: clients in other languages compute digests and test them with the same file. Another program computed the
+// vectors.
 type digestVectors struct {
 	Approvals []struct {
 		Name           string          `json:"name"`

@@ -10,10 +10,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxDocumentKey bounds the name of a document, in bytes.
+// MaxDocumentKey is the maximum length of a document's key, in bytes.
 const MaxDocumentKey = 256
 
-// A ConflictError is why a command cannot be carried out on a document as it is.
+// A ConflictError says why a command cannot be applied to a document in its current state.
 type ConflictError struct {
 	Reason Conflict
 	Detail string
@@ -21,10 +21,10 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string { return e.Detail }
 
-// MaxCommands bounds the document commands of one step of a call, or of one handler.
+// MaxCommands is the maximum number of document commands of one step of a call, or of one handler.
 const MaxCommands = 256
 
-// CheckCommand returns what is wrong with a command that a tool, a hook or a client made, whatever it meets.
+// CheckCommand returns an error for a command of a tool, a hook or a client that is wrong for every document.
 func CheckCommand(c *tool.Command) error {
 	switch {
 	case c.Key == "" || !utf8.ValidString(c.Key):
@@ -43,7 +43,7 @@ func CheckCommand(c *tool.Command) error {
 	}
 	v, err := ParseJSON(c.Value, 0)
 	if err == nil && c.Op == tool.OpAppend {
-		_, err = ParseJSON("["+c.Value+"]", 0) // it must not be too deep there
+		_, err = ParseJSON("["+c.Value+"]", 0) // The value must not exceed the depth limit inside the list.
 	}
 	if err != nil {
 		return fmt.Errorf("the value is not JSON: %w", err)
@@ -54,8 +54,8 @@ func CheckCommand(c *tool.Command) error {
 	return nil
 }
 
-// Apply returns the JSON text that a command which [CheckCommand] passed makes of a document; "" is no document.
-// An error is a [*ConflictError].
+// Apply applies a command to a document and returns the new JSON text. An empty text means no document. The command must have passed
+// [CheckCommand]. The error is a [*ConflictError].
 func Apply(document string, c *tool.Command) (string, error) {
 	switch c.Op {
 	case tool.OpSet:
@@ -72,7 +72,7 @@ func Apply(document string, c *tool.Command) (string, error) {
 	return "", fmt.Errorf("there is no command %q", c.Op)
 }
 
-// merge is a JSON Merge Patch. What results is in canonical form.
+// merge applies a JSON Merge Patch and returns the result in canonical form.
 func merge(document, patch string) (string, error) {
 	var target any
 	if document != "" {
@@ -88,7 +88,7 @@ func merge(document, patch string) (string, error) {
 	return string(AppendCanonical(nil, Merge(target, p))), nil
 }
 
-// Merge is MergePatch of RFC 7396 on values of [ParseJSON]. It changes neither.
+// Merge applies MergePatch of RFC 7396 to values from [ParseJSON]. It modifies neither argument.
 func Merge(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {
@@ -109,7 +109,7 @@ func Merge(target, patch any) any {
 	return object
 }
 
-// appendTo puts a value behind the last one of an array. The others are not looked at: they stay as they are.
+// appendTo appends a value to an array. It does not parse or change the other elements.
 func appendTo(document, value string) (string, error) {
 	if document == "" {
 		return "[" + value + "]", nil
@@ -119,7 +119,7 @@ func appendTo(document, value string) (string, error) {
 		return "", &ConflictError{ConflictType, "the document is no array"}
 	}
 	before := strings.TrimRight(array[:len(array)-1], jsonSpace)
-	if before[len(before)-1] == '[' { // it is the first one: a value cannot end like this
+	if before[len(before)-1] == '[' { // The array is empty, because a value cannot end with '['.
 		return before + value + "]", nil
 	}
 	return before + "," + value + "]", nil

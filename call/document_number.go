@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// add returns the exact sum of two numbers as JSON text. A document that does not exist counts as 0.
+// add returns the exact sum of two numbers as JSON text. A missing document counts as 0.
 func add(document, value string) (string, error) {
 	sum, ok := parseDecimal(value)
 	if !ok {
@@ -32,7 +32,7 @@ type decimal struct {
 	exponent int
 }
 
-// parseDecimal reads a number that [ParseJSON] takes; its bounds keep what is computed small.
+// parseDecimal parses a number that [ParseJSON] accepts. The limits of ParseJSON keep the computation small.
 func parseDecimal(text string) (decimal, bool) {
 	text = strings.Trim(text, jsonSpace)
 	p := jsonParser{text: text}
@@ -44,7 +44,7 @@ func parseDecimal(text string) (decimal, bool) {
 	}
 	mantissa, power, _ := strings.Cut(strings.ToLower(text), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	exponent, _ := strconv.Atoi(power) // nothing is 0
+	exponent, _ := strconv.Atoi(power) // An empty string gives 0.
 	digits, ok := new(big.Int).SetString(whole+fraction, 10)
 	return decimal{digits, exponent - len(fraction)}, ok
 }
@@ -57,8 +57,8 @@ func (d decimal) plus(o decimal) decimal {
 	return decimal{shift.Mul(shift, d.digits).Add(shift, o.digits), o.exponent}
 }
 
-// token writes the number in the one form that its value has: plainly when that is no longer than a number may be, else
-// with an exponent. It is false when neither is short enough.
+// token formats the number in its only form: without an exponent if that is not longer than the limit for numbers, else with an exponent.
+// It returns false when both forms are too long.
 func (d decimal) token() (string, bool) {
 	text := d.digits.String()
 	sign := ""

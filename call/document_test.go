@@ -30,7 +30,7 @@ var mergeExamples = [][3]string{
 	{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
 	{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 	{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-	{``, `{"a":{"bb":null}}`, `{"a":{}}`}, // and one of no document
+	{``, `{"a":{"bb":null}}`, `{"a":{}}`}, // an example without a document
 }
 
 func TestMerge(t *testing.T) {
@@ -42,7 +42,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// reference is MergePatch as the RFC writes it down, on what encoding/json reads.
+// reference is MergePatch as written in the RFC, on values of encoding/json.
 func reference(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {
@@ -103,10 +103,10 @@ func TestAdd(t *testing.T) {
 		conflict         call.Conflict
 	}{
 		{"", "5", "5", ""},
-		{"9007199254740993", "1", "9007199254740994", ""}, // no float64 has it
+		{"9007199254740993", "1", "9007199254740994", ""}, // A float64 cannot represent this number.
 		{"18446744073709551615", "1", "18446744073709551616", ""},
 		{"0.1", "0.2", "0.3", ""},
-		{" 1.50\n", "0.50", "2", ""}, // one value, one form
+		{" 1.50\n", "0.50", "2", ""}, // Equal values have the same form.
 		{"1", "-1", "0", ""},
 		{"-0", "-0.0", "0", ""},
 		{"1e3", "1", "1001", ""},
@@ -117,7 +117,7 @@ func TestAdd(t *testing.T) {
 		{"-12.5", "2.25", "-10.25", ""},
 		{"1" + strings.Repeat("0", 62), "1", "1" + strings.Repeat("0", 61) + "1", ""},
 		{nines, "1", "1e64", ""},
-		{nines, "2", "", call.ConflictRange}, // 10000…1: a digit too many
+		{nines, "2", "", call.ConflictRange}, // The sum has one digit too many.
 		{"1e400", "1", "", call.ConflictRange},
 		{"5e400", "5e400", "", call.ConflictRange},
 		{"1e40", "1e-40", "", call.ConflictRange},
@@ -144,7 +144,7 @@ func FuzzAdd(f *testing.F) {
 		}
 		got, err := call.Apply(have, &c)
 		if err != nil {
-			return // it has to be told, not to be guessed
+			return // An error is allowed; a wrong sum is not.
 		}
 		if err := call.CheckCommand(&tool.Command{Op: tool.OpAdd, Key: "k", Value: got}); err != nil {
 			t.Fatalf("%s + %s = %s, which is no number: %v", have, plus, got, err)
@@ -188,7 +188,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// A sum and what is in a list do not depend on the order in which they came.
+// Sums and the items of a list do not depend on the order of the commands.
 func TestAddAndAppendCommute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		numbers := rapid.SliceOfN(rapid.StringMatching(`-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,10})?(e-?[0-9])?`), 1, 8).Draw(t, "numbers")

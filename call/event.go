@@ -9,7 +9,7 @@ import (
 // EventType says which field of an [Event] is set.
 type EventType string
 
-// The events of a call's log. A call that is allowed and ends has EventAccepted, EventAttemptStarted, EventFinished.
+// The events of a call's log. A call that is allowed and finishes has EventAccepted, EventAttemptStarted and EventFinished.
 const (
 	EventAccepted         EventType = "accepted"
 	EventQueued           EventType = "queued"
@@ -42,7 +42,7 @@ type Event struct {
 	Progress   *tool.Progress  `json:"progress,omitempty"`
 	Activity   *Activity       `json:"activity,omitempty"`
 	Output     *Output         `json:"output,omitempty"`
-	Suspension *Suspension     `json:"suspension,omitempty"` // of resumed: its id and round
+	Suspension *Suspension     `json:"suspension,omitempty"` // in a resumed event: only its id and round
 	Decision   *tool.Decision  `json:"decision,omitempty"`
 	Vote       *VoteRecorded   `json:"vote,omitempty"`
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`
@@ -50,10 +50,10 @@ type Event struct {
 	Outcome    *Outcome        `json:"outcome,omitempty"`
 }
 
-// Accepted says what call this is, for watchers that see the events of many.
+// Accepted describes the call, for watchers that follow many calls.
 type Accepted struct {
 	Tool        string `json:"tool"`
-	ToolDigest  string `json:"tool_digest,omitempty"` // empty when there is no such tool
+	ToolDigest  string `json:"tool_digest,omitempty"` // empty when the tool does not exist
 	Class       Class  `json:"class"`
 	Run         string `json:"run_id,omitempty"`
 	Thread      string `json:"thread_id,omitempty"`
@@ -62,20 +62,20 @@ type Accepted struct {
 	BatchID       string `json:"batch_id,omitempty"`
 	BatchPosition int    `json:"batch_position,omitempty"`
 
-	// What a call would do; Kind is empty when it ended before it was described. What its tool looked up is not here: not
-	// every watcher may see that.
+	// The effects of the call. Kind is empty when the call ended before it was described. Data that the tool looked up is not included,
+	// because not every watcher may see it.
 	Kind       tool.Kind    `json:"kind,omitempty"`
 	Title      string       `json:"title,omitempty"`
 	Degraded   bool         `json:"degraded,omitempty"`
 	Assessment tool.Effects `json:"assessment,omitzero"`
 }
 
-// Describe notes what the call would do.
+// Describe sets the description and the effects of the call.
 func (a *Accepted) Describe(d *tool.Description, e tool.Effects) {
 	a.Kind, a.Title, a.Degraded, a.Assessment = d.Kind, d.Title, d.Degraded, e
 }
 
-// An Activity is a snapshot (Content) or a change of one (Patch, RFC 6902).
+// An Activity is a snapshot (Content) or a change of the last one (Patch, RFC 6902).
 type Activity struct {
 	ID      string `json:"id"`
 	Type    string `json:"type,omitempty"`
@@ -83,7 +83,7 @@ type Activity struct {
 	Patch   string `json:"patch,omitempty"`
 }
 
-// An Output names bytes of a stream's spool. Bytes is set while the event is live only; the spool has them for ever.
+// An Output names bytes in the spool of a stream. Bytes is set only in events that are published live; the spool keeps them.
 type Output struct {
 	Stream string `json:"stream"`
 	Offset int64  `json:"offset"`
@@ -91,12 +91,12 @@ type Output struct {
 	Bytes  []byte `json:"-"`
 }
 
-// A VoteRecorded is one of several answers; the question stays open.
+// A VoteRecorded is one of several required votes. The suspension stays open.
 type VoteRecorded struct {
 	SuspensionID string    `json:"suspension_id"`
 	Vote         tool.Vote `json:"vote"`
-	Votes        int       `json:"votes"`  // that say the same, this one included
-	Needed       int       `json:"needed"` // how many it takes
+	Votes        int       `json:"votes"`  // votes for the same answer, including this one
+	Needed       int       `json:"needed"` // required votes
 }
 
 // A DocumentNotice reports that a document changed, or why a command was dropped.
@@ -104,35 +104,35 @@ type DocumentNotice struct {
 	Scope    tool.Scope `json:"scope"`
 	ScopeID  string     `json:"scope_id"` // empty for NAMESPACE
 	Key      string     `json:"key"`
-	Revision int64      `json:"revision"` // after the change, 0 when nothing was there to change; the revision that it met, for a conflict
+	Revision int64      `json:"revision"` // The revision after the change, or 0 when there was nothing to change. For a conflict, the current revision.
 	Expected *int64     `json:"expected,omitempty"`
-	Conflict Conflict   `json:"conflict,omitempty"` // empty: the command was carried out
+	Conflict Conflict   `json:"conflict,omitempty"` // Empty means that the command was applied.
 }
 
 // A Conflict is why a document command was dropped.
 type Conflict string
 
-// Why commands are dropped.
+// The reasons for which a command is dropped.
 const (
 	ConflictRevision Conflict = "REVISION" // the document does not have the expected revision
 	ConflictClaimed  Conflict = "CLAIMED"  // another call of the same parallel group set, merged or deleted it first
-	ConflictType     Conflict = "TYPE"     // add to what is no number, append to what is no array
-	ConflictRange    Conflict = "RANGE"    // the sum cannot be written exactly
+	ConflictType     Conflict = "TYPE"     // The command adds to a value that is no number, or appends to a value that is no array.
+	ConflictRange    Conflict = "RANGE"    // The exact sum is too long.
 	ConflictSize     Conflict = "SIZE"     // the document would be too large
-	ConflictRoom     Conflict = "ROOM"     // the scope has too many documents, or too large ones together
+	ConflictRoom     Conflict = "ROOM"     // The scope has too many documents, or too many bytes.
 	ConflictScope    Conflict = "SCOPE"    // the author of the command may not write in this scope
-	ConflictBroken   Conflict = "BROKEN"   // what is stored cannot be read; it can be set
+	ConflictBroken   Conflict = "BROKEN"   // The stored document is damaged. A set command replaces it.
 	ConflictJournal  Conflict = "JOURNAL"  // the journal refused the documents of this step
 )
 
-// An Outcome is how a call ended.
+// An Outcome says how a call ended.
 type Outcome struct {
 	Status   Status       `json:"status"`
 	Executed Executed     `json:"executed"`
 	Result   *tool.Result `json:"result"`
 }
 
-// AcceptedAs is what the first event of a call says of it.
+// AcceptedAs returns the content of the first event of a call.
 func AcceptedAs(c *Call) Accepted {
 	a := Accepted{
 		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,

@@ -11,7 +11,7 @@ import (
 type Stream interface {
 	// Next returns the next frame, and io.EOF after the last one. It waits no longer than ctx.
 	Next(ctx context.Context) (Frame, error)
-	// Cursor returns the position after the newest frame that Next returned.
+	// Cursor returns the position after the last frame that Next returned.
 	Cursor() string
 	// Close ends the stream. Closing twice is no error.
 	Close()
@@ -26,45 +26,45 @@ type Watcher interface {
 	Wait(ctx context.Context, d time.Duration) (*Call, error)
 }
 
-// A Frame is what Next of a stream returns: events of one call, or one control.
+// A Frame is the result of Stream.Next: events of one call, or one control.
 type Frame struct {
 	Key    Key // of the call to which events and gap belong
 	Events []Event
 	Cursor string // position of the stream after this frame
 
-	Snapshot  *Call // the current record of the call: later frames follow it
+	Snapshot  *Call // the current record of the call; later frames have the events after it
 	Gap       *Gap
-	CaughtUp  bool // what follows is new
+	CaughtUp  bool // The frames after this one are new.
 	Heartbeat bool
-	Closing   bool // the daemon is stopping: the client continues later with the cursor
+	Closing   bool // The daemon is stopping. The client reconnects with the cursor.
 
-	Shared *Shared // set when other watchers get the same frame
+	Shared *Shared // Set when other watchers get the same frame.
 
-	BatchFinished *BatchFinished // no call of the batch can change: the stream ends
+	BatchFinished *BatchFinished // No call of the batch can change any more, so the stream ends.
 }
 
-// A Gap says that events are missing.
+// A Gap reports that events are missing.
 type Gap struct {
-	LostTail  bool  // a crash took events that the cursor counted; else retention removed the beginning
-	Corrupt   bool  // the row of the events is damaged; only in feeds
-	FirstKept int64 // the sequence of the next event; 0 when a damaged row does not contain it
-	Epoch     int64 // of the next event
+	LostTail  bool  // A crash lost events that the cursor had counted. When false, the beginning was removed.
+	Corrupt   bool  // The row with the events is damaged. Occurs in feeds only.
+	FirstKept int64 // sequence of the next event; 0 when a damaged row does not contain it
+	Epoch     int64 // epoch of the next event
 }
 
-// A BatchFinished holds the calls of a batch in which nothing can change, for now or for good.
+// A BatchFinished has the calls of a batch when no call can change, temporarily or permanently.
 type BatchFinished struct {
 	BatchID string
-	Calls   []*Call  // in model order; a call that cannot be read has only its id
+	Calls   []*Call  // In model order. A call that cannot be read has only its id.
 	Open    []string // ids of the calls that are not terminal
 }
 
-// A Shared caches one translation of a frame for all watchers that get the frame, such as its form on the wire.
+// A Shared caches one translation of a frame, such as its wire form, for all watchers that get the frame.
 type Shared struct {
 	once sync.Once
 	form atomic.Value
 }
 
-// Form returns the result of make of its first call.
+// Form calls make on its first call, and returns that result on every call.
 func (s *Shared) Form(make func() any) any {
 	s.once.Do(func() { s.form.Store(make()) })
 	return s.form.Load()

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// tenProperties is what the speed of a call is measured with: 200 bytes, ten properties.
+// tenProperties has the arguments of the speed measurements: 200 bytes, ten properties.
 const tenProperties = `{"path":"src/server/handler.go","pattern":"func [A-Z]","limit":100,"offset":2500,"recursive":true,` +
 	`"follow":false,"encoding":"utf-8","mode":"content","glob":["*.go","*.proto"],"context":3,"x":0.5}`
 
@@ -32,7 +32,7 @@ func BenchmarkParseJSON(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodingJSON is what the strict parser is compared with.
+// BenchmarkEncodingJSON measures encoding/json, for comparison with the strict parser.
 func BenchmarkEncodingJSON(b *testing.B) {
 	b.SetBytes(int64(len(tenProperties)))
 	b.ReportAllocs()
@@ -58,7 +58,7 @@ func BenchmarkAppendCanonical(b *testing.B) {
 	}
 }
 
-// BenchmarkParse is what a call pays: its value and its canonical form.
+// BenchmarkParse measures the cost for each call: the value and its canonical form.
 func BenchmarkParse(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,13 +11,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// AppendCanonical appends the canonical form v1 of a value to dst: the bytes that digests are made of. It has no white
-// space, members sorted by the UTF-8 bytes of their names, the string escapes of RFC 8785, and number tokens verbatim:
-// 1, 1.0 and 1e0 differ, because folding them (as RFC 8785 does) makes one number of two integers above 2^53.
+// AppendCanonical appends the canonical form v1 of a value to dst. Digests are computed from these bytes. The canonical form has:
 //
-// The value is one that [ParseJSON] made, or one that our own code put together of maps, slices, strings, bools, integers
-// and named types of these scalars. Anything else, a float above all, is a bug in our code and panics. Strings are not
-// checked: bytes that are not UTF-8 stay, so that two different strings never become one.
+//   - no white space
+//   - members sorted by the UTF-8 bytes of their names
+//   - the string escapes of RFC 8785
+//   - number tokens unchanged
+//
+// So 1, 1.0 and 1e0 differ. RFC 8785 makes them equal, but it also makes different integers above 2^53 equal.
+//
+// The value comes from [ParseJSON], or from code of toold. It consists of maps, slices, strings, bools, integers and named types of these
+// scalars. Any other type, such as a float, is a bug in toold and panics. Strings are not checked: invalid UTF-8 stays unchanged, so that
+// two different strings never have the same form.
 func AppendCanonical(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -76,7 +81,7 @@ func appendCanonicalScalar(dst []byte, v reflect.Value) []byte {
 	panic(fmt.Sprintf("call: no canonical form of a %v", v.Type()))
 }
 
-// write appends to the canonical form a part of the text, unchanged.
+// write appends a token of the text to the canonical form, unchanged.
 func (p *jsonParser) write(token string) {
 	if p.writes {
 		p.form = append(p.form, token...)
@@ -89,7 +94,7 @@ func (p *jsonParser) writeByte(c byte) {
 	}
 }
 
-// sortForm brings the members of an object, with which the canonical form ends, into their order there.
+// sortForm sorts the members of an object at the end of the canonical form.
 func (p *jsonParser) sortForm(members []jsonMember) {
 	if !p.writes || sorted(members) {
 		return

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError says where and why a JSON text was refused. It is written for the model that sent the text: a text is
-// never repaired, so the message must be enough to send a better one.
+// A SyntaxError says where and why a JSON text was refused. The model that sent the text reads it. A text is never repaired, so the message
+// must be enough to correct the text.
 type SyntaxError struct {
 	Offset    int    // in bytes, from 0
-	Reason    string // what was expected and what was found
-	Truncated bool   // the text ended inside a value, as it does when an output limit cut it off
+	Reason    string // the expected and the found token
+	Truncated bool   // The text ended inside a value, as when an output limit truncated it.
 }
 
 func (e *SyntaxError) Error() string {
@@ -23,7 +23,7 @@ func (e *SyntaxError) Error() string {
 	return msg
 }
 
-// expected refuses the byte at offset, where something else should be.
+// expected returns the error for an unexpected byte at offset.
 func (p *jsonParser) expected(offset int, what string) error {
 	if offset >= len(p.text) {
 		return p.cutOff("expected " + what)
@@ -31,12 +31,12 @@ func (p *jsonParser) expected(offset int, what string) error {
 	return &SyntaxError{Offset: offset, Reason: "expected " + what + ", found " + describeByte(p.text[offset:])}
 }
 
-// cutOff refuses a text that ended inside a value.
+// cutOff returns the error for a text that ended inside a value.
 func (p *jsonParser) cutOff(what string) error {
 	return &SyntaxError{Offset: len(p.text), Reason: what + ", but the text ended", Truncated: true}
 }
 
-// describeByte shows the first character of s: as itself when it can be read, else by its number.
+// describeByte describes the first character of s: the character itself when it is printable, else its number.
 func describeByte(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
 	switch {
@@ -50,7 +50,7 @@ func describeByte(s string) string {
 	return "'" + string(r) + "'"
 }
 
-// quoteName shows a member's name, cut so that a huge one does not make a huge message.
+// quoteName quotes a member's name and truncates a long one.
 func quoteName(name string) string {
 	const most = 64
 	if len(name) <= most {

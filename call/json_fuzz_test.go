@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// FuzzParseJSON compares the parser with encoding/json: all that is accepted means the same there, and all that is
-// refused is refused there too or breaks one of the rules that we have beyond it.
+// FuzzParseJSON compares the parser with encoding/json. An accepted text has the same value there. A refused text is refused there, too, or
+// breaks one of the additional rules of the parser.
 func FuzzParseJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := call.ParseJSON(text, 0)
@@ -38,7 +38,7 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
-// FuzzAppendCanonical: a canonical form parses to the same value, again by encoding/json, and is its own canonical form.
+// FuzzAppendCanonical checks that a canonical form parses to the same value, also with encoding/json, and is its own canonical form.
 func FuzzAppendCanonical(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		v, err := call.ParseJSON(text, 0)
@@ -73,8 +73,7 @@ func decodeJSON(t *testing.T, text string) any {
 	return v
 }
 
-// beyondJSON reports whether a text that encoding/json accepts breaks one of the rules that we have beyond it, found in
-// another way than the parser's.
+// beyondJSON reports whether a text that encoding/json accepts breaks one of the additional rules. It does not use the parser.
 func beyondJSON(text string) bool {
 	return !utf8.ValidString(text) || hasLoneSurrogate(text) || breaksLimits(text)
 }
@@ -85,11 +84,11 @@ func hasLoneSurrogate(text string) bool {
 	return regexp.MustCompile(`(?i)\\ud[89a-f]`).MatchString(text)
 }
 
-// breaksLimits walks the tokens and looks for duplicate names, depth and numbers.
+// breaksLimits scans the tokens for duplicate names, depth and numbers.
 func breaksLimits(text string) bool {
 	type level struct {
-		names map[string]bool // nil in an array
-		name  bool            // a name comes next
+		names map[string]bool // nil for an array
+		name  bool            // The next token is a name.
 	}
 	var open []level
 	d := json.NewDecoder(strings.NewReader(text))
@@ -97,7 +96,7 @@ func breaksLimits(text string) bool {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return !errors.Is(err, io.EOF) // encoding/json has a limit of its own, deeper than ours
+			return !errors.Is(err, io.EOF) // encoding/json has its own, larger depth limit.
 		}
 		if s, ok := token.(string); ok && len(open) > 0 && open[len(open)-1].name {
 			top := &open[len(open)-1]

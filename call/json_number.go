@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// number reads the token of a number and keeps it as it is: its value is the reader's business.
+// number parses a number and returns its token unchanged. The reader of the value converts it.
 func (p *jsonParser) number() (json.Number, error) {
 	start := p.pos
 	if p.at('-') {
@@ -57,7 +57,7 @@ func (p *jsonParser) exponent() error {
 	return nil
 }
 
-// digits steps over one or more digits.
+// digits skips one or more digits.
 func (p *jsonParser) digits() error {
 	first := p.pos
 	for p.pos < len(p.text) && isDigit(p.text[p.pos]) {

@@ -11,21 +11,21 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxDepth is how deep arrays and objects may be nested in a JSON text.
+// MaxDepth is the maximum nesting depth of arrays and objects in a JSON text.
 const MaxDepth = 64
 
-// Longer numbers are no use to any tool, and schema checks compute with them exactly: 1e20000000 would take all memory.
+// The limits of a number. Schema checks compute exactly, so a number such as 1e20000000 would take all memory.
 const (
 	maxNumberLength = 64
 	maxExponent     = 400
 )
 
-// ParseJSON parses one JSON text strictly, in one pass. The value is made of map[string]any, []any, string, json.Number,
-// bool and nil; numbers keep their token. Strings without escapes are parts of text, and keep it alive.
+// ParseJSON parses one JSON text strictly, in one pass. The value consists of map[string]any, []any, string, json.Number, bool and nil.
+// Numbers keep their token. Strings without escapes share the memory of text.
 //
-// Strictly means that no two readers can see different values in one text: valid UTF-8, no member twice, no lone
-// surrogate, nothing before or behind the value but white space. Depth and numbers are bounded ([MaxDepth], tokens of 64
-// characters, exponents of 400). maxBytes <= 0 means no size limit. An error is a [*SyntaxError].
+// Strict means that all readers see the same value in a text: valid UTF-8, no duplicate member, no lone surrogate, and only white space
+// around the value. Depth and numbers are limited ([MaxDepth], tokens of 64 characters, exponents of 400). maxBytes <= 0 means no size
+// limit. The error is a [*SyntaxError].
 func ParseJSON(text string, maxBytes int) (any, error) {
 	if maxBytes > 0 && len(text) > maxBytes {
 		return nil, &SyntaxError{
@@ -58,8 +58,8 @@ func (p *jsonParser) parse() (any, error) {
 	return value, nil
 }
 
-// A jsonParser stands at text[pos]. Members and items of the open objects and arrays wait on two stacks, so that each map
-// and slice is made once, in its final size.
+// A jsonParser parses a text from position pos. It collects the members and items of open objects and arrays on two stacks. So each map and
+// slice is allocated once, in its final size.
 type jsonParser struct {
 	text    string
 	pos     int
@@ -67,16 +67,16 @@ type jsonParser struct {
 	members []jsonMember
 	items   []any
 
-	writes bool   // the canonical form, too
-	form   []byte // of what is behind it
-	room   []byte // for members in another order
+	writes bool   // Also write the canonical form.
+	form   []byte // canonical form of the parsed part
+	room   []byte // buffer for sorting members
 }
 
 type jsonMember struct {
 	name     string
 	value    any
 	offset   int // of the name
-	from, to int // the member in the canonical form
+	from, to int // range of the member in the canonical form
 }
 
 func (p *jsonParser) skipSpace() {
@@ -118,7 +118,7 @@ func (p *jsonParser) value() (any, error) {
 	return nil, p.expected(p.pos, "a value")
 }
 
-// boxed keeps the value of a failed parse out of the heap.
+// boxed returns nil after an error, so that a failed parse allocates nothing for the value.
 func boxed[T string | json.Number](v T, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (p *jsonParser) literal(word string) error {
 	return nil
 }
 
-// enter steps over the bracket that opens an array or object.
+// enter skips the opening bracket of an array or object.
 func (p *jsonParser) enter() error {
 	if p.depth == MaxDepth {
 		return &SyntaxError{Offset: p.pos, Reason: fmt.Sprintf("arrays and objects are nested deeper than %d", MaxDepth)}
@@ -149,14 +149,14 @@ func (p *jsonParser) enter() error {
 	return nil
 }
 
-// leave steps over the bracket that closes an array or object.
+// leave skips the closing bracket of an array or object.
 func (p *jsonParser) leave() {
 	p.depth--
 	p.writeByte(p.text[p.pos])
 	p.pos++
 }
 
-// next steps over a comma.
+// next skips a comma.
 func (p *jsonParser) next() {
 	p.writeByte(',')
 	p.pos++
@@ -247,7 +247,7 @@ func makeObject(members []jsonMember) (any, error) {
 	for i := range members {
 		m := &members[i]
 		object[m.name] = m.value
-		if len(object) == i { // one look-up finds the duplicate and stores the rest
+		if len(object) == i { // The length did not grow, so the name is a duplicate.
 			return nil, &SyntaxError{Offset: m.offset, Reason: "the object has the member " + quoteName(m.name) + " twice"}
 		}
 	}
@@ -256,14 +256,14 @@ func makeObject(members []jsonMember) (any, error) {
 
 func (p *jsonParser) string() (string, error) {
 	i := p.pos + 1
-	from := i // what is before is in decoded
+	from := i // decoded has the string up to here
 	var decoded strings.Builder
 	for i < len(p.text) {
 		c := p.text[i]
 		switch {
 		case c == '"':
 			p.pos = i + 1
-			if decoded.Len() == 0 { // an escape leaves at least a byte
+			if decoded.Len() == 0 { // There was no escape: an escape adds at least one byte to decoded.
 				p.write(p.text[from-1 : i+1])
 				return p.text[from:i], nil
 			}
@@ -302,7 +302,7 @@ func (p *jsonParser) badRune(offset int) error {
 	return &SyntaxError{Offset: offset, Reason: fmt.Sprintf("a string holds the byte 0x%02x, which is not UTF-8", p.text[offset])}
 }
 
-// escape decodes the escape whose backslash is at offset, and says where it ends.
+// escape decodes the escape whose backslash is at offset, and returns the offset after it.
 func (p *jsonParser) escape(offset int) (r rune, next int, err error) {
 	i := offset + 1
 	if i == len(p.text) {
@@ -327,7 +327,7 @@ func (p *jsonParser) escape(offset int) (r rune, next int, err error) {
 	return 0, 0, p.expected(i, `one of "\/bfnrtu after a backslash`)
 }
 
-// unicodeEscape decodes \u with its four digits, or two of them when the first is the first half of a surrogate pair.
+// unicodeEscape decodes \u and its four digits. For the first half of a surrogate pair it decodes the second half, too.
 func (p *jsonParser) unicodeEscape(offset int) (r rune, next int, err error) {
 	r, err = p.hex(offset + 2)
 	next = offset + 6

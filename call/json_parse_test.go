@@ -65,7 +65,7 @@ func TestParseJSONAccepts(t *testing.T) {
 			if err != nil {
 				t.Fatalf("ParseJSON(%q): %v", tt.text, err)
 			}
-			if !reflect.DeepEqual(got, tt.want) { // cmp.Diff takes 2^depth steps
+			if !reflect.DeepEqual(got, tt.want) { // cmp.Diff would take 2^depth steps.
 				t.Errorf("ParseJSON(%q) = %#v, want %#v", tt.text, got, tt.want)
 			}
 		})
@@ -76,7 +76,7 @@ func TestParseJSONRefuses(t *testing.T) {
 	tests := []struct {
 		name, text string
 		offset     int
-		reason     string // a part of it
+		reason     string // part of the reason
 	}{
 		{"empty", "", 0, "the text is empty"},
 		{"white space only", " \n", 2, "the text is empty"},
@@ -228,7 +228,7 @@ func TestParseJSONLimitsSize(t *testing.T) {
 	}
 }
 
-// A string without escapes must not be copied: file contents of a megabyte pass through here.
+// A string without escapes must not be copied, because file contents of a megabyte are parsed here.
 func TestParseJSONSharesPlainStrings(t *testing.T) {
 	text := `{"content":"` + strings.Repeat("x", 1<<16) + `"}`
 	v, err := call.ParseJSON(text, 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// anyString draws the characters that JSON and UTF-8 treat specially often enough to meet each other.
+// anyString draws strings with many of the characters that JSON and UTF-8 treat specially, so that they occur next to each other.
 func anyString() *rapid.Generator[string] {
 	special := []rune("\x00\b\t\n\f\r\x1f \"\\/<&u\x7f\u0080é\u2028\ud7ff\ue000\ufeff\ufffd\U00010000😀\U0010ffff")
 	return rapid.Map(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(special), rapid.Rune()), 0, 12), func(runes []rune) string {
@@ -61,7 +61,7 @@ func TestCanonicalRoundTrip(t *testing.T) {
 	})
 }
 
-// However a value is written (order of members, white space, escapes), it parses to itself and has one canonical form.
+// A value parses to itself and has one canonical form, for every order of members, white space and escapes.
 func TestEveryWritingHasOneCanonicalForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(4).Draw(t, "value")
@@ -83,7 +83,7 @@ func TestEveryWritingHasOneCanonicalForm(t *testing.T) {
 	})
 }
 
-// A text that was cut anywhere says so.
+// A text that was truncated anywhere is reported as truncated.
 func TestEveryPrefixLooksCutOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
@@ -117,7 +117,7 @@ func writeSomehow(t *rapid.T, w *strings.Builder, v any) {
 	case map[string]any:
 		w.WriteByte('{')
 		space()
-		names := slices.Sorted(maps.Keys(v)) // rapid needs a fixed order to start from
+		names := slices.Sorted(maps.Keys(v)) // rapid needs a fixed order as input.
 		if len(names) > 0 {
 			names = rapid.Permutation(names).Draw(t, "order")
 		}

@@ -2,7 +2,7 @@ package call
 
 import "sync"
 
-// parsers keep their stacks from one text to the next.
+// parsers reuse their stacks.
 var parsers = sync.Pool{New: func() any { return new(jsonParser) }}
 
 func newParser(text string, writes bool) *jsonParser {
@@ -14,13 +14,13 @@ func newParser(text string, writes bool) *jsonParser {
 	return p
 }
 
-// Larger stacks, and more room for canonical forms, are not kept.
+// The maximum sizes of stacks and buffers that are kept for reuse.
 const (
 	keptMembers = 64
 	keptRoom    = 16 << 10
 )
 
-// done gives the parser back. Nothing of the text stays in it.
+// done returns the parser to the pool, without references to the text.
 func (p *jsonParser) done() {
 	next := jsonParser{}
 	if cap(p.members) <= keptMembers && cap(p.items) <= keptMembers && cap(p.form) <= keptRoom {

@@ -2,7 +2,7 @@ package call
 
 import "time"
 
-// A Query selects calls. Empty fields select all.
+// A Query selects calls. Empty fields match all.
 type Query struct {
 	Namespace     string
 	Caller        string // subject
@@ -15,21 +15,21 @@ type Query struct {
 	CreatedAfter  time.Time // inclusive
 	CreatedBefore time.Time // exclusive
 	OldestFirst   bool
-	// After is the position of the last call of the page before; 0 starts.
+	// After is the position of the last call of the previous page. Zero begins at the first page.
 	After int64
 	Limit int // 0 means 50
 }
 
-// A Page is calls in the order of their creation, the newest first unless the query says otherwise. Callers must not change
-// the calls: several pages may share them.
+// A Page has calls in the order of their creation, newest first unless the query says otherwise. Callers must not modify the calls, because
+// several pages may share them.
 type Page struct {
 	Calls []*Call
-	Next  int64 // 0 when this was the last page
+	Next  int64 // 0 on the last page
 	// Corrupt names calls that were left out because their row is damaged.
 	Corrupt []Key
 }
 
-// RunState is the state of a run. OPEN and WAITING are not stored: they follow from the calls of the run.
+// RunState is the state of a run. The store does not store OPEN and WAITING: they follow from the calls of the run.
 type RunState string
 
 // The states of a run.
@@ -40,13 +40,13 @@ const (
 	RunEnded   RunState = "ENDED"
 )
 
-// A RunSummary is a run with its state and how many calls it has.
+// A RunSummary is a run with its state and the number of its calls.
 type RunSummary struct {
 	ID        string
 	State     RunState
-	Reason    string    // why it is blocked
+	Reason    string    // why the run is blocked
 	BlockedBy string    // the call that blocked it
 	Changed   time.Time // when it was blocked or ended
-	Mode      string    // the permission mode that a client chose; empty when none was
+	Mode      string    // permission mode that a client chose; empty when no client chose one
 	Counts    map[Status]int
 }

@@ -13,9 +13,9 @@ type Purge struct {
 	Time time.Time      `json:"time"`
 }
 
-// Purged returns what stays of a call that has ended when its content is erased: which call it was, of whom and of which
-// tool, outcome, times, and the people who decided. What a person, a model or a tool wrote is removed. It is made from nothing,
-// so that a field which is added later goes too until somebody decides that it stays.
+// Purged returns a finished call without its content. It keeps the id, tool, caller, outcome and times, and who decided. It removes
+// everything that a person, a model or a tool wrote. Purged builds a new record, so a field that is added later is removed until a
+// developer decides to keep it.
 func (c *Call) Purged(p Purge) *Call {
 	out := &Call{
 		Namespace: c.Namespace, ID: c.ID, Tool: c.Tool, ToolDigest: c.ToolDigest, RetryOf: c.RetryOf,
@@ -42,7 +42,7 @@ func (c *Call) Purged(p Purge) *Call {
 	return out
 }
 
-// purgedText stands where a model or a person would read a result.
+// purgedText replaces a result that a model or a person would read.
 const purgedText = "The content of this call was erased."
 
 func purgedResult(r *tool.Result) *tool.Result {
@@ -73,12 +73,12 @@ func purgedRound(r *Round) Round {
 	return out
 }
 
-// PurgedDecision returns what stays of a decision: its id, by which a repeat is recognised, the person, the action and the time.
+// PurgedDecision returns a decision without its content. It keeps the id, which identifies a repeat, the person, the action and the time.
 func PurgedDecision(d *tool.Decision) tool.Decision {
 	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: slices.Clone(d.Votes)}
 }
 
-// purgedAttempts leaves out how tools called what they started elsewhere.
+// purgedAttempts leaves out the ids of operations, because tools choose them.
 func purgedAttempts(attempts []Attempt) []Attempt {
 	out := slices.Clone(attempts)
 	for i := range out {

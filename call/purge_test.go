@@ -15,7 +15,7 @@ import (
 
 var aPath = regexp.MustCompile(`(Call|Decision)\.[A-Za-z0-9_.\[\]]+`)
 
-// texts returns the paths of the texts that a record holds, where each text is the path of its field.
+// texts returns the paths of the texts in a record. Each text is the path of its own field.
 func texts(t *testing.T, v any) []string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -30,8 +30,8 @@ func texts(t *testing.T, v any) []string {
 	return slices.Compact(found)
 }
 
-// TestPurgedKeepsNamesOnly names every text that outlives the content of a call: ids, digests, words of a fixed list,
-// names of hooks and roles, and who did something.
+// TestPurgedKeepsNamesOnly lists every text that stays after a purge: ids, digests, words of a fixed list, names of hooks and roles, and
+// subjects of people.
 func TestPurgedKeepsNamesOnly(t *testing.T) {
 	c := filled[call.Call](everyField())
 	c.Purge = nil

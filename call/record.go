@@ -13,18 +13,18 @@ type Key struct {
 	ID        string
 }
 
-// A Spec is what an orchestrator asks for.
+// A Spec is an orchestrator's request for a call.
 type Spec struct {
 	Tool        string
-	Arguments   string // JSON text as it was sent
-	ID          string // empty: the daemon makes a UUIDv7
+	Arguments   string // JSON text as sent
+	ID          string // When empty, the daemon makes a UUIDv7.
 	ModelCallID string
 	Run         tool.Run
 	OnBehalfOf  string
 	Timeouts    tool.Timeouts
-	Linger      *time.Duration // nil is the default, negative is never
+	Linger      *time.Duration // nil means the default; a negative value means never
 	RetryOf     string
-	Frontend    []tool.FrontendTool // what the run's frontend executes
+	Frontend    []tool.FrontendTool // tools that the run's frontend executes
 }
 
 // Declared returns the frontend tool that the call names, or nil.
@@ -52,20 +52,20 @@ type Call struct {
 	// RequestDigest distinguishes a repeat from a reuse of the id.
 	RequestDigest string        `json:"request_digest"`
 	Timeouts      tool.Timeouts `json:"timeouts,omitzero"`
-	// Detached calls continue when their caller leaves.
+	// Detached calls continue when their caller disconnects.
 	Detached bool           `json:"detached,omitempty"`
 	Linger   *time.Duration `json:"linger,omitempty"`
 
-	Requested string   `json:"requested"`           // as it was sent
-	Effective string   `json:"effective,omitempty"` // canonical; empty until the arguments were accepted
-	Rewriters []string `json:"rewriters,omitempty"` // the hooks that changed them
+	Requested string   `json:"requested"`           // arguments as sent
+	Effective string   `json:"effective,omitempty"` // canonical arguments; empty until the arguments were accepted
+	Rewriters []string `json:"rewriters,omitempty"` // hooks that changed the arguments
 
 	Class       Class            `json:"class"`
 	Status      Status           `json:"status"`
 	Executed    Executed         `json:"executed"`
 	Assessment  tool.Effects     `json:"assessment,omitzero"`
 	Description tool.Description `json:"description,omitzero"`
-	Verdicts    []GateVerdict    `json:"verdicts,omitempty"` // of the last time that the gates were asked
+	Verdicts    []GateVerdict    `json:"verdicts,omitempty"` // verdicts of the last time that the gates were asked
 	Rounds      []Round          `json:"rounds,omitempty"`
 	Attempts    []Attempt        `json:"attempts,omitempty"`
 	Checkpoint  []byte           `json:"checkpoint,omitempty"`
@@ -82,11 +82,11 @@ type Call struct {
 	Created  time.Time `json:"created"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	Revision int64     `json:"revision"` // one more with each stored change
-	// LastSequence is the number of the newest event. Epochs say which daemon start wrote which part of the log.
+	Revision int64     `json:"revision"` // increases by one with each stored change
+	// LastSequence is the sequence of the newest event. Epochs says which daemon start wrote which part of the log.
 	LastSequence int64        `json:"last_sequence"`
 	Epochs       []EpochStart `json:"epochs,omitempty"`
-	// Trace is the traceparent under which the call began; empty when it was not followed.
+	// Trace is the traceparent of the request that started the call. It is empty when the request was not traced.
 	Trace string `json:"trace,omitempty"`
 	// Purge is set when the content of the call was erased.
 	Purge *Purge `json:"purge,omitempty"`
@@ -98,12 +98,11 @@ type EpochStart struct {
 	First int64 `json:"first"`
 }
 
-// A Round is one suspension of a call and the decision that ended it; Decision is nil while it is open or when it
-// expired or was cancelled without one.
+// A Round is one suspension of a call and its decision. Decision is nil while the suspension is open, and when it expired or was cancelled.
 type Round struct {
 	Suspension Suspension `json:"suspension"`
-	// Votes are the answers that count so far, of a ticket that needs several: one for each subject, oldest first. Those
-	// that were edited are all for the arguments in Proposed.
+	// Votes are the valid votes on a ticket that needs several: one for each subject, oldest first. All votes with edited arguments are for
+	// the arguments in Proposed.
 	Votes    []tool.Vote    `json:"votes,omitempty"`
 	Proposed string         `json:"proposed,omitempty"`
 	Decision *tool.Decision `json:"decision,omitempty"`
@@ -117,19 +116,19 @@ type Attempt struct {
 	Epoch   int64     `json:"epoch"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
-	Saved   bool      `json:"saved,omitempty"` // it saved a checkpoint other than the one before: it got further
-	// Operation is set when the tool started work that continues elsewhere. The attempt is open until the work ends.
+	Saved   bool      `json:"saved,omitempty"` // The attempt saved a checkpoint that differs from the previous one, so it made progress.
+	// Operation is set when the tool started work that continues elsewhere. The attempt is open until that work ends.
 	Operation *Operation `json:"operation,omitempty"`
 }
 
 // An Operation is work of an attempt that continues outside of the daemon.
 type Operation struct {
-	ID      string        `json:"id"`                   // the tool's name for it
-	Every   time.Duration `json:"poll_after,omitempty"` // between the daemon's questions; 0: it does not ask
+	ID      string        `json:"id"`                   // the tool's id for the operation
+	Every   time.Duration `json:"poll_after,omitempty"` // Interval at which the daemon polls. Zero means that it does not poll.
 	Expires time.Time     `json:"expires"`
 }
 
-// Operation returns the work that an unfinished call waits for; nil when it waits for none.
+// Operation returns the work that an unfinished call waits for, or nil.
 func (c *Call) Operation() *Operation {
 	n := len(c.Attempts)
 	if c.Status != Running || n == 0 || !c.Attempts[n-1].Ended.IsZero() {
@@ -138,21 +137,21 @@ func (c *Call) Operation() *Operation {
 	return c.Attempts[n-1].Operation
 }
 
-// A GateVerdict is one gate's answer.
+// A GateVerdict is the verdict of one gate.
 type GateVerdict struct {
 	Gate   string `json:"gate"`
 	Kind   string `json:"kind"` // ALLOW, BLOCK, SUSPEND, SET_RESULT, DENY, FAILED
 	Reason string `json:"reason,omitempty"`
-	// Overruled answers lost against a stronger or an earlier one.
+	// Overruled means that a stronger or an earlier verdict won.
 	Overruled bool `json:"overruled,omitempty"`
-	// Answered says that the gate had an answer for exactly these arguments.
+	// Answered means that the gate already had a decision for exactly these arguments.
 	Answered bool `json:"answered,omitempty"`
 }
 
-// CauseSuperseded is the cause of a cancel by which a new turn takes the place of an earlier one.
+// CauseSuperseded is the cause of a cancel when a new turn replaces an earlier one.
 const CauseSuperseded = "SUPERSEDED"
 
-// A CancelRequest is stored before anything is killed.
+// A CancelRequest is stored before any process is killed.
 type CancelRequest struct {
 	By     tool.Principal `json:"by,omitzero"`
 	Reason string         `json:"reason,omitempty"`
@@ -160,25 +159,25 @@ type CancelRequest struct {
 	Time   time.Time      `json:"time"`
 }
 
-// Isolation says what was required and what was applied around the attempt's processes.
+// Isolation records the isolation that was required and the isolation that was applied to the attempt's processes.
 type Isolation struct {
 	Required tool.Isolation `json:"required,omitempty"`
 	Network  string         `json:"network,omitempty"`
-	Facts    []Fact         `json:"facts,omitempty"` // sorted by name; shared: read them only
+	Facts    []Fact         `json:"facts,omitempty"` // Sorted by name. The slice is shared and must not be modified.
 }
 
-// A Fact is one thing that isolation holds, or does not.
+// A Fact says whether one property of the isolation holds.
 type Fact struct {
 	Name string `json:"name"`
 	Held bool   `json:"held"`
 }
 
-// Holds reports whether a fact is known to hold.
+// Holds reports whether a fact is recorded as true.
 func (i *Isolation) Holds(name string) bool {
 	return slices.Contains(i.Facts, Fact{name, true})
 }
 
-// Key returns the call's name.
+// Key returns the namespace and id of the call.
 func (c *Call) Key() Key { return Key{c.Namespace, c.ID} }
 
 // Open returns the open suspension, or nil.
@@ -197,7 +196,7 @@ func (c *Call) LastRound() *Round {
 	return &c.Rounds[len(c.Rounds)-1]
 }
 
-// EpochOf returns the epoch in which the event with this sequence was written; 0 when there is none.
+// EpochOf returns the epoch in which the event with this sequence was written, or 0 when there is none.
 func (c *Call) EpochOf(sequence int64) int64 {
 	var epoch int64
 	for _, e := range c.Epochs {

@@ -7,19 +7,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Refusal is why a request is not accepted: nothing was stored and nothing ran. The endpoint turns its kind into
-// a status and its reason into an ErrorInfo; both are stable.
+// A Refusal says why a request is not accepted. Nothing was stored and nothing ran. The endpoint maps Kind to a status and Reason to an
+// ErrorInfo; both are stable.
 type Refusal struct {
 	Kind       RefusalKind
 	Reason     string // UPPER_SNAKE_CASE
-	Message    string // what was wrong and what would be right
+	Message    string // the error and how to correct it
 	Violations []tool.Violation
 	RetryAfter time.Duration
-	// Metadata goes into the ErrorInfo, such as the decision that won.
+	// Metadata is added to the ErrorInfo, such as the decision that won.
 	Metadata map[string]string
 }
 
-// RefusalKind is the sort of a refusal, named as gRPC names its codes.
+// RefusalKind is the kind of a refusal. The names are those of the gRPC codes.
 type RefusalKind string
 
 // The kinds of refusals.
@@ -38,19 +38,19 @@ const (
 
 func (r *Refusal) Error() string { return r.Message }
 
-// Refuse returns a refusal.
+// Refuse returns a Refusal with a formatted message.
 func Refuse(kind RefusalKind, reason, format string, args ...any) *Refusal {
 	return &Refusal{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidField returns the refusal of one field of a request.
+// InvalidField returns the Refusal for one invalid field of a request.
 func InvalidField(field, format string, args ...any) *Refusal {
 	d := fmt.Sprintf(format, args...)
 	return &Refusal{Kind: InvalidArgument, Reason: "INVALID_FIELD", Message: field + ": " + d,
 		Violations: []tool.Violation{{Field: field, Description: d}}}
 }
 
-// CheckID refuses ids that are not safe in logs, tables and URLs, and those with fewer characters than least.
+// CheckID refuses an id with fewer than least characters, and an id that is not safe in logs, tables and URLs.
 func CheckID(field, id string, least int) error {
 	if len(id) < least || len(id) > 64 {
 		return InvalidField(field, "has %d characters; %d to 64 are accepted", len(id), least)

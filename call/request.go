@@ -8,18 +8,18 @@ import (
 
 // ExecuteOptions say how a client follows a call that it starts.
 type ExecuteOptions struct {
-	// Cursor is the client's position in the log of a call that it started earlier. Empty begins with a snapshot.
+	// Cursor is the client's position in the log of a call that it started earlier. When empty, the stream begins with a snapshot.
 	Cursor string
 	// WaitForDecision keeps the stream open across suspensions.
 	WaitForDecision bool
-	// Attended is set when a stream starts the call: the call is cancelled when nobody watches it for the linger time.
+	// Attended is set when a stream starts the call. The call is cancelled when no client watches it for the linger time.
 	Attended bool
 }
 
 // A ResumeRequest answers a suspension.
 type ResumeRequest struct {
 	SuspensionID    string
-	CallID          string // must be the id of the suspended call when it is set
+	CallID          string // When set, it must be the id of the suspended call.
 	Decision        tool.Decision
 	WaitForDecision bool
 	Cursor          string
@@ -32,14 +32,14 @@ type HeldSelector struct {
 	IDs         []string
 }
 
-// A PurgeSelector selects the calls of a namespace to purge. Exactly one of its fields is set. The documents and the
-// remembered answers of a run or thread are purged with it.
+// A PurgeSelector selects the calls of a namespace to purge. Exactly one of its fields is set. For a run or thread, the purge also removes
+// its documents and remembered rules.
 type PurgeSelector struct {
 	IDs         []string
 	Run, Thread string
 }
 
-// A Preview is what would happen to a call.
+// A Preview describes what a call would do.
 type Preview struct {
 	Valid       bool
 	Error       *tool.Error // why the call is not valid
@@ -48,32 +48,32 @@ type Preview struct {
 	Assessment  tool.Effects
 	Description tool.Description
 	Verdicts    []GateVerdict
-	// Outcome is the combined verdict of the gates, as in [GateVerdict.Kind]; Reason belongs to it.
+	// Outcome is the combined verdict of the gates, as in [GateVerdict.Kind]. Reason is the reason of that verdict.
 	Outcome   string
 	Reason    string
 	Isolation Isolation
 }
 
-// An Input is what a client sends to the terminal of a running call. The fields take effect in their order.
+// An Input is input that a client sends to the terminal of a running call. The fields take effect in their order.
 type Input struct {
 	Data []byte
-	// Position is the offset of Data in all input of the attempt, from 0: bytes count one each, a signal counts one. The
-	// engine skips what it took before, so a client may send the same input again. nil appends.
+	// Position is the offset of Data in all input of the attempt, from 0. Each byte counts one, and so does a signal. The engine skips
+	// input that it has already accepted, so a client may send the same input again. nil appends.
 	Position      *int64
-	Attempt       int // 0 is the running attempt
-	Rows, Columns int // of the terminal; 0 leaves them unchanged
+	Attempt       int // 0 means the running attempt
+	Rows, Columns int // size of the terminal; 0 leaves it unchanged
 	Signal        string
 	End           bool // end of input
 }
 
 // An InputState is the position of a call's input.
 type InputState struct {
-	Position int64 // after all input that was taken
+	Position int64 // position after all accepted input
 	Attempt  int
 	Unread   int // bytes that the tool has not read
 }
 
-// A DeadLetter is an action that failed for good.
+// A DeadLetter is an action that failed permanently.
 type DeadLetter struct {
 	tool.Action
 	ID, CallID, Run, Thread, Caller string

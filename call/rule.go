@@ -6,24 +6,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Rule is a yes that is kept for later calls.
+// A Rule is an approval that is remembered for later calls.
 type Rule struct {
 	ID        string `json:"rule_id"`
 	Namespace string `json:"namespace"`
-	Gate      string `json:"gate"`   // whose question it answered, and whose later ones it answers
-	Option    string `json:"option"` // the pattern, as the gate offered it
+	Gate      string `json:"gate"`   // the gate whose question the rule answers, now and later
+	Option    string `json:"option"` // the pattern that the gate offered
 	Title     string `json:"title,omitempty"`
-	// A rule holds for the calls of one caller, for the same person behind it, of one tool as it was.
+	// A rule applies to the calls of one caller, on behalf of the same user, to one tool with the same definition.
 	Tool       string `json:"tool"`
 	ToolDigest string `json:"tool_digest"`
 	Principal  string `json:"principal"`
 	OnBehalfOf string `json:"on_behalf_of,omitempty"`
 
 	Scope   tool.Scope `json:"scope"`
-	ScopeID string     `json:"scope_id,omitempty"` // of a run or thread
+	ScopeID string     `json:"scope_id,omitempty"` // id of the run or thread
 
 	By         tool.Principal `json:"by"`                  // the person who approved
-	Approvers  []string       `json:"approvers,omitempty"` // the roles that its question asked; empty: any approver
+	Approvers  []string       `json:"approvers,omitempty"` // Roles that the question asked. Empty means any approver.
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`
 	Created    time.Time      `json:"created"`
@@ -31,7 +31,7 @@ type Rule struct {
 	Revoked    *Revocation    `json:"revoked,omitempty"`
 }
 
-// A Revocation ends a rule before its time.
+// A Revocation ends a rule before it expires.
 type Revocation struct {
 	By   tool.Principal `json:"by"`
 	Time time.Time      `json:"time"`

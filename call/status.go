@@ -2,10 +2,10 @@ package call
 
 import "slices"
 
-// Status is where a call stands; docs/reference/states.md draws it.
+// Status is the state of a call. docs/reference/states.md has the state diagram.
 type Status string
 
-// The statuses. A terminal one never changes again.
+// The statuses. A terminal status never changes.
 const (
 	New       Status = "NEW"
 	Running   Status = "RUNNING" // always has an attempt
@@ -16,8 +16,8 @@ const (
 	Cancelled Status = "CANCELLED"
 )
 
-// transitions holds every step that is not a step to the same status. Suspended to Running, Suspended to Succeeded and
-// Running to Resuming are missing on purpose: a decision is a step of its own.
+// transitions has every step to another status. Suspended to Running, Suspended to Succeeded and Running to Resuming are not allowed,
+// because a decision is a separate step.
 var transitions = map[Status][]Status{
 	New:       {Running, Suspended, Succeeded, Failed, Cancelled},
 	Running:   {Suspended, Succeeded, Failed, Cancelled},
@@ -31,16 +31,16 @@ func (s Status) Terminal() bool { return s == Succeeded || s == Failed || s == C
 // Valid reports whether s is one of the statuses.
 func (s Status) Valid() bool { return s.Terminal() || transitions[s] != nil }
 
-// CanBecome reports whether the step from s to next is legal. A status may be written again as itself, a terminal one
-// too: that changes nothing.
+// CanBecome reports whether the step from s to next is legal. A step to the same status is legal and changes nothing, even for a terminal
+// status.
 func (s Status) CanBecome(next Status) bool {
 	return s == next && s.Valid() || slices.Contains(transitions[s], next)
 }
 
-// Executed says how far the tool got.
+// Executed says how far the execution of the tool got.
 type Executed string
 
-// Started means that the tool began, was stopped and is dead; Unknown that nobody saw its end.
+// Started means that the tool began, was stopped and is dead. Unknown means that its end was not observed.
 const (
 	NotStarted      Executed = "NOT_STARTED"
 	Started         Executed = "STARTED"
@@ -48,10 +48,10 @@ const (
 	ExecutedUnknown Executed = "UNKNOWN"
 )
 
-// Class says what the journal promises of a call.
+// Class says what the journal promises for a call.
 type Class string
 
-// Behind calls (read-only ones) may be forgotten by a crash; Sync calls may not.
+// A crash may lose Behind calls, which are read-only, but no Sync calls.
 const (
 	Sync   Class = "SYNC"
 	Behind Class = "BEHIND"

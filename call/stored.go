@@ -7,27 +7,28 @@ import (
 	"slices"
 )
 
-// The stored form of a call is a version byte, the length of the rest, and the call's fields; that of events has the
-// events in their place, each with its length. A field is a key and a value. The key is twice the field's number, plus
-// one when the value is a length and as many bytes; else the value is a varint. Fields are in the order of their
-// numbers and one that is zero is left out, so a new field changes nothing about records that do not have it. Text is
-// kept byte for byte, a time as the instant with its nanoseconds, in UTC; what is empty is read as nil.
+// The stored form of a call consists of a version byte, the length of the rest, and the call's fields. The stored form of events has the
+// events in place of the fields, each with its length.
 //
-// A reader refuses a field that it does not know: it would lose it when it writes the call again. The numbers from
-// firstSkippable on are for fields of later versions that may be lost so: they are skipped. A number is never used
-// again for something else.
+// A field is a key and a value. The key is twice the field's number. It is one more when the value is a length and that many bytes; else
+// the value is a varint. Fields are in the order of their numbers, and zero fields are left out. So a new field does not change records
+// without it. Text is stored byte for byte, a time as its instant with nanoseconds, in UTC. An empty list or map is read as nil.
 //
-// Memory is bounded by the input: a length beyond the remaining bytes is refused. The strings of a decoded
-// record are parts of one copy of its bytes; a caller that keeps one of them for long clones it.
+// A reader refuses a field that it does not know, because it would lose the field when it writes the call again. Fields with numbers from
+// firstSkippable on may be lost in this way, so a reader skips them. They are for later versions. A number is never reused for another
+// field.
+//
+// Memory is bounded by the input: a length beyond the remaining bytes is refused. The strings of a decoded record share one copy of its
+// bytes. A caller that keeps one of them for long must clone it.
 const storedVersion = 1
 
-// ErrStoredForm means that stored bytes are of a version that this build does not know, or are not what they should be.
+// ErrStoredForm means that stored bytes are damaged or have a version that this build does not know.
 var ErrStoredForm = errors.New("stored form not understood")
 
-// EncodeCall returns the stored form of a call. It fails when a time lies outside of the years 1678 to 2261.
+// EncodeCall returns the stored form of a call. It fails for a time outside the years 1678 to 2261.
 func EncodeCall(c *Call) ([]byte, error) { return AppendCall(nil, c) }
 
-// AppendCall appends to b what EncodeCall returns. When it fails b is as it was, but for what is beyond its end.
+// AppendCall appends the result of EncodeCall to b. After an error it returns b, but may have overwritten bytes after its length.
 func AppendCall(b []byte, c *Call) ([]byte, error) {
 	w := &wire{out: append(slices.Grow(b, roomFor(c)), storedVersion)}
 	start := w.open()
@@ -36,7 +37,7 @@ func AppendCall(b []byte, c *Call) ([]byte, error) {
 	return w.written(b)
 }
 
-// roomFor guesses the length of a call's stored form, rather too long than too short.
+// roomFor estimates the length of a call's stored form, rather too high than too low.
 func roomFor(c *Call) int {
 	room := 768 + len(c.Requested) + len(c.Effective) + len(c.Checkpoint) + 1024*len(c.Rounds)
 	if c.Result != nil {
@@ -45,7 +46,7 @@ func roomFor(c *Call) int {
 	return room
 }
 
-// DecodeCall reads what EncodeCall wrote.
+// DecodeCall decodes the result of EncodeCall.
 func DecodeCall(b []byte) (*Call, error) {
 	body, err := unframe(b)
 	if err != nil {
@@ -61,10 +62,10 @@ func DecodeCall(b []byte) (*Call, error) {
 	return c, nil
 }
 
-// EncodeEvents returns the stored form of consecutive events of one call. It fails as EncodeCall does.
+// EncodeEvents returns the stored form of consecutive events of one call. It fails like EncodeCall.
 func EncodeEvents(events []Event) ([]byte, error) { return AppendEvents(nil, events) }
 
-// AppendEvents appends to b what EncodeEvents returns, as AppendCall does.
+// AppendEvents appends the result of EncodeEvents to b, as AppendCall does.
 func AppendEvents(b []byte, events []Event) ([]byte, error) {
 	w := &wire{out: append(slices.Grow(b, 64+64*len(events)), storedVersion)}
 	start := w.open()
@@ -73,7 +74,7 @@ func AppendEvents(b []byte, events []Event) ([]byte, error) {
 	return w.written(b)
 }
 
-// DecodeEvents reads what EncodeEvents wrote.
+// DecodeEvents decodes the result of EncodeEvents.
 func DecodeEvents(b []byte) ([]Event, error) {
 	body, err := unframe(b)
 	if err != nil {
@@ -91,8 +92,8 @@ func decodeEvents(body []byte) ([]Event, error) {
 	return events, nil
 }
 
-// DecodeEventsAfter returns the events with a sequence above after, at most limit of them; a limit of 0 means all. The
-// other events cost next to nothing: they are passed over, and what is wrong in them is not seen.
+// DecodeEventsAfter returns at most limit events with a sequence above after; a limit of 0 means all. It skips the other events at almost
+// no cost and does not detect damage in them.
 func DecodeEventsAfter(b []byte, after int64, limit int) ([]Event, error) {
 	body, err := unframe(b)
 	if err != nil {
@@ -119,7 +120,7 @@ func DecodeEventsAfter(b []byte, after int64, limit int) ([]Event, error) {
 	return decodeEvents(body[from:w.at])
 }
 
-// unframe returns what stands between the version and the end, which must be where it says.
+// unframe checks version and length and returns the bytes between them and the end.
 func unframe(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] != storedVersion {
 		return nil, fmt.Errorf("%w: want version %d", ErrStoredForm, storedVersion)

@@ -1,6 +1,6 @@
 package call
 
-// EncodeBatch returns the stored form of a batch without its end, which stores keep beside it. It fails as EncodeCall does.
+// EncodeBatch returns the stored form of a batch without its end time, which stores keep in a column. It fails like EncodeCall.
 func EncodeBatch(b *Batch) ([]byte, error) {
 	w := &wire{out: []byte{storedVersion}}
 	start := w.open()
@@ -9,7 +9,7 @@ func EncodeBatch(b *Batch) ([]byte, error) {
 	return w.written(nil)
 }
 
-// DecodeBatch reads what EncodeBatch wrote.
+// DecodeBatch decodes the result of EncodeBatch.
 func DecodeBatch(stored []byte) (*Batch, error) {
 	body, err := unframe(stored)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 var began = time.Date(2026, 3, 1, 9, 30, 0, 123456789, time.UTC)
 
-// finishedCall is what a read-only call leaves, with the arguments that speed is measured with.
+// finishedCall returns a finished read-only call, with the arguments of the speed measurements.
 func finishedCall() *call.Call {
 	digest := strings.Repeat("0123456789abcdef", 4)
 	return &call.Call{
@@ -34,7 +34,7 @@ func finishedCall() *call.Call {
 	}
 }
 
-// waitingCall is what the inbox of an approver is full of.
+// waitingCall returns a suspended call as in the inbox of an approver.
 func waitingCall() *call.Call {
 	c := finishedCall()
 	c.Class, c.Status, c.Executed, c.Result, c.Ended = call.Sync, call.Suspended, call.NotStarted, nil, time.Time{}
@@ -54,7 +54,7 @@ func waitingCall() *call.Call {
 	return c
 }
 
-// threeEvents is the log of a call that is allowed and ends.
+// threeEvents returns the log of a call that is allowed and finishes.
 func threeEvents() []call.Event {
 	c := finishedCall()
 	return []call.Event{

@@ -19,11 +19,11 @@ func framed(body []byte) []byte {
 	return append(binary.AppendUvarint([]byte{1}, uint64(len(body))), body...)
 }
 
-// formsOf returns the stored form of a call and of events, with all fields and with few, and their bodies.
+// formsOf returns stored forms of a call and of events, with all fields and with few, and their bodies.
 func formsOf(t testing.TB) (forms, bodies [][]byte) {
 	t.Helper()
 	short := everyField()
-	short.text = func(string) string { return "x" } // little but structure
+	short.text = func(string) string { return "x" } // short texts, so that most bytes are structure
 	for _, c := range []*call.Call{filled[call.Call](short), waitingCall(), {}} {
 		b, err := call.EncodeCall(c)
 		if err != nil {
@@ -45,8 +45,7 @@ func formsOf(t testing.TB) (forms, bodies [][]byte) {
 	return forms, bodies
 }
 
-// decodeBoth decodes b as a call and as events and checks that what is not a record is ErrStoredForm, and that a record
-// is stored again as what it is.
+// decodeBoth decodes b as a call and as events. An error must be ErrStoredForm, and a decoded record must encode and decode to itself.
 func decodeBoth(t *testing.T, b []byte) (ok bool) {
 	t.Helper()
 	c, err := call.DecodeCall(b)
@@ -106,7 +105,7 @@ func TestStoredCutOff(t *testing.T) {
 			t.Error("one byte too many is read as a record")
 		}
 	}
-	for _, body := range bodies { // also behind a length that is right
+	for _, body := range bodies { // also with a correct length
 		for n := range body {
 			decodeBoth(t, framed(body[:n]))
 		}
@@ -138,7 +137,7 @@ func TestStoredFields(t *testing.T) {
 	tests := []struct {
 		name string
 		body [][]byte
-		want *call.Call // nil: refused
+		want *call.Call // nil when it must be refused
 	}{
 		{"nothing", nil, &call.Call{}},
 		{"known", [][]byte{text(2, "id"), varint(34, 8)}, &call.Call{ID: "id", Revision: 4}},
@@ -159,7 +158,7 @@ func TestStoredFields(t *testing.T) {
 		{"a part beyond its end", [][]byte{text(7, "\x03\x05ab"), text(9, "behalf")}, nil},
 		{"a list beyond its end", [][]byte{text(16, "\x03ab"), text(17, "SYNC")}, nil},
 		{"a varint of 11 bytes", [][]byte{{34 << 1}, bytes.Repeat([]byte{0x80}, 10), {1}}, nil},
-		{"a key of 10 bytes", [][]byte{bytes.Repeat([]byte{0xff}, 9), {1}}, nil}, // all ones, which stands for the end inside
+		{"a key of 10 bytes", [][]byte{bytes.Repeat([]byte{0xff}, 9), {1}}, nil}, // All ones is the value that marks the end internally.
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,20 +173,20 @@ func TestStoredFields(t *testing.T) {
 	}
 }
 
-// TestStoredBelievesNoLength: bytes that speak of more than there is cost no memory.
+// TestStoredBelievesNoLength checks that a length beyond the input allocates no memory.
 func TestStoredBelievesNoLength(t *testing.T) {
 	for _, length := range []uint64{1 << 30, 1<<62 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 12, 1<<64 - 1} {
 		huge := string(binary.AppendUvarint(nil, length))
 		inner := func(key string) string { return key + string(rune(len(huge)+1)) + huge + "x" }
 		for _, body := range []string{
-			"\x03" + huge + "\xff", // text
-			"\x2f" + huge + "\xff", // records
-			inner("\x2f"),          // a record among them
-			inner("\x21"),          // text among a list
-			"\x0f" + string(rune(len(huge)+3)) + inner("\x13"), // a map inside
-			"\x81\x01" + huge,           // skipped
-			"\x03\x01a" + inner("\x2f"), // after what is right
-			huge + "\xff",               // events
+			"\x03" + huge + "\xff", // length of a text
+			"\x2f" + huge + "\xff", // length of a list of records
+			inner("\x2f"),          // length of a record in a list
+			inner("\x21"),          // length of a text in a list
+			"\x0f" + string(rune(len(huge)+3)) + inner("\x13"), // length of a map inside a record
+			"\x81\x01" + huge,           // length of a skipped field
+			"\x03\x01a" + inner("\x2f"), // a wrong length after a valid field
+			huge + "\xff",               // length of events
 		} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -203,7 +202,7 @@ func TestStoredBelievesNoLength(t *testing.T) {
 	}
 }
 
-// TestStoredErrors: an operator finds the place.
+// TestStoredErrors checks that an error names the position in the bytes.
 func TestStoredErrors(t *testing.T) {
 	tests := []struct{ form, want string }{
 		{"", "stored form not understood: want version 1"},
@@ -219,7 +218,7 @@ func TestStoredErrors(t *testing.T) {
 	}
 }
 
-// FuzzStored: no bytes make the decoders panic, and what they read can be stored.
+// FuzzStored checks that the decoders never panic and that decoded records can be stored.
 func FuzzStored(f *testing.F) {
 	forms, bodies := formsOf(f)
 	for i := range forms {

@@ -2,7 +2,7 @@ package call
 
 import "github.com/toold-dev/toold/tool"
 
-// eventSequence is the number of the first field of an event: see DecodeEventsAfter.
+// eventSequence is the number of the first field of an event. DecodeEventsAfter relies on it.
 const eventSequence = 1
 
 func eventFields(w *wire, e *Event) {
@@ -61,7 +61,7 @@ func activityFields(w *wire, a *Activity) {
 	text(w, 4, &a.Patch)
 }
 
-// outputFields leaves Bytes out: they are in the stream's spool.
+// outputFields leaves out Bytes, because the stream's spool has them.
 func outputFields(w *wire, o *Output) {
 	text(w, 1, &o.Stream)
 	integer(w, 2, &o.Offset)

@@ -9,18 +9,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A filler sets the fields of a record by reflection, so that a field which somebody adds is in the tests at once.
-// Fields that JSON leaves out on purpose (json:"-") are not stored and stay zero.
+// A filler sets the fields of a record by reflection, so that tests cover a new field at once. Fields that JSON leaves out (json:"-") are
+// not stored and stay zero.
 type filler struct {
-	present func(path string) bool // whether a field is set, or left zero
-	length  func(path string) int  // of a list or a map
+	present func(path string) bool // whether to set a field
+	length  func(path string) int  // length of a list or map
 	text    func(path string) string
 	integer func(path string) int64
 	real    func(path string) float64
 	instant func(path string) time.Time
 }
 
-// everyField sets all that there is, each field to a value of its own: text to the path of its field.
+// everyField sets all fields, each to a different value. A text field gets its own path.
 func everyField() *filler {
 	n := int64(0)
 	count := func(string) int64 {
@@ -37,7 +37,7 @@ func everyField() *filler {
 	}
 }
 
-// anyFields sets the fields that are drawn to values that are drawn.
+// anyFields sets random fields to random values.
 func anyFields(t *rapid.T) *filler {
 	bytes := rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 200), func(b []byte) string { return string(b) })
 	return &filler{
@@ -91,7 +91,7 @@ func (f *filler) fields(v reflect.Value, path string) {
 	}
 }
 
-// slice leaves nil what is empty, because that is how it is read.
+// slice leaves an empty list nil, because it is read as nil.
 func (f *filler) slice(v reflect.Value, path string) {
 	if v.Type() == reflect.TypeFor[json.RawMessage]() {
 		v.SetBytes(fmt.Appendf(nil, "%q", f.text(path)))

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// part is a field that is a record of its own; it is left out when all of its fields are.
+// part codes a field that is a record. It writes nothing when all fields of that record are zero.
 func part[T any](w *wire, number uint64, p *T, fields func(*wire, *T)) {
 	key := number<<1 | asBytes
 	if !w.reading() {
@@ -24,7 +24,7 @@ func part[T any](w *wire, number uint64, p *T, fields func(*wire, *T)) {
 	}
 }
 
-// pointer is a part that may be absent, which is not the same as zero.
+// pointer codes a part that may be nil. nil differs from a zero record.
 func pointer[T any](w *wire, number uint64, p **T, fields func(*wire, *T)) {
 	key := number<<1 | asBytes
 	if !w.reading() {
@@ -41,7 +41,7 @@ func pointer[T any](w *wire, number uint64, p **T, fields func(*wire, *T)) {
 	}
 }
 
-// readRecord reads a length and the record that it speaks of.
+// readRecord reads a length and a record of that length.
 func readRecord[T any](w *wire, p *T, fields func(*wire, *T)) {
 	outer := w.end
 	w.end = w.length()
@@ -51,7 +51,7 @@ func readRecord[T any](w *wire, p *T, fields func(*wire, *T)) {
 	w.end = outer
 }
 
-// list is a field of records, each with its length. An empty list is read as nil.
+// list codes a field that is a list of records, each with its length. An empty list is read as nil.
 func list[T any](w *wire, number uint64, p *[]T, fields func(*wire, *T)) {
 	key := number<<1 | asBytes
 	if !w.reading() {
@@ -90,7 +90,7 @@ func readItems[T any](w *wire, fields func(*wire, *T)) []T {
 	return items
 }
 
-// countItems returns how many values with a length stand between here and the end, all of them whole.
+// countItems returns the number of length-prefixed values up to the end. It fails when one is incomplete.
 func (w *wire) countItems() (n int) {
 	for at := w.at; at < w.end; n++ {
 		length, size := binary.Uvarint(w.in[at:w.end])
@@ -103,7 +103,7 @@ func (w *wire) countItems() (n int) {
 	return n
 }
 
-// texts is a field of a list of text. An empty list is read as nil.
+// texts codes a field that is a list of texts. An empty list is read as nil.
 func texts(w *wire, number uint64, p *[]string) {
 	key := number<<1 | asBytes
 	if !w.reading() {
@@ -129,7 +129,7 @@ func texts(w *wire, number uint64, p *[]string) {
 	}
 }
 
-// integers is a field of a list of integers. An empty list is read as nil.
+// integers codes a field that is a list of integers. An empty list is read as nil.
 func integers(w *wire, number uint64, p *[]int) {
 	list(w, number, p, func(w *wire, v *int) { integer(w, 1, v) })
 }
@@ -140,7 +140,7 @@ type entry[V any] struct {
 	value V
 }
 
-// members is a field of a map, in the order of its names. An empty map is read as nil.
+// members codes a field that is a map, in the order of its names. An empty map is read as nil.
 func members[V any](w *wire, number uint64, p *map[string]V, value func(w *wire, number uint64, p *V)) {
 	var entries []entry[V]
 	if !w.reading() {

@@ -2,7 +2,7 @@ package call
 
 import "github.com/toold-dev/toold/tool"
 
-// resultFields leaves Documents out: they are commands that are carried out when the call commits.
+// resultFields leaves out Documents: these commands are applied when the call commits.
 func resultFields(w *wire, r *tool.Result) {
 	text(w, 1, &r.ToolName)
 	text(w, 2, &r.Status)

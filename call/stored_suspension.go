@@ -38,7 +38,7 @@ func suspensionFields(w *wire, s *Suspension) {
 	text(w, 64, &s.Policy)
 }
 
-// rememberOptions are stored as their names, and their titles when there are any: the titles came later.
+// rememberOptions are stored as two lists, names and titles. Titles is left out when all are empty, because it was added later.
 type rememberOptions struct{ names, titles []string }
 
 func writeOptions(w *wire, options []tool.RememberOption) (r rememberOptions) {

@@ -18,13 +18,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fatal is what a test and a property have in common.
+// fatal has the methods that tests and properties share.
 type fatal interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// stored returns what comes back of a record.
+// stored encodes and decodes a record and returns the result.
 func stored[T any](t fatal, v T, encode func(T) ([]byte, error), decode func([]byte) (T, error)) T {
 	t.Helper()
 	b, err := encode(v)
@@ -57,7 +57,7 @@ func TestStoredKeepsEveryField(t *testing.T) {
 	f := everyField()
 	checkEvents(t, []call.Event{*filled[call.Event](f), *filled[call.Event](f)})
 	b := filled[call.Batch](everyField())
-	b.Ended = time.Time{} // is kept beside the stored form
+	b.Ended = time.Time{} // stored in a column, not in the stored form
 	if diff := cmp.Diff(b, stored(t, b, call.EncodeBatch, call.DecodeBatch)); diff != "" {
 		t.Errorf("batch comes back changed (-want +got):\n%s", diff)
 	}
@@ -74,7 +74,7 @@ func TestStoredKeepsAnyFields(t *testing.T) {
 	})
 }
 
-// TestStoredKeepsOneField sets the fields one by one: two of the same number would take each other's value.
+// TestStoredKeepsOneField sets the fields one by one. It detects two fields with the same number, which would get each other's values.
 func TestStoredKeepsOneField(t *testing.T) {
 	var paths []string
 	all := everyField()
@@ -109,7 +109,7 @@ func TestStoredZero(t *testing.T) {
 	}
 }
 
-// TestStoredShort: what is zero takes no room.
+// TestStoredShort checks that zero fields take no bytes.
 func TestStoredShort(t *testing.T) {
 	if b, err := call.EncodeCall(&call.Call{}); err != nil || !bytes.Equal(b, []byte{1, 0}) {
 		t.Errorf("an empty call is stored as %x, %v", b, err)
@@ -119,7 +119,7 @@ func TestStoredShort(t *testing.T) {
 	}
 }
 
-// TestStoredLong crosses the places where a length needs one more byte.
+// TestStoredLong tests the sizes at which a length needs one more byte.
 func TestStoredLong(t *testing.T) {
 	for _, n := range []int{1, 1 << 7, 1 << 14, 1 << 21} {
 		for short := range 8 {
@@ -139,7 +139,7 @@ func TestStoredFractions(t *testing.T) {
 	}
 }
 
-// TestStoredMapsInOrder: equal records have equal bytes.
+// TestStoredMapsInOrder checks that equal records have equal bytes.
 func TestStoredMapsInOrder(t *testing.T) {
 	c := &call.Call{Run: tool.Run{Labels: map[string]string{}}}
 	for i := range 50 {
@@ -174,7 +174,7 @@ func TestStoredTimes(t *testing.T) {
 		ok   bool
 	}{
 		{"zero", time.Time{}, true},
-		{"1970", time.Unix(0, 0), true}, // not the zero time
+		{"1970", time.Unix(0, 0), true}, // differs from the zero time
 		{"nanoseconds", time.Unix(1, 1), true},
 		{"with a monotonic reading", time.Now(), true},
 		{"of a zone", time.Date(2026, 7, 1, 12, 0, 0, 0, time.FixedZone("", 7200)), true},
@@ -203,7 +203,7 @@ func TestStoredTimes(t *testing.T) {
 	}
 }
 
-// TestStoredOwnsItsMemory: the bytes may belong to a driver that uses them again.
+// TestStoredOwnsItsMemory checks that a decoded record does not share the input, because a driver may reuse it.
 func TestStoredOwnsItsMemory(t *testing.T) {
 	want := filled[call.Call](everyField())
 	b, err := call.EncodeCall(want)
@@ -221,7 +221,7 @@ func TestStoredOwnsItsMemory(t *testing.T) {
 }
 
 func TestDecodeEventsAfter(t *testing.T) {
-	events := progressEvents(300)[200:] // numbers of two bytes
+	events := progressEvents(300)[200:] // sequences of two bytes
 	b, err := call.EncodeEvents(events)
 	if err != nil {
 		t.Fatal(err)
@@ -254,15 +254,15 @@ func TestDecodeEventsAfter(t *testing.T) {
 			t.Errorf("DecodeEventsAfter(%x) = %v, %v, want ErrStoredForm", broken, got, err)
 		}
 	}
-	for _, after := range []int64{-1, 100} { // a broken end is seen by who passes over what is before it, too
+	for _, after := range []int64{-1, 100} { // A damaged end is detected even when the events before it are skipped.
 		if got, err := call.DecodeEventsAfter([]byte{1, 4, 2, 2, 10, 5}, after, 0); !errors.Is(err, call.ErrStoredForm) || got != nil {
 			t.Errorf("after %d: %v, %v, want ErrStoredForm", after, got, err)
 		}
 	}
 }
 
-// TestStoredGolden holds the form itself: what was stored once must be read for ever, and written so while the version
-// is the same. A field that is added later is zero here and changes nothing.
+// TestStoredGolden fixes the stored form. Stored bytes must stay readable forever, and the same version must write the same bytes. A field
+// that is added later is zero here and changes nothing.
 func TestStoredGolden(t *testing.T) {
 	golden(t, "call", call.EncodeCall, call.DecodeCall)
 	golden(t, "events", call.EncodeEvents, call.DecodeEvents)

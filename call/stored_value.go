@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A field is written when it is not zero, and read when it is at hand. The functions of this file are the kinds of
-// fields that hold one value.
+// Each function of this file codes one kind of field with a single value. When writing, it writes a value that is not zero. When reading,
+// it reads the value if the next key is that of the field.
 
-// text is a field of text. When read it shares the memory of the whole record.
+// text codes a text field. A read text shares the memory of the whole record.
 func text[T ~string](w *wire, number uint64, p *T) {
 	key := number<<1 | asBytes
 	if !w.reading() {
@@ -23,7 +23,7 @@ func text[T ~string](w *wire, number uint64, p *T) {
 	}
 }
 
-// blob is a field of bytes. The reader owns them and may change them.
+// blob codes a field of bytes. Read bytes are a copy, so the caller may modify them.
 func blob[T ~[]byte](w *wire, number uint64, p *T) {
 	key := number<<1 | asBytes
 	if !w.reading() {
@@ -38,7 +38,7 @@ func blob[T ~[]byte](w *wire, number uint64, p *T) {
 	}
 }
 
-// integer is a field that is short for small numbers of either sign.
+// integer codes an integer field. Small positive and negative numbers are short.
 func integer[T ~int | ~int64](w *wire, number uint64, p *T) {
 	key := number<<1 | asVarint
 	if !w.reading() {
@@ -52,7 +52,7 @@ func integer[T ~int | ~int64](w *wire, number uint64, p *T) {
 	}
 }
 
-// optional is an integer that may be absent, which is not the same as zero.
+// optional codes an integer that may be nil. nil differs from zero.
 func optional[T ~int64](w *wire, number uint64, p **T) {
 	key := number<<1 | asVarint
 	if !w.reading() {
@@ -80,7 +80,7 @@ func flag(w *wire, number uint64, p *bool) {
 	}
 }
 
-// fraction turns the bits around, because those of simple fractions end in zeros.
+// fraction codes a float. It reverses the bits, because simple fractions end in zero bits, and a varint of few bits is short.
 func fraction(w *wire, number uint64, p *float64) {
 	key := number<<1 | asVarint
 	if !w.reading() {
@@ -94,7 +94,7 @@ func fraction(w *wire, number uint64, p *float64) {
 	}
 }
 
-// instant is a time in nanoseconds since 1970. The zero time is left out; 1970 itself is not.
+// instant codes a time in nanoseconds since 1970. It leaves out the zero time, but not 1970 itself.
 func instant(w *wire, number uint64, p *time.Time) {
 	key := number<<1 | asVarint
 	if !w.reading() {

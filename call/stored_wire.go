@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// A wire writes a record or reads one. Each kind of record is described once, by a function that names its fields in
-// the order of their numbers and serves both ways, so that the two cannot differ. The first mistake is kept in err; all
-// that is read after it is zero.
+// A wire writes or reads a record. One function describes each kind of record: it lists the fields in the order of their numbers, for
+// writing and for reading, so that the two cannot differ. err keeps the first error; all values that are read after it are zero.
 type wire struct {
-	out []byte // what is written
+	out []byte // written bytes
 
-	in   []byte // what is read; nil when writing
-	text string // a copy of in, made once; the strings of the record are parts of it
-	at   int    // in the record being read
-	end  int    // of the record being read
-	next uint64 // the key at hand, noKey after the last
+	in   []byte // bytes to read; nil when writing
+	text string // one copy of in; the strings of the record share it
+	at   int    // position in the record
+	end  int    // end of the record
+	next uint64 // the next key, or noKey at the end
 
 	err error
 }
@@ -31,14 +30,14 @@ const (
 	noKey          = math.MaxUint64
 )
 
-// newReader copies body once, because it may belong to a driver that uses it again.
+// newReader copies body once, because a driver may reuse it.
 func newReader(body []byte) *wire {
 	return &wire{in: body, text: string(body), end: len(body)}
 }
 
 func (w *wire) reading() bool { return w.out == nil }
 
-// written returns what was appended to b, or b when that failed.
+// written returns the written bytes, or b after an error.
 func (w *wire) written(b []byte) ([]byte, error) {
 	if w.err != nil {
 		return b, w.err
@@ -53,7 +52,6 @@ func (w *wire) fail(what string) {
 	w.at, w.next = w.end, noKey
 }
 
-// key writes the key of a field.
 func (w *wire) key(key uint64) { w.putVarint(key) }
 
 func (w *wire) putVarint(v uint64) {
@@ -64,7 +62,7 @@ func (w *wire) putVarint(v uint64) {
 	w.out = binary.AppendUvarint(w.out, v)
 }
 
-// open begins a value of a length that is not known yet and returns where it starts; close ends it.
+// open begins a value of unknown length and returns its start; close ends it.
 func (w *wire) open() int {
 	w.out = append(w.out, 0)
 	return len(w.out)
@@ -76,13 +74,13 @@ func (w *wire) close(start int) {
 		w.out[start-1] = byte(length)
 		return
 	}
-	more := (bits.Len64(length)+6)/7 - 1 // bytes of the length beyond the one that open left room for
+	more := (bits.Len64(length)+6)/7 - 1 // bytes of the length beyond the one that open reserved
 	w.out = append(w.out, make([]byte, more)...)
 	copy(w.out[start+more:], w.out[start:])
 	binary.PutUvarint(w.out[start-1:], length)
 }
 
-// wants reports whether the field with this key is the one at hand.
+// wants reports whether the next field has this key.
 func (w *wire) wants(key uint64) bool { return w.next <= key && w.reach(key) }
 
 func (w *wire) reach(key uint64) bool {
@@ -92,7 +90,7 @@ func (w *wire) reach(key uint64) bool {
 	return w.next == key
 }
 
-// skip passes over a field that this build does not know.
+// skip skips a field that this build does not know, or fails when the field must not be skipped.
 func (w *wire) skip() {
 	switch number := w.next >> 1; {
 	case number < firstSkippable:
@@ -116,7 +114,7 @@ func (w *wire) nextKey() {
 	}
 }
 
-// finish ends the reading of a record: what was not asked for is not known here.
+// finish ends the reading of a record. It skips the remaining fields, which are unknown here.
 func (w *wire) finish() {
 	for w.next != noKey {
 		w.skip()
@@ -137,7 +135,7 @@ func (w *wire) varint() uint64 {
 	return v
 }
 
-// length reads a length and returns where the bytes that it speaks of end.
+// length reads a length and returns the position where its bytes end.
 func (w *wire) length() int {
 	length := w.varint()
 	if length > uint64(w.end-w.at) {
@@ -147,7 +145,7 @@ func (w *wire) length() int {
 	return w.at + int(length)
 }
 
-// sequenceAt returns the sequence of the event between two positions, which is its first field.
+// sequenceAt returns the sequence of the event between two positions. It is the first field of the event.
 func (w *wire) sequenceAt(at, end int) int64 {
 	if at == end || w.in[at] != eventSequence<<1|asVarint {
 		return 0
@@ -156,7 +154,7 @@ func (w *wire) sequenceAt(at, end int) int64 {
 	return fromZigzag(v)
 }
 
-// nanoseconds returns t in nanoseconds since 1970.
+// nanoseconds returns t in nanoseconds since 1970. It fails for a time that does not fit.
 func (w *wire) nanoseconds(t time.Time) int64 {
 	if s := t.Unix(); s <= math.MinInt64/int64(time.Second) || s >= math.MaxInt64/int64(time.Second) {
 		w.err = fmt.Errorf("time %v cannot be stored: it is not within the years 1678 to 2261", t)

@@ -2,7 +2,7 @@ package call
 
 import "testing"
 
-// TestWireSkipsBetween is in this package because no record has a field yet that stands behind one that is skipped.
+// TestWireSkipsBetween is inside the package because no record has a known field after a skipped one yet.
 func TestWireSkipsBetween(t *testing.T) {
 	type record struct {
 		name string

@@ -7,11 +7,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Suspension is a round of waiting: the stored question.
+// A Suspension is a round of waiting, with its stored question.
 type Suspension struct {
 	ID     string `json:"suspension_id"` // unguessable, new for each round
 	Round  int    `json:"round"`         // from 1
-	Origin string `json:"origin"`        // the hook that asked, or one of the constants below
+	Origin string `json:"origin"`        // the hook that suspended the call, or one of the constants below
 
 	Action          string                `json:"action"`
 	Message         string                `json:"message,omitempty"`
@@ -23,30 +23,30 @@ type Suspension struct {
 	DefaultResult   string                `json:"default_result,omitempty"`
 
 	Pending     Pending          `json:"pending"`
-	Digest      string           `json:"digest"`                   // of the call as it was shown
-	Policy      string           `json:"policy_version,omitempty"` // of the gate that asked
+	Digest      string           `json:"digest"`                   // digest of the call as the approver sees it
+	Policy      string           `json:"policy_version,omitempty"` // policy version of the gate that suspended the call
 	Description tool.Description `json:"description,omitzero"`
 	Created     time.Time        `json:"created"`
 	ExpiresAt   time.Time        `json:"expires_at"`
 }
 
-// The origins of questions that no hook asked. No hook may have these names.
+// The origins of suspensions without a hook. No hook may have these names.
 const (
-	OriginTool  = "tool"     // the tool asked
-	OriginDoubt = "in_doubt" // nobody saw the end of an attempt
+	OriginTool  = "tool"     // The tool asked the question.
+	OriginDoubt = "in_doubt" // The end of an attempt was not observed.
 )
 
-// Pending is the call that waits, as a frontend shows it.
+// Pending is the suspended call as a frontend shows it.
 type Pending struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-// AfterGates reports whether a question came up after the gates had allowed the call.
+// AfterGates reports whether the call was suspended after the gates had allowed it.
 func (s *Suspension) AfterGates() bool { return s.Origin == OriginTool || s.Origin == OriginDoubt }
 
-// OnExpiry returns what happens when nobody answers: "CANCEL", or "DEFAULT" when the tool named a default answer.
+// OnExpiry returns what happens when the suspension expires: "CANCEL", or "DEFAULT" when the tool gave a default answer.
 func (s *Suspension) OnExpiry() string {
 	if s.DefaultResult != "" {
 		return "DEFAULT"

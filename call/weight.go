@@ -1,6 +1,6 @@
 package call
 
-// Weight is about how many bytes an event holds beside what each has.
+// Weight returns about how many bytes an event has in addition to the fixed size of all events.
 func (ev *Event) Weight() int {
 	n := 0
 	switch {

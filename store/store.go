@@ -159,7 +159,7 @@ type Run struct {
 type Shredding struct {
 	Namespace string
 	// Calls may include calls that have only a tombstone. Their decisions are reduced to [call.PurgedDecision]. Their records and actions
-	// are removed, and so are records without a call whose key is the id of one of them. [Chained] records stay.
+	// are removed, and so are records without a call whose key is the id of one of them. Chained records stay.
 	Calls []string
 	// Runs and Threads lose their documents and their policies of the kind PolicyKind. Runs also lose the stored reason of their state.
 	Runs, Threads []string

@@ -46,7 +46,7 @@ func ToBatchSpec(in *tooldv1.BatchSpec) (spec call.BatchSpec, err error) {
 	return spec, nil
 }
 
-// Placed replaces the prefix of the fields of a refusal.
+// Placed replaces the prefix before in the field names of a refusal by after.
 func Placed(err error, before, after string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
@@ -63,7 +63,7 @@ func Placed(err error, before, after string) error {
 	return &out
 }
 
-// MaxFrame is the maximum size of a frame in bytes: it bounds the results in batch_finished, the largest frame.
+// MaxFrame is the maximum size of a frame in bytes. It limits the results in batch_finished, the largest frame.
 const MaxFrame = 1 << 20
 
 func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {

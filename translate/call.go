@@ -39,7 +39,7 @@ func Each[From, To any](in []From, f func(*From) To) []To {
 	return out
 }
 
-// FromCall translates a record. It shares strings. encoder.call must write the same fields.
+// FromCall translates a record. The message shares its strings. encoder.call must write the same fields.
 func FromCall(c *call.Call) *tooldv1.Call {
 	out := &tooldv1.Call{
 		CallId: c.ID, Status: FromStatus(c.Status), Executed: FromExecuted(c.Executed), Tool: c.Tool,
@@ -64,7 +64,8 @@ func FromCall(c *call.Call) *tooldv1.Call {
 	return out
 }
 
-// NotStored reports whether the journal does not have a call yet. A call of a batch that cannot be read has only an id.
+// NotStored reports whether the call is not in the journal yet. It checks the status, too: a call of a batch that cannot be read has only
+// an id and no status.
 func NotStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
 
 // fillRare translates the fields that few records have.

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The bounds of fields in bytes, and of lists in entries. The engine checks ids and arguments of calls.
+// The limits of fields in bytes, and of lists in entries. The engine checks ids and arguments of calls.
 const (
 	MaxRunID     = 128
 	maxModelID   = 256

@@ -32,7 +32,7 @@ func FromDescriptor(d *tool.Descriptor, digest string) *tooldv1.Descriptor {
 	}
 }
 
-// ToDescriptor reads a descriptor. It leaves the checks of the registry to the registry.
+// ToDescriptor translates a descriptor. The registry checks it.
 func ToDescriptor(d *tooldv1.Descriptor) (tool.Descriptor, error) {
 	out := tool.Descriptor{
 		ID: d.GetId(), DisplayName: d.GetDisplayName(), Description: d.GetDescription(), Category: d.GetCategory(),

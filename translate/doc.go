@@ -1,8 +1,8 @@
-// Package translate turns messages of the API into plain Go types and back.
+// Package translate converts messages of the API to plain Go types and back.
 //
-// To… functions check what they read, and refuse a field with [call.InvalidField]. From… functions cannot fail, and share strings
-// with their argument.
+// To… functions check their input, and refuse a field with [call.InvalidField]. From… functions cannot fail, and their results share
+// strings with the argument.
 //
-// [FromFrame] and [WholeCall] return messages whose content is encoded already: a client that receives them finds the fields, and
-// the getters of the message return nothing. This saves 5 µs and 20 allocations for a record.
+// [FromFrame] and [WholeCall] return messages whose content is already encoded. A client that receives them sees the fields, but the
+// getters of the returned message return nothing. This saves 5 µs and 20 allocations for a record.
 package translate

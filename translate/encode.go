@@ -22,8 +22,8 @@ import (
 // errNotText means that a text is not UTF-8, which messages must not contain.
 var errNotText = errors.New("a text is not UTF-8")
 
-// encodeEvents encodes the events of a frame as the field of its message. It encodes the common kinds by hand: building and encoding their
-// messages was measured at a tenth of the server's CPU for a call.
+// encodeEvents encodes the events of a frame as the field of its message. Common kinds are encoded by hand, because building and encoding
+// their messages took a tenth of the server's CPU time for a call (measured).
 func encodeEvents(callID string, events []call.Event) ([]byte, error) {
 	return written(func(w *encoder) {
 		for i := range events {
@@ -32,7 +32,7 @@ func encodeEvents(callID string, events []call.Event) ([]byte, error) {
 	})
 }
 
-// An encoder writes fields of messages. Like the generated code it omits zero values.
+// An encoder writes fields of messages. Like generated code, it omits zero values.
 type encoder struct {
 	b   []byte
 	err error
@@ -43,7 +43,7 @@ var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
 const keptRoom = 16 << 10
 
-// written returns a copy of the encoded bytes, because their length is unknown before.
+// written returns a copy of the encoded bytes, so that the encoder's buffer can be reused.
 func written(write func(*encoder)) ([]byte, error) {
 	w := encoders.Get().(*encoder)
 	w.b, w.err = w.b[:0], nil
@@ -166,7 +166,7 @@ func (w *encoder) common(callID string, e *call.Event) {
 	}
 }
 
-// common reports whether an event is encoded by hand. One with a result that has an error or parts is not.
+// common reports whether an event is encoded by hand. Events with a result that has an error or parts are not.
 func common(e *call.Event) bool {
 	switch e.Type {
 	case call.EventAccepted, call.EventAttemptStarted, call.EventProgress, call.EventOutput:
@@ -209,7 +209,7 @@ func (w *encoder) progress(p *tool.Progress) {
 	w.close(body)
 }
 
-// result writes the same as FromResult for a plain result.
+// result writes a plain result with the same fields as FromResult.
 func (w *encoder) result(field protowire.Number, r *tool.Result) {
 	body := w.open(field)
 	w.number(1, int64(fromResultStatus(r.Status)))
@@ -225,7 +225,7 @@ func (w *encoder) result(field protowire.Number, r *tool.Result) {
 	w.close(body)
 }
 
-// encodedFrame returns a frame that holds its events as encoded bytes; a client that receives it finds the events. It is nil when they
+// encodedFrame returns a frame with its events as encoded bytes; a client that receives it sees the events. It returns nil when the events
 // cannot be encoded.
 func encodedFrame(f *call.Frame) *tooldv1.Frame {
 	b, err := encodeEvents(f.Key.ID, f.Events)
@@ -237,7 +237,7 @@ func encodedFrame(f *call.Frame) *tooldv1.Frame {
 	return out
 }
 
-// snapshotFrame returns a frame that holds a record as encoded bytes.
+// snapshotFrame returns a frame with a record as encoded bytes.
 func snapshotFrame(f *call.Frame) *tooldv1.Frame {
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	b, err := encodedSnapshot(f.Snapshot)
@@ -249,8 +249,8 @@ func snapshotFrame(f *call.Frame) *tooldv1.Frame {
 	return out
 }
 
-// A snapshot is the encoded form of a record. Many clients read a call that waits, and a record that was returned once is immutable: each
-// new state is a new record.
+// A snapshot is the encoded form of a record. It is cached because many clients read a suspended call. Records are immutable: each new
+// state is a new record.
 type snapshot struct {
 	of      *call.Call
 	encoded []byte

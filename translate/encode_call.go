@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// call writes the same fields as FromCall: common ones by hand, rare ones as messages.
+// call writes the same fields as FromCall: common fields by hand, rare fields as messages.
 func (w *encoder) call(c *call.Call) {
 	w.text(1, c.ID)
 	w.number(2, int64(FromStatus(c.Status)))
@@ -102,7 +102,7 @@ func (w *encoder) run(c *call.Call) {
 	w.text(8, r.Origin)
 	w.text(9, c.OnBehalfOf)
 	if len(w.b) == at && !r.Unattended {
-		w.b = w.b[:at-2] // it has no run, thread or agent
+		w.b = w.b[:at-2] // The call has no run, thread or agent.
 		return
 	}
 	w.number(4, int64(fromMode(r.Unattended)))

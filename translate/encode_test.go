@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// anyText is mostly what people write, now and then what is no text.
+// anyText draws mostly ordinary text, and sometimes invalid UTF-8.
 func anyText() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.StringN(100, 200, -1), rapid.Just(""),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 3), func(b []byte) string { return string(b) }))
@@ -78,7 +78,7 @@ func anyEvent(t *rapid.T) call.Event {
 	return ev
 }
 
-// Events that are written by hand are received as those that the generated code writes; what it refuses is refused.
+// A client receives hand-encoded events like events from the generated code. Both encoders refuse the same events.
 func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -107,7 +107,7 @@ func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 
 func anyCall(t *rapid.T) *call.Call {
 	text, number := rapid.OneOf(rapid.String(), rapid.Just("")), rapid.Int64()
-	if rapid.IntRange(0, 3).Draw(t, "broken") == 0 { // of so many texts one is nearly always broken
+	if rapid.IntRange(0, 3).Draw(t, "broken") == 0 { // With so many texts, one would almost always be invalid.
 		text = anyText()
 	}
 	times := func(name string) time.Time {
@@ -167,7 +167,7 @@ func anyCall(t *rapid.T) *call.Call {
 	return c
 }
 
-// A record that is written by hand is received as the one that the generated code writes; what it refuses is refused.
+// A client receives a hand-encoded record like a record from the generated code. Both encoders refuse the same records.
 func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +191,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	})
 }
 
-// A field that only the generated code has would be missing in the encoded records. Add a new field to encoder.call and to anyCall.
+// A new field must be added to encoder.call and to anyCall. Else it would be missing in the encoded records.
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
@@ -204,7 +204,7 @@ func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	}
 }
 
-// What a common record costs, with and without its messages.
+// BenchmarkRecord measures a common record, with and without building its messages.
 func BenchmarkRecord(b *testing.B) {
 	now := time.Now()
 	c := &call.Call{
@@ -231,7 +231,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// What a common frame costs, with and without its messages.
+// BenchmarkFrame measures a common frame, with and without building its messages.
 func BenchmarkFrame(b *testing.B) {
 	now := time.Now()
 	frame := &call.Frame{Key: call.Key{ID: "bench-00000000000000000001"}, Cursor: "c1.1.3", Events: []call.Event{

@@ -26,7 +26,7 @@ func FromStatus(s call.Status) tooldv1.CallStatus {
 	return tooldv1.CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-// ToStatus is the inverse; it returns false for unspecified and unknown values.
+// ToStatus is the inverse of FromStatus. It returns false for unspecified and unknown values.
 func ToStatus(s tooldv1.CallStatus) (call.Status, bool) {
 	for _, one := range []call.Status{call.New, call.Running, call.Suspended, call.Resuming, call.Succeeded, call.Failed, call.Cancelled} {
 		if FromStatus(one) == s {
@@ -65,7 +65,7 @@ func fromRunState(s call.RunState) tooldv1.RunState {
 }
 
 func FromVerdictKind(kind string) tooldv1.VerdictAction {
-	if kind == "ALLOW" { // the common case: the table takes longer than the rest of a verdict
+	if kind == "ALLOW" { // The common case. The table lookup would take longer than the rest of a verdict.
 		return tooldv1.VerdictAction_VERDICT_ACTION_ALLOW
 	}
 	return tooldv1.VerdictAction(tooldv1.VerdictAction_value["VERDICT_ACTION_"+kind])

@@ -8,13 +8,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An eventBlock has the messages that every event needs, in one allocation.
+// An eventBlock allocates the messages that every event needs at once.
 type eventBlock struct {
 	event tooldv1.CallEvent
 	time  timestamppb.Timestamp
 }
 
-// FromFrame translates a frame. The message holds its events as encoded bytes.
+// FromFrame translates a frame. The message contains its events as encoded bytes.
 func FromFrame(f *call.Frame) *tooldv1.Frame {
 	if len(f.Events) == 0 {
 		return controlFrame(f)
@@ -22,7 +22,7 @@ func FromFrame(f *call.Frame) *tooldv1.Frame {
 	if out := encodedFrame(f); out != nil {
 		return out
 	}
-	return plainFrame(f) // its encoding fails with the reason
+	return plainFrame(f) // Encoding this frame fails with the reason.
 }
 
 // controlFrame translates a frame without events.
@@ -139,7 +139,7 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 			Reason: tooldv1.StateConflictReason(tooldv1.StateConflictReason_value["STATE_CONFLICT_REASON_"+string(d.Conflict)]),
 		}}
 	}
-	// An event that the API does not have is sent with its number alone, so that the log has no gaps.
+	// An event that the API does not have is sent with its sequence only, so that the log has no gaps.
 }
 
 func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
@@ -158,7 +158,7 @@ func describedIn(a *call.Accepted) *tool.Description {
 	return &tool.Description{Kind: a.Kind, Title: a.Title, Degraded: a.Degraded}
 }
 
-// Closing is the last frame of a stream whose call continues. The client reconnects with the cursor.
+// Closing returns the last frame of a stream whose call continues. The client reconnects with the cursor.
 func Closing(reason tooldv1.ClosingReason, cursor string) *tooldv1.Frame {
 	return &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Closing{Closing: &tooldv1.Closing{Reason: reason}}}
 }

@@ -1,4 +1,4 @@
 package translate
 
-// PlainFrame is the frame that FromFrame is compared with.
+// PlainFrame is the reference for FromFrame.
 var PlainFrame = plainFrame

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// FromResult translates a result. Its model text is set where it differs from message and data.
+// FromResult translates a result. The model text is set only when it differs from message and data.
 func FromResult(r *tool.Result) *tooldv1.ToolResult {
 	if r == nil {
 		return nil
@@ -78,7 +78,7 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	return out
 }
 
-// FromDecision translates the decision of a suspension, if any; the suspension is nil where the client has it already.
+// FromDecision translates the decision of a suspension, or nil. s is nil when the client already has the suspension.
 func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 	if d == nil {
 		return nil
@@ -98,7 +98,7 @@ func fromVote(v *tool.Vote) *tooldv1.Vote {
 	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: FromPrincipal(&v.Voter), Time: FromTime(v.Time), Edited: v.Edited}
 }
 
-// openVotes returns the votes on a question that waits, with the edited arguments that they are for.
+// openVotes returns the votes on an open suspension, with the edited arguments that they are for.
 func openVotes(r *call.Round) []*tooldv1.Vote {
 	votes := Each(r.Votes, fromVote)
 	for _, v := range votes {

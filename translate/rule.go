@@ -18,7 +18,7 @@ func fromRememberScope(s tool.Scope) tooldv1.RememberScope {
 	return tooldv1.RememberScope(tooldv1.RememberScope_value["REMEMBER_SCOPE_"+string(s)])
 }
 
-// ToRemember checks the form of a request to remember an answer.
+// ToRemember checks the form of a request to remember a decision.
 func ToRemember(in *tooldv1.Remember) (*tool.Remember, error) {
 	if in == nil {
 		return nil, nil

@@ -30,7 +30,7 @@ func Word(e interface {
 // MaxContent is the maximum size of inline content in bytes; larger data is an artifact.
 const MaxContent = 64 << 10
 
-// WorkerProtocol returns the error of work whose result cannot be used: the tool ran, and its result is unknown.
+// WorkerProtocol returns the error for work with an unusable result: the tool ran, and its result is unknown.
 func WorkerProtocol(format string, args ...any) error {
 	return &tool.Error{
 		Code: tool.ExecutionFailed, Reason: "WORKER_PROTOCOL", Message: "The tool ran, but its worker gave no proper result",
@@ -38,7 +38,8 @@ func WorkerProtocol(format string, args ...any) error {
 	}
 }
 
-// ToWorkerResult reads the outcome of work. It is nil, nil for an empty message, which only questions allow.
+// ToWorkerResult translates the outcome of work. It returns nil, nil for an empty message, which only the reply to a status question may
+// be.
 func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	r := d.GetResult()
 	switch {
@@ -96,7 +97,7 @@ func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 	return out, nil
 }
 
-// withOperation returns the result of an operation that continues outside of toold. The engine refuses one that it cannot follow.
+// withOperation returns the result of an operation that continues outside of toold. The engine refuses an operation that it cannot follow.
 func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, error) {
 	for _, d := range []*durationpb.Duration{o.GetPollAfter(), o.GetExpiresIn()} {
 		if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {
@@ -115,7 +116,7 @@ func workerCodes() []tool.Code {
 	}
 }
 
-// withError returns the ERROR result, or the error of a tool that did not finish.
+// withError returns an ERROR result, or an error when the tool did not finish.
 func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
 	failure := ToWorkerError(e, tool.ExecutionFailed)
 	if e.GetAborted() {
@@ -125,7 +126,7 @@ func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
 	return out, nil
 }
 
-// ToWorkerError reads an error; otherwise replaces a code that a worker may not report.
+// ToWorkerError translates an error. otherwise replaces a code that a worker may not report.
 func ToWorkerError(e *tooldv1.ToolError, otherwise tool.Code) *tool.Error {
 	failure := &tool.Error{
 		Code: tool.Code(Word(e.GetCode(), "ERROR_CODE_")), Reason: e.GetReason(), Message: e.GetMessage(), Retryable: e.GetRetryable(),
@@ -195,7 +196,7 @@ func ToProgress(p *tooldv1.Progress) tool.Progress {
 	}
 }
 
-// Bounds of the description of a call by a worker.
+// Limits of a worker's description of a call.
 const (
 	maxDescribed = 64 << 10 // bytes in total
 	maxPlaces    = 256
@@ -203,7 +204,7 @@ const (
 	maxPreviews  = 16
 )
 
-// ToDescription reads a description; every field is optional.
+// ToDescription translates a description. Every field is optional.
 func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
 	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxPlaces || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews {
 		return nil, errors.New("the description is too large")
