@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The arguments have met their schema; these accessors only give them Go types.
+// These accessors only convert types. The arguments have been validated against their schema.
 
 func flag(args tool.Arguments, name string) bool {
 	b, _ := args.Value()[name].(bool)
@@ -20,7 +20,7 @@ func integer(args tool.Arguments, name string, otherwise int) int {
 	if !ok {
 		return otherwise
 	}
-	f, err := n.Float64() // JSON Schema counts 1.0 and 1e1 as integers too
+	f, err := n.Float64() // JSON Schema accepts 1.0 and 1e1 as integers.
 	if err != nil || f != math.Trunc(f) {
 		return otherwise
 	}
@@ -34,7 +34,7 @@ func text(args tool.Arguments, name, otherwise string) string {
 	return otherwise
 }
 
-// encode returns v as JSON without the escapes that only matter inside HTML, which would make source code grow.
+// encode returns v as JSON without the escapes that only HTML needs. These escapes would make source code longer.
 func encode(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -45,7 +45,7 @@ func encode(v any) string {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
-// encodedLength is the length of s inside a JSON text.
+// encodedLength returns the length of s inside a JSON text.
 func encodedLength(s string) int {
 	n := len(s)
 	for _, r := range s {
@@ -57,7 +57,7 @@ func encodedLength(s string) int {
 		case r == '\u2028' || r == '\u2029':
 			n += 3
 		case r == '\ufffd':
-			n += 5 // a byte that is no text may become \ufffd
+			n += 5 // An invalid byte may become \ufffd.
 		}
 	}
 	return n

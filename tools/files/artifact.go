@@ -11,16 +11,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Artifacts are what earlier calls printed and saved.
+// Artifacts gives access to the output and the artifacts of earlier calls.
 type Artifacts interface {
-	// OpenArtifact opens what the call with this id has under the name, as it is now. [fs.ErrNotExist] when there is none that
-	// the reading call may see: nobody reads what belongs to another caller or another thread.
+	// OpenArtifact opens the artifact or stream with this name of the call with this id, in its current state. It returns [fs.ErrNotExist]
+	// when there is none that the reading call may see. Artifacts of other callers and of other threads are never visible.
 	OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (content io.ReaderAt, size int64, err error)
 }
 
 func isHandle(path string) bool { return strings.HasPrefix(path, tool.ArtifactScheme) }
 
-// target is locate for a path that may be the handle of an artifact too.
+// target does the same as locate, and also accepts the handle of an artifact.
 func (f *family) target(arg string) (string, error) {
 	if !isHandle(arg) {
 		return f.locate("path", arg)
@@ -51,7 +51,7 @@ func (f *family) open(ctx context.Context, call *tool.Call, handle string) (*io.
 	return io.NewSectionReader(content, 0, size), nil
 }
 
-// artifact reads a page of what an earlier call printed or saved, or the lines of it that match.
+// artifact reads a page of an artifact or stream of an earlier call, or the lines in it that match a search.
 func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	p := place{path: call.Arguments.String("path")}
 	content, err := t.open(ctx, call, p.path)
@@ -94,7 +94,7 @@ func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, err
 	return success(data, page.message(p, content.Size())), nil
 }
 
-// searchOf returns what read is to look for; nil when it is to show a page.
+// searchOf returns the query of a read call, or nil when the call reads a page.
 func searchOf(args tool.Arguments) (*query, error) {
 	pattern := args.String("search")
 	if pattern == "" {
@@ -120,7 +120,7 @@ type readLine struct {
 	Text string `json:"text"`
 }
 
-// matches shows the lines of a text that match, with their numbers.
+// matches returns the matching lines of a text with their numbers.
 func (t *read) matches(ctx context.Context, p place, in io.Reader, q *query, most int64) (*tool.Result, error) {
 	s := newSearch(q, t.limits)
 	s.most = most

@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// everyTool gives each tool arguments that lead to a path.
+// everyTool returns for each tool arguments that use a path.
 func everyTool(path string) map[string]object {
 	return map[string]object{
 		"read":       {"path": path},
@@ -101,7 +101,7 @@ func TestT06LinksThatLeadOutAreRefused(t *testing.T) {
 	b.link("../outside/secret", "relative")
 	b.link("../outside", "folder")
 	b.link("relative", "chain")
-	b.link(b.dir+"/plain.txt", "home") // leads back in, but by a host path
+	b.link(b.dir+"/plain.txt", "home") // This link leads back into the workspace, but by an absolute path of the host.
 	b.link("../../outside/secret", "sub/up")
 	for _, path := range []string{"absolute", "relative", "folder/secret", "folder", "chain", "home", "sub/up", "folder/new"} {
 		for id, args := range everyTool(path) {
@@ -109,7 +109,7 @@ func TestT06LinksThatLeadOutAreRefused(t *testing.T) {
 		}
 	}
 	b.refused("glob", "OUTSIDE_WORKSPACE", object{"pattern": "folder/*"})
-	// Walking past them shows nothing of what they lead to.
+	// A walk does not follow these links.
 	if r := b.ok("grep", object{"pattern": "canary|root"}); !strings.Contains(r.Message, "No line matches") {
 		t.Errorf("grep followed a link: %s", r.Message)
 	}
@@ -209,7 +209,7 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 			t.Errorf("%s %v took %v, far beyond its cap of a second", tt.id, tt.args, took)
 		}
 	}
-	// What would keep the matcher busy within one name is refused before anything is looked at.
+	// A pattern that would keep the matcher busy for a single name is rejected before any file is read.
 	for _, bomb := range []string{strings.Repeat("{a,b}", 20), strings.Repeat("{a,a,", 150) + strings.Repeat("}", 150)} {
 		if r := b.run("glob", object{"pattern": bomb}); !r.IsError() || r.Error.Code != tool.InvalidArguments {
 			t.Errorf("brace bomb: %+v", r)
@@ -218,7 +218,7 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 			t.Errorf("brace bomb: %+v", r)
 		}
 	}
-	// So is what would keep it busy for minutes with one block, and what is merely slow gives up within a block.
+	// A pattern that could take minutes for one block is rejected too. A pattern that is only slow stops within a block.
 	if err := os.WriteFile(filepath.Join(b.dir, "long.txt"), []byte(strings.Repeat("a", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestT17ArgumentsCannotWidenTheRoot(t *testing.T) {
 				t.Errorf("%s has an argument %s", id, name)
 			}
 		}
-		// Even if they came through, they would mean nothing.
+		// Even if these arguments were accepted, they would have no effect.
 		args := everyTool("/etc/passwd")[id]
 		args["cwd"], args["workspace"], args["root"] = "/", "/", "/"
 		b.refused(id, "OUTSIDE_WORKSPACE", args)
@@ -383,7 +383,8 @@ func TestHardLinksAreRefused(t *testing.T) {
 	}
 }
 
-// T118: a change of what makes others run something later is destructive, by any spelling and through any link.
+// T118: a change of a file that can make other programs run something later is destructive, for every spelling of the path and through
+// every link.
 func TestT118ProtectedFilesAreDestructive(t *testing.T) {
 	b := newBench(t, files.Config{Root: "/ws"})
 	for _, file := range []string{".git/config", "sub/.git/HEAD", ".envrc", "plain/f", "rules/r.yaml"} {
@@ -430,7 +431,7 @@ func TestT118ProtectedFilesAreDestructive(t *testing.T) {
 	}
 }
 
-// T118: what was assessed on one path does not change a protected file by way of a link that is made later.
+// T118: a link that is created after the assessment does not lead the call to a protected file.
 func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put(".git/hooks/x.sample", "a")
@@ -449,7 +450,7 @@ func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
 	} {
 		b.refused(id, "PROTECTED_FILE", args)
 		call := b.call(args)
-		shown := b.describe(id, call) // an approver who sees the link may allow it
+		shown := b.describe(id, call) // An approver who sees the link may allow the change.
 		if notes := strings.Join(shown.Notes, "\n"); !strings.Contains(notes, "follows a symbolic link") || !strings.Contains(notes, "protected") || strings.Contains(notes, "refused") {
 			t.Errorf("notes %q", notes)
 		}
@@ -459,7 +460,7 @@ func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
 	}
 }
 
-// T120: what was approved is a change of the file that the path led to when it was shown.
+// T120: an approval covers the file that the path led to when the change was shown.
 func TestT120DirectoryBecomesALink(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put(".git/hooks/x.sample", "a")
@@ -482,7 +483,7 @@ func TestT120DirectoryBecomesALink(t *testing.T) {
 	}
 }
 
-// T120: an approver who gave another path approved that one.
+// T120: when an approver edits the path, the approval covers the new path.
 func TestT120EditedPath(t *testing.T) {
 	b := newBench(t, files.Config{})
 	shown := b.describe("write", b.call(object{"path": "a/f", "content": "x"}))
@@ -491,7 +492,7 @@ func TestT120EditedPath(t *testing.T) {
 	}
 }
 
-// T120: no folder on the way becomes a link while a file is replaced.
+// T120: a replace does not follow a folder of the path that became a link.
 func TestT120ReplaceFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

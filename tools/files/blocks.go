@@ -6,25 +6,25 @@ import (
 	"io"
 )
 
-// blocks cuts a file into blocks of whole lines, so that a search needs one buffer however big the file is. Of a line
-// that is longer than the buffer the first part is a block of its own and the rest is left out.
+// blocks splits a file into blocks of whole lines, so that a search needs only one buffer for any file. For a line that is longer than the
+// buffer, the first part is a block and the rest is skipped.
 type blocks struct {
 	buf  []byte
 	in   io.Reader
-	held int // bytes at the front of buf that the last block did not hold
-	used int // where they begin
+	held int // bytes in buf that the last block did not contain
+	used int // offset of these bytes
 	skip bool
 	end  error
 
 	read int64
-	cut  int // long lines
+	cut  int // number of long lines
 }
 
 func (b *blocks) reset(in io.Reader) {
 	*b = blocks{buf: b.buf, in: in}
 }
 
-// next returns the next block, which is valid until the call after it. The last one comes with io.EOF and may be empty.
+// next returns the next block, which is valid until the next call. The last block comes with io.EOF and may be empty.
 func (b *blocks) next() ([]byte, error) {
 	copy(b.buf, b.buf[b.used:b.used+b.held])
 	b.used = 0

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// The work that a diff may cost. Beyond it the diff is right but coarse: everything between the first and the last
-// change goes out and comes in.
+// Limits for the work of a diff. Beyond them the diff is still correct, but coarse: it removes and adds everything between the first and
+// the last change.
 const (
 	diffContext = 3
 	diffLines   = 50_000 // lines between the first and the last change
 	diffEdits   = 1_000  // lines that differ
 )
 
-// diff is how a file would change.
+// diff describes the change of a file.
 type diff struct {
-	text           string // unified; empty when nothing changes or one side is no text
-	line           int    // the first line of the new content that is new, or where lines went
+	text           string // unified diff; empty when nothing changes or one side is not text
+	line           int    // the first new line in the new content, or the position of removed lines
 	added, removed int
 	notes          []string
 }
 
-// difference compares a file with what it should hold, in at most so many bytes of text.
+// difference compares a file with its new content. The diff has at most most bytes of text.
 func difference(name string, was snapshot, content []byte, most int) diff {
 	if isBinary(was.content) {
 		return diff{notes: []string{fmt.Sprintf("replaces a binary file of %d bytes", len(was.content))}, added: countLines(content)}
@@ -61,8 +61,7 @@ func difference(name string, was snapshot, content []byte, most int) diff {
 	return d
 }
 
-// middle cuts off the lines that are the same at the beginning and at the end, but for those that give context. head is
-// how many lines went at the beginning.
+// middle removes the equal lines at the beginning and at the end, except for context. head is the number of lines removed at the beginning.
 func middle(a, b []byte) (head int, midA, midB []byte) {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -75,7 +74,7 @@ func middle(a, b []byte) (head int, midA, midB []byte) {
 	}
 	tail := a[len(a)-m:]
 	keep := 0
-	for range diffContext + 1 { // the first line may be the end of one that differs
+	for range diffContext + 1 { // One more than diffContext, because the first line may be the end of a line that differs.
 		i := bytes.IndexByte(tail[keep:], '\n')
 		if i < 0 {
 			keep = len(tail)
@@ -87,7 +86,7 @@ func middle(a, b []byte) (head int, midA, midB []byte) {
 	return bytes.Count(a[:start], []byte{'\n'}), a[start : len(a)-cut], b[start : len(b)-cut]
 }
 
-// lineStart returns the start of the line that holds pos, so many lines further up.
+// lineStart returns the start of the line that is up lines above the line with pos.
 func lineStart(b []byte, pos, up int) int {
 	for range up + 1 {
 		i := bytes.LastIndexByte(b[:pos], '\n')
@@ -107,7 +106,7 @@ func countLines(b []byte) int {
 	return n
 }
 
-// splitLines returns lines with their endings, at most so many.
+// splitLines returns at most most lines with their line ends.
 func splitLines(b []byte, most int) []string {
 	var lines []string
 	for line := range bytes.Lines(b) {

@@ -1,18 +1,16 @@
-// Package files is the family of tools that work on the files of one workspace: read, write, edit, multi_edit, glob and
-// grep.
+// Package files provides the tools for the files of one workspace: read, write, edit, multi_edit, glob and grep.
 //
-// The tools reach the machine through a [Workspace] alone; [Local] is the one over an [os.Root]. No path leads out of
-// it: not by "..", not by a link, not by a second name (hard link), and what is no regular file or directory is refused
-// after it was opened without waiting. No answer names a path of the host.
+// The tools access the machine only through a [Workspace]; [Local] is the one for an [os.Root]. No path leads out of the workspace: not
+// with "..", not through a symbolic link, and not through a hard link. Anything but regular files and directories is refused; opening it
+// never blocks. No answer contains a path of the host.
 //
-// A thread may change only what it knows. read remembers the hash of what it showed in a THREAD document, one for each
-// path ("files.read/" + path); write, edit and multi_edit refuse a file that the thread has not read, or that is
-// another than the one it read, unless the call says overwrite. What a person approved holds as well: when the file is
-// no longer the one that the ticket showed, the call ends with FILE_CHANGED and the file stays as it is, overwrite or
-// not.
+// A thread may change only files that it has read. read stores the hash of the file in a THREAD document for each path ("files.read/" +
+// path). write, edit and multi_edit refuse a file that the thread has not read, or that has changed since, unless the call sets overwrite.
+// An approval is bound to the content too. When the file has changed since the ticket showed it, the call ends with FILE_CHANGED and the
+// file stays unchanged, even with overwrite.
 //
-// A file is replaced whole, by rename, or not at all; a crash may leave a ".toold-….tmp" beside it, which glob and grep
-// do not show. Mode, owner where that is allowed, and CRLF line endings stay.
+// A file is replaced as a whole, by a rename, or not at all. A crash may leave a ".toold-….tmp" file beside it, which glob and grep omit.
+// The mode, CRLF line ends and, where permitted, the owner are kept.
 //
-// Symbolic links that stay inside the workspace are followed when a path names them, and never while walking.
+// Symbolic links inside the workspace are followed when a path names them, but never during a walk.
 package files

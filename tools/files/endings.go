@@ -2,8 +2,7 @@ package files
 
 import "strings"
 
-// usesCRLF reports whether every line of s ends in CRLF, and one does. Such a file is edited as if it ended its lines
-// in LF and written back as it was: readers of lines see no difference.
+// usesCRLF reports whether s has line ends and all of them are CRLF. Such a file is edited with LF line ends and written with CRLF.
 func usesCRLF(s string) bool {
 	n := strings.Count(s, "\r\n")
 	return n > 0 && n == strings.Count(s, "\n")

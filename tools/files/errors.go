@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The reasons of the family's refusals.
+// Reasons of the tools' refusals.
 const (
 	reasonOutside      = "OUTSIDE_WORKSPACE"
 	reasonNotFound     = "NOT_FOUND"
@@ -33,12 +33,12 @@ const (
 	reasonIO           = "IO_ERROR"
 )
 
-// refuse returns an error that becomes an ERROR result: the model reads it and may try something else.
+// refuse returns an error that becomes an ERROR result, which the model reads.
 func refuse(reason, format string, args ...any) *tool.Error {
 	return &tool.Error{Code: tool.ExecutionFailed, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalid returns what Validate says of one argument.
+// invalid returns Validate's error for one argument.
 func invalid(field, reason, format string, args ...any) *tool.Error {
 	text := fmt.Sprintf(format, args...)
 	return &tool.Error{
@@ -47,7 +47,7 @@ func invalid(field, reason, format string, args ...any) *tool.Error {
 	}
 }
 
-// explain turns what a workspace said of a path into a refusal. What ctx says stays as it is.
+// explain turns a workspace's error about a path into a refusal. It returns context errors unchanged.
 func explain(name string, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -82,7 +82,7 @@ func explain(name string, err error) error {
 	}
 }
 
-// cause is the innermost error, which names no path.
+// cause returns the innermost error, which contains no path.
 func cause(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
@@ -90,7 +90,7 @@ func cause(err error) error {
 	return errors.New("input/output error")
 }
 
-// answer ends a call: a refusal is a result, anything else aborts.
+// answer returns the outcome of a call: a refusal becomes a result, and any other error aborts the call.
 func answer(ctx context.Context, r *tool.Result, err error) (*tool.Result, error) {
 	if err == nil {
 		return r, nil

@@ -8,64 +8,64 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Config says which files the tools work on.
+// Config configures the files that the tools may use.
 type Config struct {
 	// Workspace is required.
 	Workspace Workspace
-	// Root is the absolute path by which people and models know the workspace. Absolute paths are taken when they lie
-	// under it, by their letters; empty refuses every absolute path. It is never opened.
+	// Root is the absolute path of the workspace that people and models know. Absolute paths in arguments are accepted when they begin with
+	// it; when it is empty, all absolute paths are refused. Root is never opened.
 	Root string
-	// Protect lists what a change counts as DESTRUCTIVE for, as [sandbox.Protects] takes it; nil means [sandbox.DefaultAsked].
+	// Protect lists the files whose change is DESTRUCTIVE, in the format of [sandbox.Protects]. Nil means [sandbox.DefaultAsked].
 	Protect []string
-	// Artifacts is what earlier calls printed and saved, for read and grep; nil: there is none.
+	// Artifacts gives read and grep access to output of earlier calls. Nil means no access.
 	Artifacts Artifacts
 	Limits    Limits
 }
 
-// Limits bound what one call may read, write and visit. Zero fields mean the defaults.
+// Limits bound how much one call may read, write and visit. Zero fields mean the defaults.
 type Limits struct {
-	// FileSize is the biggest file that write makes and the edits take, in bytes; 10 MiB.
+	// FileSize is the maximum size of a file for write and the edits, in bytes. Default: 10 MiB.
 	FileSize int64
-	// MediaSize is the biggest image or PDF that read gives out, in bytes; 32 MiB.
+	// MediaSize is the maximum size of an image or PDF that read returns, in bytes. Default: 32 MiB.
 	MediaSize int64
-	// ScanSize is how far read and grep look into one file, in bytes; 64 MiB.
+	// ScanSize is how many bytes of one file read and grep look at. Default: 64 MiB.
 	ScanSize int64
-	// Entries is how many directory entries one glob, grep or listing visits; 500,000.
+	// Entries is how many directory entries one glob, grep or listing visits. Default: 500,000.
 	Entries int
-	// SearchTime is how long one glob or grep looks before it answers with what it has; 10 s.
+	// SearchTime is the time after which a glob or grep returns what it has found so far. Default: 10 s.
 	SearchTime time.Duration
 }
 
-// What a model is shown at once, however big the file is.
+// Limits for what a model gets in one result, for files of any size.
 const (
-	defaultLines  = 2000 // of read
+	defaultLines  = 2000 // lines of a read
 	maxLines      = 5000
-	maxLineLength = 2000      // characters of a line, of read
-	textBudget    = 88 << 10  // bytes of shown text, as JSON; the line that goes beyond is the last
-	outputBudget  = 256 << 10 // bytes of data and message: textBudget twice and the line numbers
-	inlineMedia   = 64 << 10  // bytes; what is bigger goes into an artifact
-	diffPreview   = 64 << 10  // bytes of diff that an approver sees
-	diffResult    = 16 << 10  // bytes of diff in a result
+	maxLineLength = 2000      // characters of a line in a read
+	textBudget    = 88 << 10  // bytes of text, encoded as JSON; the line that exceeds the budget is the last
+	outputBudget  = 256 << 10 // bytes of data and message: twice textBudget and the line numbers
+	inlineMedia   = 64 << 10  // bytes; larger media become an artifact
+	diffPreview   = 64 << 10  // bytes of a diff that an approver sees
+	diffResult    = 16 << 10  // bytes of a diff in a result
 	readArguments = 64 << 10
 	editArguments = 1 << 20
 	category      = "files"
 	toolVersion   = "1"
-	maxDepth      = 200 // folders below each other that a walk enters
+	maxDepth      = 200 // nesting depth of folders that a walk enters
 	sniffLength   = 8000
 )
 
-// family is what the six tools share.
+// family is the state that the six tools share.
 type family struct {
 	workspace Workspace
 	artifacts Artifacts
 	root      string
 	protect   []string
 	limits    Limits
-	// writing lets one call at a time look at a file and replace it; so no change made here is lost between the two.
+	// writing allows one call at a time to check a file and replace it, so that no change by these tools is lost in between.
 	writing chan struct{}
 }
 
-// New returns the six tools, which share one workspace. It panics without a workspace, a bug of the wiring.
+// New returns the six tools, which share one workspace. It panics without a workspace, because that is a programming error.
 func New(cfg Config) []tool.Tool {
 	if cfg.Workspace == nil {
 		panic("files: no workspace")
@@ -99,7 +99,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// observing are the effects of read, glob and grep.
+// observing returns the effects of read, glob and grep.
 func observing() tool.Effects {
 	return tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// FuzzPath looks for a path that leads out.
+// FuzzPath checks that no path leads out of the workspace.
 func FuzzPath(f *testing.F) {
 	for _, s := range []string{
 		"f", "../secret", "/etc/passwd", "/srv/ws/../secret", "out/secret", "d/../../secret", "d/up/f", "loop/x", `"\xff"`, `"../secret"`, "d//./f", "d/up/up/../secret", "d/up/../../secret", "",
@@ -31,7 +31,7 @@ func FuzzPath(f *testing.F) {
 	b.link("loop", "loop")
 	f.Fuzz(func(t *testing.T, path string) {
 		if !utf8.ValidString(path) {
-			return // arguments are JSON
+			return // Arguments are JSON, so they must be valid UTF-8.
 		}
 		b.t = t
 		for _, id := range []string{"read", "grep", "glob"} {
@@ -47,7 +47,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzEdit compares edit with its rule.
+// FuzzEdit compares edit with a simple model of its rules.
 func FuzzEdit(f *testing.F) {
 	f.Add("a b c\n", "b", "x", false)
 	f.Add("a\r\nb\r\n", "a\nb", "x\ny", false)
@@ -79,7 +79,7 @@ func FuzzEdit(f *testing.F) {
 	})
 }
 
-// FuzzDiff holds that the diff which an approver sees is the change: applied to the old file it gives the new one.
+// FuzzDiff checks that a diff describes exactly the change: applied to the old file, it gives the new one.
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nx\nc\n")
 	f.Add("", "a")
@@ -111,7 +111,7 @@ func FuzzDiff(f *testing.F) {
 	})
 }
 
-// patch applies a unified diff, and trusts nothing in it.
+// patch applies a unified diff and checks everything in it.
 func patch(before, diff string) (string, error) {
 	old := strings.SplitAfter(before, "\n")
 	var out strings.Builder

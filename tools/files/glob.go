@@ -18,12 +18,11 @@ import (
 const (
 	globLimit    = 100
 	globMost     = 1000
-	searchBudget = 64 << 10 // bytes of what glob and grep show, as JSON
+	searchBudget = 64 << 10 // bytes of the output of glob and grep, encoded as JSON
 )
 
 type glob struct{ *family }
 
-// Descriptor implements [tool.Tool].
 func (t *glob) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "glob", DisplayName: "Glob", Category: category, Version: toolVersion,
@@ -45,10 +44,9 @@ func (t *glob) Descriptor() tool.Descriptor {
 	}
 }
 
-// Prompt implements [tool.Prompt]: Validate and Describe look at letters alone.
+// Prompt implements [tool.Prompt]: Validate and Describe only process the text of the arguments.
 func (*glob) Prompt() {}
 
-// Validate implements [tool.Validator].
 func (t *glob) Validate(args tool.Arguments) error {
 	if err := checkPattern("pattern", args.String("pattern")); err != nil {
 		return err
@@ -60,7 +58,7 @@ func (t *glob) Validate(args tool.Arguments) error {
 	return err
 }
 
-// start returns the folder that the walk begins in and what of the pattern is left there.
+// start returns the folder where the walk starts, and the rest of the pattern.
 func (t *glob) start(args tool.Arguments) (dir, pattern string, err error) {
 	base, err := t.locate("path", text(args, "path", "."))
 	if err != nil {
@@ -75,13 +73,12 @@ func (t *glob) start(args tool.Arguments) (dir, pattern string, err error) {
 		return "", "", invalid("pattern", "", "holds .. after a wildcard, which matches nothing")
 	}
 	if !path.IsAbs(dir) {
-		dir = base + "/" + dir // locate cleans it, so that .. counts
+		dir = base + "/" + dir // locate cleans the path, so .. is resolved.
 	}
 	dir, err = t.locate("pattern", dir)
 	return dir, pattern, err
 }
 
-// Describe implements [tool.Describer].
 func (t *glob) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
 	base, err := t.locate("path", text(call.Arguments, "path", "."))
 	if err != nil {
@@ -93,7 +90,6 @@ func (t *glob) Describe(_ context.Context, call *tool.Call) (tool.Description, e
 	}, nil
 }
 
-// Execute implements [tool.Tool].
 func (t *glob) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	r, err := t.run(ctx, call)
 	return answer(ctx, r, err)
@@ -103,8 +99,8 @@ type globData struct {
 	Files     []globFile `json:"files"`
 	Total     int        `json:"total"`
 	Truncated bool       `json:"truncated"`
-	Cut       string     `json:"cut,omitempty"`             // what is missing and why
-	Closed    int        `json:"unreadable_dirs,omitempty"` // folders that could not be read
+	Cut       string     `json:"cut,omitempty"`             // what is missing, and why
+	Closed    int        `json:"unreadable_dirs,omitempty"` // number of folders that could not be read
 }
 
 type globFile struct {
@@ -133,7 +129,7 @@ func (t *glob) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	p, err := t.folder(ctx, dir)
 	var refusal *tool.Error
 	if errors.As(err, &refusal) && (refusal.Reason == reasonNotFound || refusal.Reason == reasonNotDirectory) {
-		return t.result(&found, &walk{}, call), nil // the pattern names a folder that is not there
+		return t.result(&found, &walk{}, call), nil // The folder in the pattern does not exist.
 	}
 	if err != nil {
 		return nil, err
@@ -153,7 +149,7 @@ func (t *glob) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return t.result(&found, w, call), nil
 }
 
-// folder returns the place of a clean name that is a directory.
+// folder returns the place of a clean path that must be a directory.
 func (f *family) folder(ctx context.Context, name string) (place, error) {
 	p, err := f.follow(ctx, name)
 	if err != nil {
@@ -174,7 +170,7 @@ func (f *family) folder(ctx context.Context, name string) (place, error) {
 	return p, nil
 }
 
-// fileInfo returns what is known of a file, or of the file inside the workspace that a link leads to, else nil.
+// fileInfo returns the info of a file, or of the file inside the workspace that a link leads to. It returns nil for anything else.
 func (t *glob) fileInfo(ctx context.Context, actual string, e fs.DirEntry) fs.FileInfo {
 	if e.Type()&fs.ModeSymlink != 0 {
 		f, err := t.workspace.Open(ctx, actual)
@@ -194,7 +190,7 @@ func (t *glob) fileInfo(ctx context.Context, actual string, e fs.DirEntry) fs.Fi
 	return info
 }
 
-// under returns name relative to dir, which it lies in.
+// under returns name relative to dir, which must contain it.
 func under(dir, name string) string {
 	if dir == "." {
 		return name
@@ -202,7 +198,7 @@ func under(dir, name string) string {
 	return strings.TrimPrefix(name, dir+"/")
 }
 
-// newest keeps the most recent files, in memory for a few times as many.
+// newest keeps the most recently changed files. It holds at most a few times as many as it returns.
 type newest struct {
 	most  int
 	files []globFile

@@ -17,14 +17,13 @@ const (
 	grepLimit     = 200
 	grepMost      = 2000
 	grepContext   = 20
-	patternText   = 4096 // bytes of a regular expression
-	patternSteps  = 2000 // instructions of one: a match takes up to so many steps for each byte
+	patternText   = 4096 // maximum size of a regular expression in bytes
+	patternSteps  = 2000 // maximum number of its instructions; a match executes up to this many for each byte
 	progressEvery = 2 * time.Second
 )
 
 type grep struct{ *family }
 
-// Descriptor implements [tool.Tool].
 func (t *grep) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "grep", DisplayName: "Grep", Category: category, Version: toolVersion,
@@ -53,15 +52,15 @@ func (t *grep) Descriptor() tool.Descriptor {
 	}
 }
 
-// query is what a call of grep asks.
+// query is the request of a grep call.
 type query struct {
 	re            *regexp.Regexp
-	anchored      bool // \A or \z: a line must be looked at alone
+	anchored      bool // The expression has \A or \z, so each line must be matched alone.
 	glob          string
 	before, after int
 	output        string
 	limit         int
-	from          int // lines before this one do not count
+	from          int // Matches in earlier lines do not count.
 }
 
 func queryOf(args tool.Arguments) (*query, error) {
@@ -89,7 +88,7 @@ func queryOf(args tool.Arguments) (*query, error) {
 	return q, nil
 }
 
-// compileQuery reads the regular expression of an argument.
+// compileQuery compiles the regular expression of an argument.
 func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
 	if pattern == "" || len(pattern) > patternText {
 		return nil, invalid(field, "", "must have 1 to %d bytes", patternText)
@@ -116,7 +115,7 @@ func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
 	return &query{re: re, anchored: hasTextAnchor(tree)}, nil
 }
 
-// wants reports whether the file glob lets a file in, counted from where the search begins or from the workspace.
+// wants reports whether the file glob selects a file. The names are its paths relative to the start of the search and to the workspace.
 func (q *query) wants(names ...string) bool {
 	return q.glob == "" || slices.ContainsFunc(names, func(name string) bool { return matches(q.glob, name, true) })
 }
@@ -125,15 +124,14 @@ func cleanRegexpError(err error) string {
 	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 }
 
-// hasTextAnchor finds what matches at the ends of a text and not of a line.
+// hasTextAnchor reports whether the expression contains an anchor of the whole text, not of a line.
 func hasTextAnchor(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText || slices.ContainsFunc(re.Sub, hasTextAnchor)
 }
 
-// Prompt implements [tool.Prompt]: Validate and Describe look at letters alone.
+// Prompt implements [tool.Prompt]: Validate and Describe only process the text of the arguments.
 func (*grep) Prompt() {}
 
-// Validate implements [tool.Validator].
 func (t *grep) Validate(args tool.Arguments) error {
 	if _, err := t.target(text(args, "path", ".")); err != nil {
 		return err
@@ -142,7 +140,6 @@ func (t *grep) Validate(args tool.Arguments) error {
 	return err
 }
 
-// Describe implements [tool.Describer].
 func (t *grep) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
 	base, err := t.target(text(call.Arguments, "path", "."))
 	if err != nil {
@@ -152,7 +149,6 @@ func (t *grep) Describe(_ context.Context, call *tool.Call) (tool.Description, e
 	return tool.Description{Kind: tool.KindSearch, Title: title, Locations: []tool.Location{{Path: exact(base)}}}, nil
 }
 
-// Execute implements [tool.Tool].
 func (t *grep) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	r, err := t.run(ctx, call)
 	return answer(ctx, r, err)
@@ -176,7 +172,7 @@ func (t *grep) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	} else if tool.AsError(err).Reason != reasonNotDirectory {
 		return nil, err
 	}
-	file, err := t.workspace.Open(ctx, p.actual) // named on purpose, so neither .gitignore nor glob counts
+	file, err := t.workspace.Open(ctx, p.actual) // The call names this file, so .gitignore and glob do not apply.
 	if err != nil {
 		return nil, explain(p.path, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// documents are the THREAD documents of one thread; a test keeps them as the journal would.
+// documents holds the THREAD documents of one thread, as the journal would.
 type documents map[string]tool.Document
 
 func (d documents) Get(scope tool.Scope, key string) (tool.Document, bool, error) {
@@ -37,7 +37,7 @@ func (d documents) apply(commands []tool.Command) {
 	}
 }
 
-// artifacts keeps what tools save.
+// artifacts stores the artifacts that tools save.
 type artifacts struct {
 	saved      map[string][]byte
 	checkpoint []byte
@@ -118,7 +118,7 @@ func (b *bench) link(target, name string) {
 	}
 }
 
-// object is a call's arguments.
+// object holds the arguments of a call.
 type object = map[string]any
 
 func arguments(t testing.TB, v object) tool.Arguments {
@@ -136,7 +136,7 @@ func arguments(t testing.TB, v object) tool.Arguments {
 	return tool.NewArguments(string(text), parsed)
 }
 
-// call is a call in the bench's thread.
+// call returns a call in the bench's thread.
 func (b *bench) call(args object) *tool.Call {
 	b.t.Helper()
 	return &tool.Call{
@@ -145,7 +145,7 @@ func (b *bench) call(args object) *tool.Call {
 	}
 }
 
-// run executes a call as the engine does, but for the gates: what Validate refuses becomes a result too.
+// run executes a call as the engine does, but without gates. A refusal by Validate becomes a result too.
 func (b *bench) run(id string, args object) *tool.Result {
 	b.t.Helper()
 	return b.execute(id, b.call(args))
@@ -165,7 +165,7 @@ func (b *bench) execute(id string, call *tool.Call) *tool.Result {
 	return r
 }
 
-// check holds what is true of every result.
+// check checks what must hold for every result.
 func (b *bench) check(id string, r *tool.Result) {
 	b.t.Helper()
 	text := r.ModelText()

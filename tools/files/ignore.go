@@ -12,26 +12,26 @@ import (
 
 const (
 	ignoreFile = ".gitignore"
-	ignoreSize = 256 << 10 // bytes of one .gitignore that are looked at
+	ignoreSize = 256 << 10 // bytes read of one .gitignore
 )
 
-// ignores are the rules of one .gitignore and, by parent, of those above it.
+// ignores holds the rules of one .gitignore. parent has the rules of the folders above.
 type ignores struct {
 	parent *ignores
-	dir    string // that holds the file, relative to the workspace
+	dir    string // folder of the file, relative to the workspace
 	rules  []ignoreRule
 }
 
 type ignoreRule struct {
 	pattern  string
-	literal  bool // compare, do not match
-	byName   bool // no slash: any depth
+	literal  bool // compare as text, not as a pattern
+	byName   bool // The pattern has no slash, so it matches at any depth.
 	onlyDirs bool
 	negated  bool
 }
 
-// ignored reports whether git would not look at this path: the last rule that matches counts, the nearest file first.
-// That the folder above is ignored is the walk's business: it does not go in.
+// ignored reports whether git ignores this path. The last matching rule of the nearest file decides. Ignored parent folders are not checked
+// here, because a walk does not enter them.
 func (g *ignores) ignored(name string, isDir bool) bool {
 	base := path.Base(name)
 	for ; g != nil; g = g.parent {
@@ -56,7 +56,7 @@ func (g *ignores) ignored(name string, isDir bool) bool {
 	return false
 }
 
-// below returns the rules for what is in dir. A file that cannot be read has no rules.
+// below returns the rules for the content of dir. A file that cannot be read has no rules.
 func (g *ignores) below(ctx context.Context, w Workspace, dir string) *ignores {
 	f, err := w.Open(ctx, path.Join(dir, ignoreFile))
 	if err != nil {
@@ -84,7 +84,7 @@ func parseIgnores(r io.Reader) []ignoreRule {
 	return rules
 }
 
-// parseIgnore reads one line as gitignore(5) says. A line that git would not understand is no rule.
+// parseIgnore parses a line as gitignore(5) defines. It returns false for a line that git does not accept.
 func parseIgnore(line string) (ignoreRule, bool) {
 	line = strings.TrimPrefix(strings.TrimSuffix(line, "\r"), "\ufeff")
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
@@ -103,9 +103,9 @@ func parseIgnore(line string) (ignoreRule, bool) {
 	r.byName = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	if inside, ok := strings.CutSuffix(line, "/**"); ok {
-		line = inside + "/**/*" // what is inside, not the folder itself
+		line = inside + "/**/*" // the content of the folder, not the folder itself
 	}
-	r.pattern = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, "{", `\{`, "}", `\}`).Replace(line) // git has no braces
+	r.pattern = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, "{", `\{`, "}", `\}`).Replace(line) // git does not support braces.
 	r.literal = !strings.ContainsAny(line, `*?[\`)
 	if r.literal {
 		r.pattern = line

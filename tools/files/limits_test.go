@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// slow is a workspace on a disk that takes a second to open anything.
+// slow is a workspace on a disk that takes a second to open a file.
 type slow struct{ files.Workspace }
 
 func (s slow) Open(ctx context.Context, name string) (files.File, error) {

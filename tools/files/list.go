@@ -25,7 +25,7 @@ type listEntry struct {
 	Type string `json:"type"` // file, directory, link or other
 }
 
-// list shows a directory's own entries by name.
+// list lists the entries of a directory by name.
 func (t *read) list(ctx context.Context, p place, dir File, w window) (*tool.Result, error) {
 	entries, whole, err := entriesOf(ctx, dir, t.limits.Entries)
 	if err != nil {
@@ -72,7 +72,7 @@ func listMessage(p place, data listData, w window, text string, whole bool) stri
 	return text
 }
 
-// entriesOf returns a directory's entries by name, at most so many, and whether these are all.
+// entriesOf returns at most most entries of a directory, sorted by name, and whether these are all.
 func entriesOf(ctx context.Context, dir File, most int) ([]fs.DirEntry, bool, error) {
 	var all []fs.DirEntry
 	for {

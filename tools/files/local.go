@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as in the kernel.
+// maxLinks is the maximum number of symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// Local is the workspace under an [os.Root]. The root stays the caller's: it is open as long as the tools are used.
+// Local is the workspace of an [os.Root]. The caller owns the root and must keep it open while the tools are used.
 type Local struct {
 	Root *os.Root
-	// AllowHardLinks takes files that have more than one name, as package managers make them. The other names may lie
-	// outside the workspace; false refuses them.
+	// AllowHardLinks permits files with several names, which package managers create. The other names may lie outside the workspace. When
+	// it is false, such files are refused.
 	AllowHardLinks bool
 }
 
-// Resolve implements [Workspace]. What it answers may be another thing a moment later: os.Root is what holds.
+// Resolve implements [Workspace]. The result may be outdated a moment later; only os.Root guarantees that no access leaves the workspace.
 func (l *Local) Resolve(ctx context.Context, name string) (string, error) {
 	done, rest := ".", strings.Split(path.Clean(name), "/")
 	for links := 0; len(rest) > 0; {
@@ -60,7 +60,7 @@ func (l *Local) Resolve(ctx context.Context, name string) (string, error) {
 			return "", plain(err)
 		}
 		if path.IsAbs(target) {
-			return "", ErrOutside // even when it leads back in: os.Root does not follow it either
+			return "", ErrOutside // Even when the link leads back in: os.Root does not follow it either.
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
@@ -102,7 +102,7 @@ func (l *Local) open(ctx context.Context, name string) (*os.File, fs.FileInfo, e
 	return f, info, nil
 }
 
-// acceptable looks at an open file, so that nobody can swap it after the look.
+// acceptable checks an open file, so that the file cannot be exchanged after the check.
 func (l *Local) acceptable(info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -116,13 +116,13 @@ func (l *Local) acceptable(info fs.FileInfo) error {
 	return nil
 }
 
-// plain takes the names out of a system error.
+// plain removes file names from a system error.
 func plain(err error) error {
 	var errno syscall.Errno
 	switch {
 	case !errors.As(err, &errno):
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			if p.Err.Error() == "path escapes from parent" { // os keeps this error to itself
+			if p.Err.Error() == "path escapes from parent" { // The package os does not export this error.
 				return ErrOutside
 			}
 			return p.Err
@@ -130,7 +130,7 @@ func plain(err error) error {
 		return err
 	case errno == syscall.ENOTDIR:
 		return ErrNotDirectory
-	case errno == syscall.ENXIO: // a socket, or a pipe that nobody reads
+	case errno == syscall.ENXIO: // a socket, or a pipe without a reader
 		return ErrNotRegular
 	case errno == syscall.ELOOP:
 		return ErrLoop
@@ -139,7 +139,7 @@ func plain(err error) error {
 	}
 }
 
-// localFile makes the entries of a directory ask the root about themselves; on their own they would ask by host path.
+// localFile makes directory entries get their info through the root. By default they would use the path of the host.
 type localFile struct {
 	*os.File
 	root *os.Root

@@ -67,7 +67,7 @@ func TestReplaceOnlyWhatIsExpected(t *testing.T) {
 	}
 }
 
-// meddler is a context that calls do as soon as a replacement lies ready beside its file.
+// meddler is a context that calls do once, when a temporary replacement exists beside its file.
 type meddler struct {
 	context.Context
 	dir string

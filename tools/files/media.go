@@ -10,8 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// mediaType returns the type of an image or document that models take as it is, else "". It goes by the bytes, never by
-// the name.
+// mediaType returns the type of an image or document that models accept, or "". It depends on the bytes, never on the name.
 func mediaType(head []byte) string {
 	switch mime := http.DetectContentType(head); mime {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":
@@ -20,7 +19,7 @@ func mediaType(head []byte) string {
 	return ""
 }
 
-// isBinary is git's rule.
+// isBinary uses the same rule as git: a NUL byte.
 func isBinary(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }
 
 type mediaData struct {

@@ -9,38 +9,36 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// mutation is a tool that gives one file new content: write, edit and multi_edit differ in their arguments and in next.
+// mutation is a tool that changes the content of one file. write, edit and multi_edit differ in their arguments and in next.
 type mutation struct {
 	*family
 	descriptor tool.Descriptor
 	verb       string
-	// check says what the schema cannot; it is pure.
+	// check checks what the schema cannot. It is pure.
 	check func(tool.Arguments) error
-	// next returns what the file should hold. It is pure, and an error leaves the file as it is.
+	// next returns the new content of the file. It is pure. When it fails, the file stays unchanged.
 	next func(name string, args tool.Arguments, now snapshot) (revision, error)
 }
 
-// revision is what a file should hold.
+// revision is the new content of a file.
 type revision struct {
 	content      []byte
 	replacements int
-	done         string // what happened, for the model, such as "Replaced 2 occurrences"
+	done         string // what was done, for the model, such as "Replaced 2 occurrences"
 }
 
-// change is one call's work, as far as it got.
+// change is the state of one call's work.
 type change struct {
 	place place
-	// hidden means that a link leads to a protected file, which the path does not show.
+	// hidden reports that a link leads to a protected file, and the path does not show that.
 	hidden bool
 	was    snapshot
 	know   knowledge
 	next   revision
 }
 
-// Descriptor implements [tool.Tool].
 func (t *mutation) Descriptor() tool.Descriptor { return t.descriptor }
 
-// Validate implements [tool.Validator].
 func (t *mutation) Validate(args tool.Arguments) error {
 	if _, err := t.locate("path", args.String("path")); err != nil {
 		return err
@@ -48,8 +46,8 @@ func (t *mutation) Validate(args tool.Arguments) error {
 	return t.check(args)
 }
 
-// Assess implements [tool.Assessor]. Without overwrite a call can only replace what its thread has read; a change of a protected
-// file is destructive. It follows links as they are now; what they become until the call runs is for held.
+// Assess implements [tool.Assessor]. Without overwrite, a call can only replace what its thread has read. A change of a protected file is
+// destructive. Assess follows the links that exist now; open and held check later changes when the call runs.
 func (t *mutation) Assess(args tool.Arguments) tool.Effects {
 	name, err := t.locate("path", args.String("path"))
 	if flag(args, "overwrite") || err == nil && t.protected(name) {
@@ -63,7 +61,7 @@ func (t *mutation) Assess(args tool.Arguments) tool.Effects {
 
 func (t *mutation) protected(name string) bool { return sandbox.Protects(t.protect, name) }
 
-// mutating returns the effects while the arguments are unknown, and the mildest ones.
+// mutating returns the effects for unknown arguments, and the mildest effects.
 func mutating() (tool.Effects, *tool.Effects) {
 	worst := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm}
 	mildest := worst
@@ -71,7 +69,7 @@ func mutating() (tool.Effects, *tool.Effects) {
 	return worst, &mildest
 }
 
-// prepare looks at the file. It fails when there is nothing that could be changed.
+// prepare reads the file. It returns an error when the file cannot be changed.
 func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error) {
 	p, err := t.find(ctx, call.Arguments.String("path"))
 	if err != nil {
@@ -85,13 +83,13 @@ func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error
 	return &change{place: p, hidden: t.protected(p.actual) && !t.protected(p.path), was: now, know: know}, err
 }
 
-// basis is what the description of the change was made from: the content of the file, the path and where that leads.
+// basis identifies the content of the file, the path and the target of the path. The description of the change was made from these.
 func (c *change) basis() string {
 	return c.was.basis() + " " + sumOf([]byte(c.place.path)) + " " + sumOf([]byte(c.place.actual))
 }
 
-// outdated reports whether the file is not the one of a basis, or the path leads elsewhere now. An approver may have put another path
-// in: then the content alone counts.
+// outdated reports whether the file differs from the one of a basis, or the path leads elsewhere now. When an approver has edited the path,
+// only the content is compared.
 func (c *change) outdated(basis string) bool {
 	content, where, _ := strings.Cut(basis, " ")
 	named, _, whole := strings.Cut(where, " ")
@@ -110,7 +108,7 @@ func (c *change) open(call *tool.Call) error {
 		quote(c.place.path), quote(c.place.actual))
 }
 
-// held refuses to change a file that is not the one which the thread read or an approver saw.
+// held refuses to change a file that differs from what the thread read or what an approver saw.
 func (c *change) held(call *tool.Call) error {
 	name := quote(c.place.path)
 	if call.Resume != nil && call.Resume.Basis != "" && c.outdated(call.Resume.Basis) {
@@ -128,7 +126,6 @@ func (c *change) held(call *tool.Call) error {
 	return nil
 }
 
-// Execute implements [tool.Tool].
 func (t *mutation) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	r, err := t.run(ctx, call)
 	return answer(ctx, r, err)
@@ -190,7 +187,7 @@ type changeData struct {
 	Replacements int    `json:"replacements,omitempty"`
 	Added        int    `json:"lines_added"`
 	Removed      int    `json:"lines_removed"`
-	FirstLine    int    `json:"first_line,omitempty"` // the first line that is new
+	FirstLine    int    `json:"first_line,omitempty"` // the first new line
 	Size         int    `json:"size"`
 	SHA256       string `json:"sha256"`
 }
@@ -217,7 +214,7 @@ func (c *change) result(after string) *tool.Result {
 	return r
 }
 
-// Describe implements [tool.Describer]. A change that would be refused is described too, with the reason as a note.
+// Describe implements [tool.Describer]. It also describes a change that would be refused, with the reason as a note.
 func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Description, error) {
 	name, err := t.locate("path", call.Arguments.String("path"))
 	if err != nil {
@@ -253,7 +250,7 @@ func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Descript
 	return d, nil
 }
 
-// notes say what an approver should know about the file.
+// notes returns what an approver should know about the file.
 func (t *mutation) notes(c *change, overwrite bool) []string {
 	var notes []string
 	switch {

@@ -1,18 +1,18 @@
 package files
 
-// op is a run of n lines that stays (' '), goes ('-') or comes ('+'); a and b are its positions in the two texts.
+// op is a run of n lines that stay (' '), are removed ('-') or are added ('+'). a and b are its positions in the two texts.
 type op struct {
 	kind    byte
 	n, a, b int
 }
 
-// shortest returns the shortest way from a to b (Myers, "An O(ND) Difference Algorithm and Its Variations", 1986), or
-// false when more than diffEdits lines differ: the time grows with the lines times the differences.
+// shortest returns the shortest edit script from a to b (Myers, "An O(ND) Difference Algorithm and Its Variations", 1986). It returns false
+// when more than diffEdits lines differ, because the time is proportional to lines times differences.
 func shortest(a, b []string) ([]op, bool) {
 	x, y := intern(a, b)
 	most := min(len(x)+len(y), diffEdits)
-	reach := make([]int32, 2*most+3) // how far each diagonal got, in a
-	var trace [][]int32              // reach as each round found it
+	reach := make([]int32, 2*most+3) // furthest position in a for each diagonal
+	var trace [][]int32              // reach after each round
 	for d := range most + 1 {
 		trace = append(trace, append([]int32(nil), reach[most+1-d:most+2+d]...))
 		for k := -d; k <= d; k += 2 {
@@ -33,7 +33,7 @@ func shortest(a, b []string) ([]op, bool) {
 	return nil, false
 }
 
-// walkBack finds the way that led to the end.
+// walkBack reconstructs the edit script from the trace.
 func walkBack(trace [][]int32, i, j int) []op {
 	var back []op
 	for d := len(trace) - 1; d > 0; d-- {
@@ -48,7 +48,7 @@ func walkBack(trace [][]int32, i, j int) []op {
 			pi = int(reach[d+k-1])
 			pj = pi - (k - 1)
 		}
-		si, sj := pi, pj // where the run of equal lines began
+		si, sj := pi, pj // start of the run of equal lines
 		if down {
 			sj++
 		} else {
@@ -69,7 +69,7 @@ func walkBack(trace [][]int32, i, j int) []op {
 	return back
 }
 
-// prepend adds o, which stands before the last of the ops that were found from the end.
+// prepend adds o before the ops that were found so far. The ops are found from the end to the beginning.
 func prepend(back []op, o op) []op {
 	if o.n == 0 {
 		return back
@@ -82,7 +82,7 @@ func prepend(back []op, o op) []op {
 	return append(back, o)
 }
 
-// intern numbers the lines, so that comparing two is comparing two integers.
+// intern numbers the lines, so that comparing two lines means comparing two integers.
 func intern(a, b []string) (x, y []int32) {
 	numbers := make(map[string]int32, len(a))
 	number := func(lines []string) []int32 {
@@ -100,7 +100,7 @@ func intern(a, b []string) (x, y []int32) {
 	return number(a), number(b)
 }
 
-// allOf takes everything out and puts everything in, but for the lines that are the same at the beginning.
+// allOf removes all lines and adds all new ones, except for equal lines at the beginning.
 func allOf(a, b []string) []op {
 	same := 0
 	for same < len(a) && same < len(b) && a[same] == b[same] {
@@ -127,7 +127,7 @@ func tally(ops []op) (added, removed int) {
 	return added, removed
 }
 
-// firstChange returns the line of the new text, from 1, at which something is different.
+// firstChange returns the first line that differs in the new text, counted from 1.
 func firstChange(ops []op, head int) int {
 	for _, o := range ops {
 		if o.kind != ' ' {

@@ -15,13 +15,13 @@ import (
 
 var errNUL = errors.New("NUL byte in text")
 
-// page is what read shows of a text. It keeps what is shown and nothing else, however long the file or a line is.
+// page is the part of a text that read returns. Its memory does not depend on the length of the file or of a line.
 type page struct {
 	window
-	content  strings.Builder // as the file has it, with LF
+	content  strings.Builder // original text with LF line ends
 	numbered strings.Builder
-	shown    int // lines
-	seen     int // lines, to where the reading stopped
+	shown    int // number of lines
+	seen     int // number of lines read so far
 	cut      int
 	lossy    bool
 	atEnd    bool
@@ -30,8 +30,8 @@ type page struct {
 	sum      hash.Hash
 }
 
-// read reads to the end of files of at most whole bytes, which can be edited and must be known by their hash; of a
-// bigger one it reads until the window is full, and never more than most. With whole 0 nothing is hashed.
+// read reads a file of at most whole bytes to its end, because edits need its hash. Of a larger file it reads until the window is full, and
+// never more than most bytes. With whole 0 it computes no hash.
 func (p *page) read(in io.Reader, whole, most int64) error {
 	if whole > 0 {
 		p.sum = sha256.New()
@@ -67,12 +67,12 @@ func (p *page) read(in io.Reader, whole, most int64) error {
 		}
 		if err != nil {
 			p.atEnd = true
-			return nil // io.EOF, the only error that comes here, is the end of the page
+			return nil // err is io.EOF here: the page ends.
 		}
 	}
 }
 
-// readers are buffers that no call uses: a new one for each would be most of what a short file costs.
+// readers is a pool of buffers. For short files, a new buffer would be most of the cost.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
 
 func borrowReader(in io.Reader) *bufio.Reader {
@@ -81,14 +81,14 @@ func borrowReader(in io.Reader) *bufio.Reader {
 	return r
 }
 
-// returnReader gives a buffer back. Nothing that was read may point into it any more.
+// returnReader returns a buffer to the pool. The caller must not keep slices of the buffer.
 func returnReader(r *bufio.Reader) {
 	r.Reset(nil)
 	readers.Put(r)
 }
 
-// nextLine returns the beginning of the next line, which holds all that may be shown of it, and the whole line's length
-// with its ending. It gives up within a line that is longer than most.
+// nextLine returns the beginning of the next line, with all that may be shown of it, and the length of the whole line with its line end. It
+// stops inside a line that is longer than most.
 func nextLine(in *bufio.Reader, most int64) (start []byte, length int, err error) {
 	const keep = utf8.UTFMax*maxLineLength + 1
 	for {
@@ -98,7 +98,7 @@ func nextLine(in *bufio.Reader, most int64) (start []byte, length int, err error
 		}
 		length += len(part)
 		if !errors.Is(err, bufio.ErrBufferFull) || int64(length) > most {
-			if length > len(start) { // so that the ending of a long line is seen
+			if length > len(start) { // Adds the line end of a long line.
 				start = append(start, ending(part)...)
 			}
 			if errors.Is(err, bufio.ErrBufferFull) {

@@ -13,11 +13,11 @@ import (
 
 // place is a path that a call named.
 type place struct {
-	path   string // clean, relative to the workspace, as the call named it
+	path   string // clean path relative to the workspace, as the call named it
 	actual string // the same without symbolic links
 }
 
-// locate returns the clean relative path that an argument names. It looks at letters only.
+// locate returns the clean relative path of an argument. It only processes text.
 func (f *family) locate(field, arg string) (string, error) {
 	name := arg
 	switch {
@@ -52,7 +52,7 @@ func outside(field, arg string) *tool.Error {
 	return invalid(field, reasonOutside, "%s is outside the workspace; give a path inside it, such as src/main.go", quote(arg))
 }
 
-// find is locate with the symbolic links followed.
+// find does the same as locate and then follows symbolic links.
 func (f *family) find(ctx context.Context, arg string) (place, error) {
 	name, err := f.locate("path", arg)
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *family) find(ctx context.Context, arg string) (place, error) {
 	return f.follow(ctx, name)
 }
 
-// follow returns the place of a clean name.
+// follow returns the place of a clean path.
 func (f *family) follow(ctx context.Context, name string) (place, error) {
 	actual, err := f.workspace.Resolve(ctx, name)
 	if err != nil {
@@ -70,9 +70,8 @@ func (f *family) follow(ctx context.Context, name string) (place, error) {
 	return place{name, actual}, nil
 }
 
-// quote returns a name as messages show it. A name that could be mistaken for something else (line breaks, escapes,
-// letters that turn the text around, bytes that are no text) becomes a Go string literal, which locate takes as well:
-// so a name that JSON cannot hold can still be asked for.
+// quote returns a name for messages. A name that could be misread becomes a Go string literal: one with line breaks, escapes, bidirectional
+// controls or invalid UTF-8. locate accepts such literals, so a call can use a name that JSON cannot hold.
 func quote(name string) string {
 	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) {
 		return strconv.Quote(name)
@@ -85,7 +84,7 @@ func quote(name string) string {
 	return name
 }
 
-// exact returns a name as programs get it: itself wherever JSON can hold it and locate takes it.
+// exact returns a name for programs. It is unchanged if JSON can hold it and locate accepts it.
 func exact(name string) string {
 	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) {
 		return strconv.Quote(name)
@@ -93,7 +92,7 @@ func exact(name string) string {
 	return name
 }
 
-// short is quote for titles.
+// short returns a shortened quote for titles.
 func short(name string) string {
 	const most = 160
 	q := quote(name)

@@ -9,12 +9,12 @@ import (
 
 const (
 	patternLength = 1024
-	// alternatives is how many ways the braces of a pattern may be read. The matcher tries all of them, {a,a} twenty times
-	// over would keep it busy for a second a name.
+	// alternatives is the maximum number of alternatives that the braces of a pattern may expand to. The matcher tries all of them: {a,a}
+	// twenty times in a row would take a second for each name.
 	alternatives = 1000
 )
 
-// checkPattern refuses what is no glob, or one that is dear to match.
+// checkPattern rejects an invalid glob, and one that is expensive to match.
 func checkPattern(field, pattern string) error {
 	switch {
 	case pattern == "" || len(pattern) > patternLength:
@@ -29,8 +29,8 @@ func checkPattern(field, pattern string) error {
 	return nil
 }
 
-// countAlternatives returns an upper bound of how many patterns without braces the pattern expands to, or something
-// above the limit.
+// countAlternatives returns an upper bound for the number of patterns without braces that the pattern expands to. Above the limit, it may
+// return any number above the limit.
 func countAlternatives(pattern string) int {
 	total := 1
 	var open []int
@@ -54,7 +54,7 @@ func countAlternatives(pattern string) int {
 	return total
 }
 
-// literalPrefix splits off the folders that a pattern names without magic, so that only these are walked.
+// literalPrefix splits off the leading folders without wildcards, so that only these are walked.
 func literalPrefix(pattern string) (dir, rest string) {
 	dir, rest = ".", pattern
 	for {
@@ -66,8 +66,8 @@ func literalPrefix(pattern string) (dir, rest string) {
 	}
 }
 
-// matches reports whether a file at this path, relative to where the pattern starts, is meant. A pattern without a slash
-// means the name alone when byName is set, as in .gitignore.
+// matches reports whether the pattern matches a path, which is relative to the start of the pattern. With byName, a pattern without a slash
+// matches only the last element of the path, as in .gitignore.
 func matches(pattern, name string, byName bool) bool {
 	if byName && !strings.Contains(pattern, "/") {
 		name = path.Base(name)

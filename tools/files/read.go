@@ -14,7 +14,6 @@ import (
 
 type read struct{ *family }
 
-// Descriptor implements [tool.Tool].
 func (t *read) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "read", DisplayName: "Read", Category: category, Version: toolVersion,
@@ -39,10 +38,9 @@ func (t *read) Descriptor() tool.Descriptor {
 	}
 }
 
-// Prompt implements [tool.Prompt]: Validate and Describe look at letters alone.
+// Prompt implements [tool.Prompt]: Validate and Describe only process the text of the arguments.
 func (*read) Prompt() {}
 
-// Validate implements [tool.Validator].
 func (t *read) Validate(args tool.Arguments) error {
 	if _, err := t.target(args.String("path")); err != nil {
 		return err
@@ -59,7 +57,6 @@ func (t *read) Validate(args tool.Arguments) error {
 	return nil
 }
 
-// Describe implements [tool.Describer].
 func (t *read) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
 	name, err := t.target(call.Arguments.String("path"))
 	if err != nil {
@@ -71,7 +68,6 @@ func (t *read) Describe(_ context.Context, call *tool.Call) (tool.Description, e
 	}, nil
 }
 
-// Execute implements [tool.Tool].
 func (t *read) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	r, err := t.run(ctx, call)
 	return answer(ctx, r, err)
@@ -123,7 +119,7 @@ func binary(p place) error {
 	return refuse(reasonBinary, "%s is a binary file. Only text, images (PNG, JPEG, GIF, WebP) and PDFs can be read.", quote(p.path))
 }
 
-// window is the part that a call wants to see: count lines or entries from the first, which counts from 1.
+// window is the requested part: count lines or entries, starting at first. first counts from 1.
 type window struct{ first, count int }
 
 type readData struct {
@@ -132,11 +128,11 @@ type readData struct {
 	FirstLine  int    `json:"first_line"`
 	Lines      int    `json:"lines"`
 	TotalLines int    `json:"total_lines,omitempty"` // 0 when the file was not read to its end
-	CutLines   int    `json:"cut_lines,omitempty"`   // lines shown in part
+	CutLines   int    `json:"cut_lines,omitempty"`   // number of lines that are shown in part
 	Size       int64  `json:"size"`
-	SHA256     string `json:"sha256,omitempty"` // of the whole file, when it was read to its end
+	SHA256     string `json:"sha256,omitempty"` // hash of the whole file; empty when it was not read to its end
 	Endings    string `json:"line_endings,omitempty"`
-	Lossy      bool   `json:"lossy,omitempty"` // bytes that are no UTF-8 are shown as U+FFFD
+	Lossy      bool   `json:"lossy,omitempty"` // invalid UTF-8 is shown as U+FFFD
 	Truncated  bool   `json:"truncated"`
 }
 
@@ -190,5 +186,5 @@ func (p *page) message(at place, size int64) string {
 	return text
 }
 
-// mediaName is the name that an artifact or a content gets.
+// mediaName returns the name for an artifact or a content.
 func mediaName(p place) string { return exact(path.Base(p.path)) }

@@ -36,8 +36,8 @@ func TestRead(t *testing.T) {
 	tests := []struct {
 		name, content string
 		args          object
-		want          readResult // hash not compared
-		message       string     // in the message
+		want          readResult // the hash is not compared
+		message       string     // must be part of the message
 	}{
 		{"whole", "a\nb\n", nil, readResult{Content: "a\nb\n", FirstLine: 1, Lines: 2, TotalLines: 2, Endings: "lf"}, "     1\ta\n     2\tb"},
 		{"no newline at the end", "a\nb", nil, readResult{Content: "a\nb\n", FirstLine: 1, Lines: 2, TotalLines: 2, Endings: "lf"}, "     2\tb"},
@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 
 func TestReadShowsBigTextPartByPart(t *testing.T) {
 	b := newBench(t, files.Config{})
-	line := strings.Repeat("<&>\t\"", 300) + "\n" // dear to encode
+	line := strings.Repeat("<&>\t\"", 300) + "\n" // expensive to encode
 	b.put("f", strings.Repeat(line, 500))
 	offset, parts := 1, 0
 	for offset <= 500 {
@@ -161,7 +161,7 @@ func TestReadGivesImagesAndPDFsAsContent(t *testing.T) {
 		kind             tool.ContentType
 	}{
 		{"a.png", "\x89PNG\r\n\x1a\n", "image/png", tool.ContentImage},
-		{"wrong.txt", "\xff\xd8\xff\xe0", "image/jpeg", tool.ContentImage}, // the bytes count, not the name
+		{"wrong.txt", "\xff\xd8\xff\xe0", "image/jpeg", tool.ContentImage}, // The type depends on the bytes, not on the name.
 		{"a.gif", "GIF89a", "image/gif", tool.ContentImage},
 		{"a.webp", "RIFF\x00\x00\x00\x00WEBPVP", "image/webp", tool.ContentImage},
 		{"a.pdf", "%PDF-1.7\n", "application/pdf", tool.ContentDocument},
@@ -189,7 +189,7 @@ func TestReadGivesImagesAndPDFsAsContent(t *testing.T) {
 	}
 }
 
-// A short file costs no buffers of its own: they were most of what such a read took.
+// Reading a short file allocates no buffers. They would be most of the cost of such a read.
 func TestReadOfALineAllocatesLittle(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put("line.txt", "one line\n")
@@ -200,7 +200,7 @@ func TestReadOfALineAllocatesLittle(t *testing.T) {
 		b.ok("read", object{"path": "line.txt"})
 	}
 	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 96<<10 { // the race detector drops some buffers
+	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 96<<10 { // The race detector drops some buffers.
 		t.Errorf("%d bytes for each read", each)
 	}
 }

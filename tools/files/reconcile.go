@@ -8,9 +8,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// checkpoint is saved before a file is replaced, so that after a crash the file itself shows what happened.
+// checkpoint is saved before a file is replaced. After a crash, it shows together with the file what happened.
 type checkpoint struct {
-	Path   string `json:"path"` // without links
+	Path   string `json:"path"` // without symbolic links
 	Before string `json:"before,omitempty"`
 	After  string `json:"after"`
 }
@@ -26,7 +26,7 @@ func mark(call *tool.Call, actual, before, after string) error {
 	return nil
 }
 
-// Reconcile implements [tool.Reconciler]: the file holds the new content, or the old, or nobody knows.
+// Reconcile implements [tool.Reconciler]. The file contains the new content or the old content; otherwise the outcome is unknown.
 func (t *mutation) Reconcile(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	var c checkpoint
 	if len(call.Checkpoint) == 0 || json.Unmarshal(call.Checkpoint, &c) != nil {

@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// The name of a file that is being written. It does not grow with the name that it will get, which may be as long as
-// the file system allows.
+// Prefix and suffix of the name of a temporary file. The name does not depend on the final name, which may have the maximum length of the
+// file system.
 const tempPrefix, tempSuffix = ".toold-", ".tmp"
 
 func isTemp(name string) bool {
 	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
 }
 
-// Replace implements [Workspace]: a new file beside the old one, synced, then renamed over it. All of it happens in the folder that the
-// name leads to without a link, whatever happens to the name meanwhile.
+// Replace implements [Workspace]. It writes a new file beside the old one, syncs it, and renames it over the old one. It opens the folder
+// of the name once, without following links, so later changes of the path have no effect.
 func (l *Local) Replace(ctx context.Context, name string, content []byte, was string) error {
 	dir, err := l.folder(path.Dir(name))
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *Local) Replace(ctx context.Context, name string, content []byte, was st
 	if err := in.fill(temp, content, old); err != nil {
 		return errors.Join(plain(err), in.discard(temp))
 	}
-	// Looking again leaves a stranger no more than the moment before the rename.
+	// The second check reduces the time for other changes to the moment before the rename.
 	if _, err := in.unchanged(ctx, name, was); err != nil {
 		return errors.Join(err, in.discard(temp))
 	}
@@ -47,8 +47,8 @@ func (l *Local) Replace(ctx context.Context, name string, content []byte, was st
 	return in.sync()
 }
 
-// folder opens a folder and makes what is missing of it. It follows no link: a part of the path that became one since it was
-// resolved leads to another folder than the one that was approved.
+// folder opens a folder and creates missing parts of it. It follows no link, because a part of the path that became a link would lead to
+// another folder than the approved one.
 func (l *Local) folder(name string) (*os.Root, error) {
 	at, err := l.Root.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -63,7 +63,7 @@ func (l *Local) folder(name string) (*os.Root, error) {
 	return at, err
 }
 
-// step opens or makes a folder of another one. The folder is the one that Lstat saw.
+// step opens or creates a subfolder. It returns ErrChanged when the opened folder is not the one that Lstat saw.
 func step(at *os.Root, part string) (*os.Root, error) {
 	seen, err := at.Lstat(part)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,8 @@ func step(at *os.Root, part string) (*os.Root, error) {
 	return next, nil
 }
 
-// unchanged returns what is known of the file that holds was, nil when there is none and none is expected.
+// unchanged returns the info of the file if its hash is was. An empty was means that the file must not exist; then the info is nil.
+// Otherwise it returns ErrChanged.
 func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, error) {
 	if was == "" {
 		_, err := l.Root.Lstat(name)
@@ -120,11 +121,11 @@ func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, e
 	return info, nil
 }
 
-// fill makes the file with the mode and, where the system allows it, the owner of old.
+// fill writes the temporary file with the mode and, where the system permits it, the owner of old.
 func (l *Local) fill(temp string, content []byte, old fs.FileInfo) error {
-	mode := fs.FileMode(0o666) // the umask decides
+	mode := fs.FileMode(0o666) // The umask applies.
 	if old != nil {
-		mode = 0o600 // nobody else reads it before it has its actual mode
+		mode = 0o600 // Other users must not read the file before it has its final mode.
 	}
 	f, err := l.Root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -133,9 +134,9 @@ func (l *Local) fill(temp string, content []byte, old fs.FileInfo) error {
 	_, err = f.Write(content)
 	if err == nil && old != nil {
 		if stat, ok := old.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // only root may, and the content matters more
+			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // Only root may do this. The content matters more, so an error is ignored.
 		}
-		err = f.Chmod(old.Mode().Perm()) // setuid and setgid go, as they do on every write
+		err = f.Chmod(old.Mode().Perm()) // Removes setuid and setgid, as each write does.
 	}
 	if err == nil {
 		err = f.Sync()

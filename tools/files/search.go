@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	blockSize   = 128 << 10 // also how much of one line is searched
-	shownLength = 500       // characters of a line, of grep
-	shownBefore = 100       // of these before the match, when the line is longer
+	blockSize   = 128 << 10 // also the number of bytes of one line that are searched
+	shownLength = 500       // characters of a line in the output of grep
+	shownBefore = 100       // characters before the match when the line is longer
 )
 
-// search collects what grep finds, file by file.
+// search collects the matches of grep in all files.
 type search struct {
 	query  *query
-	most   int64 // bytes of one file
+	most   int64 // bytes of one file to search
 	until  time.Time
 	block  blocks
-	budget int // bytes that may still be shown
+	budget int // bytes of output left
 
 	lines   []grepLine
 	files   []grepFile
-	shown   int // matching lines that are shown
-	total   int // matching lines
-	matched int // files
-	seen    int // text files searched
+	shown   int // matching lines in the output
+	total   int // all matching lines
+	matched int // files with matches
+	seen    int // searched text files
 	closed  bool
 
 	binary, unreadable, cutLines, cutFiles int
@@ -43,7 +43,7 @@ type grepLine struct {
 	Line    int    `json:"line"`
 	Text    string `json:"text"`
 	Context bool   `json:"context,omitempty"`
-	shown   string // the path in messages
+	shown   string // path for messages
 }
 
 type grepFile struct {
@@ -59,9 +59,9 @@ type grepData struct {
 	MatchingFiles int        `json:"matching_files"`
 	SearchedFiles int        `json:"searched_files"`
 	Truncated     bool       `json:"truncated"`
-	Cut           string     `json:"cut,omitempty"` // what is missing and why
+	Cut           string     `json:"cut,omitempty"` // what is missing, and why
 	Binary        int        `json:"binary_files,omitempty"`
-	Unreadable    int        `json:"unreadable,omitempty"` // files and folders
+	Unreadable    int        `json:"unreadable,omitempty"` // number of files and folders
 }
 
 func newSearch(q *query, l Limits) *search {
@@ -106,19 +106,19 @@ func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 	return nil
 }
 
-// fileSearch is the state of one file's search.
+// fileSearch is the state of the search in one file.
 type fileSearch struct {
 	*search
-	path      string     // for programs
-	shownPath string     // in messages
+	path      string     // path for programs
+	shownPath string     // path for messages
 	line      int        // lines before this block
-	last      []grepLine // the last lines, for context before a match
-	after     int        // lines of context still to show
+	last      []grepLine // the last lines, as context for a later match
+	after     int        // lines of context that are still to be shown
 	count     int
 }
 
-// block searches whole lines. It lets the expression look at the whole block, which is much faster than line by line:
-// what matches on one line alone is found there too, or else something that begins before it.
+// block searches whole lines. It matches the expression against the whole block, which is much faster than line by line. If a line alone
+// matches, the block has a match at or before it; each found line is then matched alone.
 func (f *fileSearch) block(b []byte) {
 	if bytes.IndexByte(b, '\r') >= 0 {
 		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
@@ -140,13 +140,13 @@ func (f *fileSearch) block(b []byte) {
 		}
 		f.skip(b[pos:start])
 		if start == len(b) {
-			return // it matched the nothing after the last line
+			return // The expression matched the empty text after the last line.
 		}
 		pos = lineEnd(b, start)
 		line := bytes.TrimSuffix(b[start:pos], []byte{'\n'})
 		m := f.query.re.FindIndex(line)
 		if m == nil {
-			misses++ // it matched over the end of the line; doing so again and again would take for ever
+			misses++ // The match extended over a line end. After several such misses, the search continues line by line, because otherwise it could take very long.
 			f.add(line, 0, false)
 			continue
 		}
@@ -167,7 +167,7 @@ func lineEnd(b []byte, pos int) int {
 	return len(b)
 }
 
-// skip counts lines that do not match, and keeps those that may be context.
+// skip counts lines that do not match, and keeps lines for context.
 func (f *fileSearch) skip(b []byte) {
 	if len(b) == 0 {
 		return
@@ -189,7 +189,7 @@ func (f *fileSearch) skip(b []byte) {
 	f.line += n
 }
 
-// add takes the next line.
+// add processes the next line.
 func (f *fileSearch) add(line []byte, at int, match bool) {
 	f.line++
 	match = match && f.line >= f.query.from
@@ -239,7 +239,7 @@ func (f *fileSearch) done() {
 	}
 }
 
-// excerpt returns a line, or the part around at of a long one.
+// excerpt returns a line, or the part around offset at of a long line.
 func excerpt(line []byte, at int) string {
 	text := strings.ToValidUTF8(string(line), "\ufffd")
 	if utf8.RuneCountInString(text) <= shownLength {

@@ -13,12 +13,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// seen is the document that says what a thread knows of a path.
+// seen is the document with the content of a file that a thread knows.
 type seen struct {
 	Hash string `json:"hash"` // SHA-256 of the whole file, in hex
 }
 
-// seenKey names the document of a path, without links. A path that is too long or no text goes by its hash.
+// seenKey returns the key of the document for a path without links. For a path that is too long or not valid UTF-8, it uses the hash of the
+// path.
 func seenKey(actual string) tool.Key[seen] {
 	name := actual
 	if len(name) > 400 || !utf8.ValidString(name) {
@@ -28,8 +29,8 @@ func seenKey(actual string) tool.Key[seen] {
 	return tool.Key[seen]{Scope: tool.ThreadScope, Name: "files.read/" + name}
 }
 
-// remember adds to r that the thread knows the file, when there is a thread and it is news: a read-only call that
-// stores a document costs a durable write.
+// remember records in r that the thread knows the file. It does nothing without a thread. It also does nothing when the document is already
+// up to date, because storing a document in a read-only call costs a durable write.
 func remember(call *tool.Call, r *tool.Result, actual, sum string) *tool.Result {
 	if call.Run.Thread == "" || sum == "" {
 		return r
@@ -41,13 +42,13 @@ func remember(call *tool.Call, r *tool.Result, actual, sum string) *tool.Result 
 	return r.With(key.Set(seen{sum}))
 }
 
-// knowledge is what a thread knows of a file as it is now.
+// knowledge is what a thread knows about the current content of a file.
 type knowledge int
 
 const (
-	known   knowledge = iota // as it is, or nobody asks: a new file, a call without a thread
-	unread                   // never read
-	changed                  // another one
+	known   knowledge = iota // The thread knows the content, or the check does not apply: a new file, or a call without a thread.
+	unread                   // The thread has never read the file.
+	changed                  // The file has changed since the thread read it.
 )
 
 func knows(call *tool.Call, actual string, now snapshot) (knowledge, error) {
@@ -66,7 +67,7 @@ func knows(call *tool.Call, actual string, now snapshot) (knowledge, error) {
 	return known, nil
 }
 
-// snapshot is a file as a call found it; the zero snapshot is a file that does not exist.
+// snapshot is the content of a file when a call read it. The zero snapshot is a file that does not exist.
 type snapshot struct {
 	content []byte
 	hash    string
@@ -74,7 +75,7 @@ type snapshot struct {
 
 func (s snapshot) exists() bool { return s.hash != "" }
 
-// basis is what a description was made from.
+// basis identifies the content of the snapshot.
 func (s snapshot) basis() string {
 	if !s.exists() {
 		return "absent"
@@ -82,7 +83,7 @@ func (s snapshot) basis() string {
 	return "sha256:" + s.hash
 }
 
-// load reads a whole file of at most the size that may be edited.
+// load reads a whole file. It refuses a file that is too large to be changed.
 func (f *family) load(ctx context.Context, p place) (snapshot, error) {
 	file, err := f.workspace.Open(ctx, p.actual)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +125,7 @@ func hashOf(ctx context.Context, r io.Reader) (string, error) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// reader stops when ctx ends.
+// reader stops when ctx is done.
 type reader struct {
 	ctx context.Context
 	r   io.Reader

@@ -24,12 +24,12 @@ func TestThreadMustKnowWhatItChanges(t *testing.T) {
 			b := newBench(t, files.Config{})
 			b.put("f", "old\n")
 			b.refused(id, "NOT_READ", args)
-			b.ok("grep", object{"pattern": "old"}) // sees a part
+			b.ok("grep", object{"pattern": "old"}) // sees only a part of the file
 			b.refused(id, "NOT_READ", args)
 			b.ok("read", object{"path": "./f"})
 			b.put("f", "old old\n")
 			b.refused(id, "FILE_CHANGED", args)
-			b.put("f", "old\n") // it is the hash that counts, not the time
+			b.put("f", "old\n") // The hash decides, not the modification time.
 			b.ok(id, args)
 
 			b.put("f", "old\n")
@@ -81,7 +81,7 @@ func TestReadRecordsOnlyNews(t *testing.T) {
 	}
 }
 
-// resumed is a call that a decision started, on the ticket that describe made.
+// resumed returns a call that a decision resumed, with the basis of the ticket.
 func resumed(call *tool.Call, basis string) *tool.Call {
 	again := *call
 	again.Attempt, again.Resume = 2, &tool.ResumeInput{Reason: "approval", Basis: basis}

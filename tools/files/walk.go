@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// errEnough ends a walk that has used up what it may.
+// errEnough ends a walk that reached a limit.
 var errEnough = errors.New("walk has seen enough")
 
-// walk goes through a folder and what is below, in order of names. It follows no links and leaves out .git.
+// walk visits a folder and everything below it, in order of names. It follows no links and skips .git.
 type walk struct {
 	family  *family
-	honour  bool // .gitignore
+	honour  bool // obey .gitignore
 	until   time.Time
 	visited int
-	cut     string // why it ended before the end, for the model
-	closed  int    // folders that could not be read
+	cut     string // why the walk ended early, for the model
+	closed  int    // number of folders that could not be read
 	visit   func(shown, actual string, e fs.DirEntry) error
 }
 
@@ -27,7 +27,7 @@ func (f *family) newWalk(honour bool, visit func(shown, actual string, e fs.DirE
 	return &walk{family: f, honour: honour, until: time.Now().Add(f.limits.SearchTime), visit: visit}
 }
 
-// run walks from p. That a limit ended the walk is in cut, not an error.
+// run walks from p. When a limit ends the walk, run sets cut and returns no error.
 func (w *walk) run(ctx context.Context, p place) error {
 	var rules *ignores
 	if w.honour {
@@ -40,7 +40,7 @@ func (w *walk) run(ctx context.Context, p place) error {
 	return err
 }
 
-// above reads the rules of the folders that lead to dir.
+// above reads the rules of the folders above dir.
 func (w *walk) above(ctx context.Context, dir string) *ignores {
 	if dir == "." {
 		return nil
@@ -89,7 +89,7 @@ func (w *walk) enter(ctx context.Context, p place, rules *ignores, depth int) er
 	return nil
 }
 
-// entries reads a folder and closes it, so that a deep walk holds one descriptor.
+// entries reads a folder and closes it, so that a deep walk holds only one file descriptor.
 func (w *walk) entries(ctx context.Context, actual string) ([]fs.DirEntry, bool, error) {
 	dir, err := w.family.workspace.Open(ctx, actual)
 	if err != nil {
@@ -99,7 +99,7 @@ func (w *walk) entries(ctx context.Context, actual string) ([]fs.DirEntry, bool,
 	return entriesOf(ctx, dir, w.family.limits.Entries-w.visited)
 }
 
-// within says whether there is time and space to continue.
+// within returns an error when time or the number of entries is used up.
 func (w *walk) within(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
