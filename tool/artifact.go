@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// ArtifactScheme begins the handle of an artifact.
+// ArtifactScheme is the prefix of the handle of an artifact.
 const ArtifactScheme = "artifact://"
 
-// ArtifactHandle names an artifact, or an output stream, of any call: what a model reads in place of what was cut, and
-// what tools such as read take.
+// ArtifactHandle returns the handle of an artifact, or of an output stream, of any call. A model finds it in place of output that was cut.
+// Tools such as read accept it.
 func ArtifactHandle(callID, name string) string {
 	return ArtifactScheme + url.PathEscape(callID) + "/" + url.PathEscape(name)
 }
 
-// ParseArtifactHandle returns what [ArtifactHandle] was given.
+// ParseArtifactHandle returns the call id and the name in a handle from [ArtifactHandle].
 func ParseArtifactHandle(handle string) (callID, name string, err error) {
 	rest, ok := strings.CutPrefix(handle, ArtifactScheme)
 	id, name, both := strings.Cut(rest, "/")

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// A Call is what a tool gets: one attempt of one call. The tool may read all of it and change none.
+// A Call is one attempt of one call, as a tool gets it. The tool must not change it.
 type Call struct {
 	Namespace   string
 	ID          string
 	ModelCallID string
 	Tool        string
-	Attempt     int   // from 1
-	Epoch       int64 // of the daemon; one with a higher epoch has taken its store over
-	ReadOnly    bool  // it was assessed to change nothing
+	Attempt     int   // counted from 1
+	Epoch       int64 // epoch of the daemon; a daemon with a higher epoch has taken over its store
+	ReadOnly    bool  // the call was assessed as changing nothing
 	Run         Run
 	Caller      Principal
 	OnBehalfOf  string
 	Arguments   Arguments
-	// Documents is the snapshot that this attempt sees; nil when there is none.
+	// Documents is the snapshot that this attempt sees. Nil means that there is none.
 	Documents Documents
 	Deadline  time.Time
 	// Resume is set when a decision started this attempt.
 	Resume *ResumeInput
-	// Checkpoint is what an earlier attempt saved last.
+	// Checkpoint is the last checkpoint of earlier attempts.
 	Checkpoint []byte
-	// Operation is what the call is about when [Poller] or [Abandoner] get it, when the work continues elsewhere.
+	// Operation is set for [Poller] and [Abandoner] when the call's work continues elsewhere.
 	Operation *Operation
-	// Reporter takes the reports of the running tool; nil drops them, which is handy in tests.
+	// Reporter receives the reports of the running tool. Nil drops them, which helps in tests.
 	Reporter Reporter
 }
 
-// A Run is the orchestrator's turn that a call belongs to.
+// A Run is the orchestrator's run that a call belongs to.
 type Run struct {
 	ID           string            `json:"run_id,omitempty"`
 	Thread       string            `json:"thread_id,omitempty"`
@@ -46,38 +46,38 @@ type Run struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 }
 
-// An Agent is the program that the orchestrator runs.
+// An Agent is the agent that the orchestrator runs.
 type Agent struct {
 	ID   string `json:"agent_id,omitempty"`
-	Spec string `json:"spec,omitempty"` // the orchestrator's own JSON about it
-	// Allow and Exclude are globs: see [Agent.Offers]. A call of a tool that is not offered does not find it.
+	Spec string `json:"spec,omitempty"` // the orchestrator's own JSON about the agent
+	// Allow and Exclude are globs: see [Agent.Offers]. For a call, a tool that is not offered does not exist.
 	Allow   []string `json:"allow,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// A Principal is the client, as authentication established it.
+// A Principal is the identity of a client, as authentication established it.
 type Principal struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Subject   string   `json:"subject,omitempty"`
 	Roles     []string `json:"roles,omitempty"`
-	Method    string   `json:"method,omitempty"` // how it was established: peer, token, …
+	Method    string   `json:"method,omitempty"` // authentication method: peer, token, …
 }
 
 // HasRole reports whether a principal has a role.
 func (p Principal) HasRole(role string) bool { return slices.Contains(p.Roles, role) }
 
-// A ResumeInput is what a suspended call gets when it runs again.
+// A ResumeInput is the input of a suspended call that runs again.
 type ResumeInput struct {
 	SuspensionID string
-	Reason       string // the ticket's action
+	Reason       string // action of the ticket
 	Round        int
-	Result       string // the decision's JSON text; may be empty
+	Result       string // JSON text of the decision; may be empty
 	Decision     Decision
-	Basis        string // of the description that the ticket showed
+	Basis        string // basis of the description in the ticket
 }
 
-// A Reporter passes on what happens while a tool runs. It never waits for a watcher; an error means that the call is
-// over and the tool should return.
+// A Reporter publishes what happens while a tool runs. Its methods never wait for a watcher. An error means that the call is over and the
+// tool should return.
 type Reporter interface {
 	Progress(Progress) error
 	Activity(id, activityType, content string) error
@@ -87,16 +87,16 @@ type Reporter interface {
 	SaveArtifact(name, mimeType string, b []byte) (Artifact, error)
 }
 
-// A Progress says how far a tool is.
+// A Progress reports how far a tool is.
 type Progress struct {
 	Status   ProgressStatus `json:"status"`
-	Fraction float64        `json:"fraction,omitempty"` // 0 to 1; 0 with a Total of 0 means unknown
+	Fraction float64        `json:"fraction,omitempty"` // 0 to 1; when Total is 0 too, 0 means unknown
 	Message  string         `json:"message,omitempty"`
 	Loaded   int64          `json:"loaded,omitempty"`
 	Total    int64          `json:"total,omitempty"`
 }
 
-// ProgressStatus is the state that a progress event shows.
+// ProgressStatus is the state in a progress event.
 type ProgressStatus string
 
 // The progress states.
@@ -108,15 +108,15 @@ const (
 	ProgressCancelled ProgressStatus = "cancelled"
 )
 
-// ErrNoReporter means that a call has nobody to keep what it wants kept.
+// ErrNoReporter means that a call has no reporter to store data.
 var ErrNoReporter = errors.New("call has no reporter")
 
-// Progress shows watchers how far the tool is. Fraction runs from 0 to 1.
+// Progress publishes how far the tool is. Fraction is from 0 to 1.
 func (c *Call) Progress(status ProgressStatus, fraction float64, message string) error {
 	return c.ReportProgress(Progress{Status: status, Fraction: fraction, Message: message})
 }
 
-// ReportProgress is Progress with amounts.
+// ReportProgress does the same as Progress, and also reports amounts.
 func (c *Call) ReportProgress(p Progress) error {
 	if c.Reporter == nil {
 		return nil
@@ -124,7 +124,7 @@ func (c *Call) ReportProgress(p Progress) error {
 	return c.Reporter.Progress(p)
 }
 
-// Activity replaces what an activity shows; content has a JSON form.
+// Activity replaces the content of an activity. content must have a JSON form.
 func (c *Call) Activity(id, activityType string, content any) error {
 	if c.Reporter == nil {
 		return nil
@@ -136,8 +136,8 @@ func (c *Call) Activity(id, activityType string, content any) error {
 	return c.Reporter.Activity(id, activityType, string(b))
 }
 
-// ActivityDelta changes an activity by a JSON Patch (RFC 6902): a list of operations, or one. Without a snapshot the
-// base is {}.
+// ActivityDelta changes an activity with a JSON Patch (RFC 6902), which is a list of operations or a single one. Without an earlier
+// content, the patch applies to {}.
 func (c *Call) ActivityDelta(id string, patch any) error {
 	if c.Reporter == nil {
 		return nil
@@ -152,7 +152,7 @@ func (c *Call) ActivityDelta(id string, patch any) error {
 	return c.Reporter.ActivityDelta(id, string(b))
 }
 
-// Output appends to one of the call's streams, such as stdout. It blocks on the disk at most, never on a watcher.
+// Output appends to one of the call's streams, such as stdout. It may wait for the disk, but never for a watcher.
 func (c *Call) Output(stream string, b []byte) error {
 	if c.Reporter == nil {
 		return nil
@@ -160,11 +160,11 @@ func (c *Call) Output(stream string, b []byte) error {
 	return c.Reporter.Output(stream, b)
 }
 
-// CheckpointSize is the reason of a checkpoint that is refused because it has more than 16 MiB.
+// CheckpointSize is the reason of the error for a checkpoint of more than 16 MiB.
 const CheckpointSize = "CHECKPOINT_SIZE"
 
-// SaveCheckpoint keeps b for the next attempt. What a tool did before it, it must not do again. One of more than 16 MiB is refused, and
-// the one before it stays.
+// SaveCheckpoint stores b for the next attempt. A tool must not repeat work that it finished before the checkpoint. A checkpoint of more
+// than 16 MiB is rejected, and the previous one remains.
 func (c *Call) SaveCheckpoint(b []byte) error {
 	if c.Reporter == nil {
 		return ErrNoReporter
@@ -172,7 +172,7 @@ func (c *Call) SaveCheckpoint(b []byte) error {
 	return c.Reporter.SaveCheckpoint(b)
 }
 
-// SaveArtifact stores bytes that are too big for a result; a [Content] names it by Artifact.
+// SaveArtifact stores bytes that are too large for a result. The Artifact field of a [Content] refers to it by name.
 func (c *Call) SaveArtifact(name, mimeType string, b []byte) (Artifact, error) {
 	if c.Reporter == nil {
 		return Artifact{}, ErrNoReporter

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// recorder keeps what a tool told, as text.
+// recorder stores the reports of a tool as text.
 type recorder struct {
 	told []string
 	err  error
@@ -83,7 +83,7 @@ func TestReportingRefusesWhatHasNoJSONForm(t *testing.T) {
 	}
 }
 
-// Telling nobody is fine; keeping nothing is not.
+// Without a reporter, reports are dropped, but storing data fails.
 func TestReportingWithoutReporter(t *testing.T) {
 	c := &tool.Call{}
 	for name, err := range map[string]error{

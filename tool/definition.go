@@ -1,15 +1,15 @@
 package tool
 
-// A Definition is a descriptor with its digest. It is shared: read it only.
+// A Definition is a descriptor with its digest. It is shared, so callers must not change it.
 type Definition struct {
 	Descriptor Descriptor
-	Digest     string // of Descriptor
+	Digest     string // digest of Descriptor
 }
 
-// A QuarantinedTool has another definition than the one that is trusted. Nobody can see or call it, but its names stay taken.
+// A QuarantinedTool is a tool whose definition differs from the trusted one. Clients cannot see or call it, but its names stay reserved.
 type QuarantinedTool struct {
 	Source    string
-	Namespace string // whose callers alone have the tools of the source; "": all
+	Namespace string // the only namespace that has the tools of the source; empty means all
 	Trusted   Definition
-	Waiting   Definition // the source's own, without overrides
+	Waiting   Definition // the source's own definition, without overrides
 }

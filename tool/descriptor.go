@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// A Descriptor says what a tool is. It is part of what an approver agrees to: its digest is pinned in every call.
+// A Descriptor describes a tool. It is part of what an approver agrees to: each call stores its digest.
 type Descriptor struct {
 	ID          string `json:"id"`
-	DisplayName string `json:"display_name,omitempty"` // empty shows the id
-	Description string `json:"description,omitempty"`  // what the model reads
+	DisplayName string `json:"display_name,omitempty"` // empty means the id
+	Description string `json:"description,omitempty"`  // text for the model
 	Category    string `json:"category,omitempty"`
 
-	// Parameters is a JSON Schema, 2020-12 unless its $schema says otherwise. Empty means: no arguments.
+	// Parameters is a JSON Schema, of version 2020-12 unless its $schema names another one. Empty means that the tool has no arguments.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
-	// ResultSchema, when set, is what the data of a SUCCESS result must meet.
+	// ResultSchema, if set, is the schema for the data of a SUCCESS result.
 	ResultSchema json.RawMessage `json:"result_schema,omitempty"`
 
-	// Effects hold while the arguments are unknown. The zero value is the strictest reading that is not an escalation:
-	// MUTATING, CONFIRM, not concurrency-safe.
+	// Effects apply while the arguments are unknown. The zero value is the strictest one without escalation: MUTATING, CONFIRM, not
+	// concurrency-safe.
 	Effects Effects `json:"effects"`
-	// Mildest is the mildest answer that Assess may give; nil means that Assess cannot answer milder than Effects.
+	// Mildest bounds the effects that Assess may return. Nil means that Assess may not return milder ones than Effects.
 	Mildest *Effects `json:"mildest,omitempty"`
 
-	Idempotent bool    `json:"idempotent,omitempty"` // started and unfinished after a crash, it may run again with the same key
+	Idempotent bool    `json:"idempotent,omitempty"` // An attempt that was interrupted by a crash may run again with the same idempotency key.
 	OnDoubt    OnDoubt `json:"on_doubt,omitempty"`
 
 	Timeouts     Timeouts `json:"timeouts,omitzero"`
@@ -37,38 +37,38 @@ type Descriptor struct {
 	RequiredNetwork   string    `json:"required_network,omitempty"`   // none | proxy | open; empty means none
 	RequiredSecrets   []string  `json:"required_secrets,omitempty"`
 
-	Guidance    string            `json:"guidance,omitempty"` // how a model should use it; part of tool lists
+	Guidance    string            `json:"guidance,omitempty"` // how a model should use the tool; part of tool lists
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Aliases     []string          `json:"aliases,omitempty"`
 	Source      string            `json:"source,omitempty"` // set by the registry
 	Version     string            `json:"version,omitempty"`
 
-	// Metadata is for operators and programs; models never see it, and it is no part of the digest.
+	// Metadata is for operators and programs. Models never see it, and the digest does not include it.
 	Metadata map[string]string `json:"-"`
 }
 
-// Timeouts bound one call; zero fields mean the daemon's defaults (queue 30 s, attempt 10 min).
+// Timeouts bound one call. Zero fields mean the daemon's defaults (queue 30 s, attempt 10 min).
 type Timeouts struct {
 	Queue   time.Duration `json:"queue,omitempty"`
 	Attempt time.Duration `json:"attempt,omitempty"`
 }
 
-// Isolation names what must hold around a tool's processes.
+// Isolation is the isolation of a tool's processes.
 type Isolation string
 
-// The levels that a descriptor may ask for. IsolationNone is a statement that records repeat, not an oversight.
+// The levels that a descriptor may require. IsolationNone states explicitly that there is no isolation, and records repeat it.
 const (
 	IsolationNone Isolation = "none"
-	IsolationFull Isolation = "full" // files, network and processes
+	IsolationFull Isolation = "full" // isolates files, network and processes
 )
 
-// OnDoubt says what happens to an attempt whose end is not known.
+// OnDoubt says what happens to an attempt with an unknown outcome.
 type OnDoubt string
 
 // Empty means OnDoubtFail.
 const (
-	OnDoubtFail OnDoubt = "fail" // FAILED IN_DOUBT
-	OnDoubtAsk  OnDoubt = "ask"  // SUSPENDED with the action in_doubt
+	OnDoubtFail OnDoubt = "fail" // the call becomes FAILED with IN_DOUBT
+	OnDoubtAsk  OnDoubt = "ask"  // the call becomes SUSPENDED with the action in_doubt
 )
 
 // Name returns the display name, or the id.
@@ -79,7 +79,7 @@ func (d *Descriptor) Name() string {
 	return d.ID
 }
 
-// MildestEffects returns the bound of what Assess may answer.
+// MildestEffects returns the bound of the effects that Assess may return.
 func (d *Descriptor) MildestEffects() Effects {
 	if d.Mildest != nil {
 		return d.Mildest.Normal()
@@ -87,8 +87,8 @@ func (d *Descriptor) MildestEffects() Effects {
 	return d.Effects.Normal()
 }
 
-// Digest returns the SHA-256, in hex, of the descriptor's JSON form with sorted schema members. Equal descriptors have
-// equal digests, whatever the order of members in their schemas.
+// Digest returns the SHA-256, in hex, of the descriptor's JSON form with sorted schema members. The order of members in schemas does not
+// affect it.
 func (d Descriptor) Digest() (string, error) {
 	for _, schema := range []*json.RawMessage{&d.Parameters, &d.ResultSchema} {
 		if len(*schema) == 0 {
@@ -100,7 +100,7 @@ func (d Descriptor) Digest() (string, error) {
 		if err := dec.Decode(&v); err != nil {
 			return "", err
 		}
-		sorted, err := json.Marshal(v) // encoding/json sorts the members of maps
+		sorted, err := json.Marshal(v) // encoding/json sorts the members of maps.
 		if err != nil {
 			return "", err
 		}

@@ -26,7 +26,7 @@ func digest(t *testing.T, d tool.Descriptor) string {
 	return s
 }
 
-// The value is written down: it is pinned in stored calls, so that a change of it voids waiting approvals.
+// The expected digest is a constant, because stored calls contain digests. A changed digest would invalidate waiting approvals.
 func TestDescriptorDigestIsStable(t *testing.T) {
 	const want = "ff6d658923486431e791023f3cf4d72e5c4df94cfb1aa051f9b44142a61e3a5c"
 	if got := digest(t, greet()); got != want {
@@ -70,7 +70,7 @@ func TestDescriptorDigestCovers(t *testing.T) {
 		"display name": func(d *tool.Descriptor) { d.DisplayName = "Greet" },
 		"description":  func(d *tool.Descriptor) { d.Description = "Greets!" },
 		"category":     func(d *tool.Descriptor) { d.Category = "people" },
-		// A float would fold this integer into its neighbour.
+		// As a float, this integer would equal the one next to it.
 		"number in a schema": func(d *tool.Descriptor) {
 			d.Parameters = json.RawMessage(`{"type":"object","properties":{"a":{"maximum":9007199254740992},"b":{}}}`)
 		},

@@ -1,10 +1,10 @@
-// Package tool is what the author of a tool touches.
+// Package tool is the API for authors of tools.
 //
-// A tool is one method, [Tool.Execute], and a [Descriptor]; everything else it may know how to do (validate, assess,
-// describe, abandon, reconcile) is an optional interface of one method. One tool value serves all calls at once.
+// A tool is one method, [Tool.Execute], and a [Descriptor]. Everything else that a tool may support (validate, assess, describe, abandon,
+// reconcile) is an optional interface with one method. One tool value serves all calls concurrently.
 //
-// Two ways to fail are different on purpose. A [Result] with an error is an answer: the tool ran to its end, the model
-// reads the text and may try something else. A returned error aborts the call: what the tool wanted to store with it is
-// dropped. A suspended result ([Suspended], [SuspendedWith]) is neither: the call is stored and starts again from its
-// beginning, with [Call.Resume] set, when a decision arrives.
+// A tool can end without success in three ways:
+//   - A [Result] with an error is an answer. The tool has ended, and the model reads the text and may try something else.
+//   - A returned error aborts the call. Documents and actions of the tool are dropped.
+//   - A suspended result ([Suspended], [SuspendedWith]) stores the call. When a decision arrives, the tool runs again from its beginning, with [Call.Resume] set.
 package tool

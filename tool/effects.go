@@ -1,17 +1,17 @@
 package tool
 
-// Effects say what a call would do to the world. Each field's zero value is the default that the docs name.
+// Effects describe what a call would do. Each field's zero value is the default that the documentation names.
 type Effects struct {
 	Mutability Mutability `json:"mutability,omitempty"`
 	Safety     Safety     `json:"safety,omitempty"`
 	Tier       Tier       `json:"tier,omitempty"`
-	// ConcurrencySafe calls of one thread may run beside each other.
+	// ConcurrencySafe calls of one thread may run at the same time.
 	ConcurrencySafe bool `json:"concurrency_safe,omitempty"`
-	// OpenWorld calls reach things that the operator does not own.
+	// OpenWorld calls access things that the operator does not own.
 	OpenWorld bool `json:"open_world,omitempty"`
 }
 
-// Mutability decides the journal's class, what plan mode allows and what runs again after a crash.
+// Mutability determines the journal's class, what plan mode permits, and what runs again after a crash.
 type Mutability string
 
 // The empty mutability is Mutating.
@@ -20,10 +20,10 @@ const (
 	Mutating Mutability = "MUTATING"
 )
 
-// Safety is the worst kind of thing that a call may do. Empty follows the mutability.
+// Safety is the most severe kind of effect of a call. Empty follows from the mutability.
 type Safety string
 
-// In the order of severity; Network has no place in that order.
+// The values in order of severity.
 const (
 	SafetyReadOnly    Safety = "READ_ONLY"
 	SafetyMutating    Safety = "MUTATING"
@@ -31,17 +31,17 @@ const (
 	SafetyDestructive Safety = "DESTRUCTIVE"
 )
 
-// Tier is how much of a person's attention a call needs.
+// Tier says which consent a call needs.
 type Tier string
 
 // The empty tier is Confirm.
 const (
 	Observe  Tier = "OBSERVE"
 	Confirm  Tier = "CONFIRM"
-	Escalate Tier = "ESCALATE" // somebody other than the caller
+	Escalate Tier = "ESCALATE" // needs consent of a person other than the caller
 )
 
-// Normal returns e with its defaults written out.
+// Normal returns e with its defaults filled in.
 func (e Effects) Normal() Effects {
 	if e.Mutability == "" {
 		e.Mutability = Mutating
@@ -55,7 +55,7 @@ func (e Effects) Normal() Effects {
 	return e
 }
 
-// MilderThan reports whether e claims less than bound in any dimension.
+// MilderThan reports whether e is milder than bound in at least one field.
 func (e Effects) MilderThan(bound Effects) bool {
 	e, bound = e.Normal(), bound.Normal()
 	return e.Mutability == ReadOnly && bound.Mutability != ReadOnly ||
@@ -89,7 +89,7 @@ func tierRank(t Tier) int {
 	}
 }
 
-// Kind is the sort of thing that a call does, for people and icons.
+// Kind is the kind of a call, for people and icons.
 type Kind string
 
 // The kinds that frontends know.
@@ -111,15 +111,15 @@ type Description struct {
 	Title     string     `json:"title,omitempty"` // one line, such as "Edit src/main.go"
 	Locations []Location `json:"locations,omitempty"`
 	Preview   []Content  `json:"preview,omitempty"` // a diff, a command
-	// Notes say what an approver should know, such as "overwrites a file that changed since it was read".
+	// Notes tell an approver what to consider, such as "overwrites a file that changed since it was read".
 	Notes []string `json:"notes,omitempty"`
-	// Basis is what the description was made from, such as the hash of a file. It comes back in [ResumeInput.Basis], so
-	// that a tool can refuse what an approver saw when the world has moved since.
+	// Basis identifies the state that the description was made from, such as the hash of a file. [ResumeInput.Basis] returns it, so that a
+	// tool can refuse a change when the state has changed since the approval.
 	Basis    string `json:"basis,omitempty"`
-	Degraded bool   `json:"degraded,omitempty"` // set by the engine when Describe could not answer
+	Degraded bool   `json:"degraded,omitempty"` // set by the engine when Describe failed
 }
 
-// A Location is a place that a call touches. Line counts from 1; 0 means the whole file.
+// A Location is a place that a call affects. Line counts from 1; 0 means the whole file.
 type Location struct {
 	Path string `json:"path"`
 	Line int    `json:"line,omitempty"`

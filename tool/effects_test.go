@@ -51,9 +51,9 @@ func TestMilderThan(t *testing.T) {
 		{"tier below escalate", tool.Effects{}, tool.Effects{Tier: tool.Escalate}, true},
 		{"concurrency", tool.Effects{ConcurrencySafe: true}, tool.Effects{}, true},
 		{"open world", tool.Effects{}, tool.Effects{OpenWorld: true}, true},
-		// One milder dimension is enough, however strict the others are.
+		// One milder field is enough, even when others are stricter.
 		{"mixed", tool.Effects{Tier: tool.Escalate, ConcurrencySafe: true}, tool.Effects{}, true},
-		// An unknown word must never pass for a mild one.
+		// An unknown word must never count as a mild one.
 		{"unknown words", tool.Effects{Safety: "HARMLESS", Tier: "NONE"}, tool.Effects{Safety: tool.SafetyDestructive, Tier: tool.Escalate}, false},
 		{"unknown mutability", tool.Effects{Mutability: "NONE", Safety: tool.SafetyMutating}, tool.Effects{}, false},
 	}

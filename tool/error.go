@@ -9,7 +9,7 @@ import (
 // Code says why a call did not succeed. The codes are stable; reasons refine them.
 type Code string
 
-// The codes of the table of ends (docs/reference/states.md). A tool returns the first seven.
+// The codes, as listed in docs/reference/states.md. A tool returns only the first seven.
 const (
 	InvalidArguments  Code = "INVALID_ARGUMENTS"
 	ExecutionFailed   Code = "EXECUTION_FAILED"
@@ -26,20 +26,20 @@ const (
 	Upstream          Code = "UPSTREAM"
 )
 
-// An Error is both the error that a tool returns to abort and the error inside an ERROR result.
+// An Error is the error that a tool returns to abort a call, and also the error inside an ERROR result.
 type Error struct {
 	Code    Code   `json:"code"`
-	Reason  string `json:"reason,omitempty"` // UPPER_SNAKE_CASE, stable; a tool's own code in an ERROR result
+	Reason  string `json:"reason,omitempty"` // UPPER_SNAKE_CASE, stable; in an ERROR result it is the tool's own code
 	Message string `json:"message"`          // for the model: what was wrong and what would be right
 
 	Violations []Violation `json:"field_violations,omitempty"`
-	// Aborted says that the tool did not come to an end of its own.
+	// Aborted reports that the tool did not end normally.
 	Aborted bool `json:"aborted,omitempty"`
-	// TerminateRun says that the call's run is blocked.
+	// TerminateRun reports that the call's run is blocked.
 	TerminateRun     bool          `json:"terminate_run,omitempty"`
 	Retryable        bool          `json:"retryable,omitempty"`
 	RetryAfter       time.Duration `json:"retry_after,omitempty"`
-	DeveloperMessage string        `json:"developer_message,omitempty"` // for operators, never for the model: callers get an id
+	DeveloperMessage string        `json:"developer_message,omitempty"` // for operators, never for the model; callers get an id instead
 }
 
 // A Violation names one field of the arguments, as a JSON path such as items[2].name, and what is wrong with it.
@@ -50,12 +50,12 @@ type Violation struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Errorf returns an error of this code. The message is what the model reads.
+// Errorf returns an error with this code. The model reads the message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// AsError returns err as an [*Error]: as itself when it is one, else with the code ExecutionFailed.
+// AsError returns err itself if it is an [*Error], otherwise an [*Error] with the code ExecutionFailed.
 func AsError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {

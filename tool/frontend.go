@@ -2,15 +2,16 @@ package tool
 
 import "encoding/json"
 
-// FrontendPrefix begins the names of frontend tools and of no other: a declaration never replaces a tool of the daemon.
+// FrontendPrefix is the prefix of the names of frontend tools. Other tools must not have it, so a declaration never replaces a tool of the
+// daemon.
 const FrontendPrefix = "fe_"
 
-// A FrontendTool is declared by a caller for its run. Its calls are checked and gated like all others; then the caller's
-// frontend executes them and sends the result as a decision.
+// A FrontendTool is a tool that a caller declares for its run. Its calls are checked and gated like all others. Then the caller's frontend
+// executes them and sends the result as a decision.
 type FrontendTool struct {
-	Name        string          `json:"name"` // begins with [FrontendPrefix]
+	Name        string          `json:"name"` // must begin with [FrontendPrefix]
 	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema; empty means: no arguments
-	// ResponseSchema is what the frontend's result must meet; empty takes any JSON.
+	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema; empty means no arguments
+	// ResponseSchema is the schema for the frontend's result. Empty accepts any JSON.
 	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
 }

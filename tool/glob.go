@@ -27,13 +27,13 @@ func ValidGlob(pattern string) bool {
 	return err == nil
 }
 
-// Offers reports whether an agent may use a tool: Allow matches its id, or is empty, and Exclude does not exclude it.
+// Offers reports whether an agent may use a tool: Allow is empty or matches its id, and Exclude does not match the tool.
 func (a *Agent) Offers(d *Descriptor) bool {
 	return (len(a.Allow) == 0 || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)
 }
 
-// Excludes reports whether Exclude matches the id or an alias of a tool. A malformed pattern excludes every tool, because nobody can
-// say which tools it was meant to exclude.
+// Excludes reports whether Exclude matches the id or an alias of a tool. A malformed pattern excludes every tool, because it is unknown
+// which tools it was meant for.
 func (a *Agent) Excludes(d *Descriptor) bool {
 	for _, p := range a.Exclude {
 		if Glob(p, d.ID) || slices.ContainsFunc(d.Aliases, func(alias string) bool { return Glob(p, alias) }) || !ValidGlob(p) {

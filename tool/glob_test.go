@@ -20,7 +20,7 @@ func TestGlob(t *testing.T) {
 		{"", "read", false, true},
 		{"[", "[", false, false},
 		{"read[", "read", false, false},
-		{"write[", "read", false, false}, // wrong behind the part that decides
+		{"write[", "read", false, false}, // The mistake is after the part that decides.
 	}
 	for _, tt := range tests {
 		if got := tool.Glob(tt.pattern, tt.name); got != tt.match {

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// IdempotencyKey is equal over the attempts of a call with the same arguments and new after an edit: SHA-256, in hex, of the
-// canonical form of [namespace, id, arguments].
+// IdempotencyKey returns the same key for all attempts of a call with the same arguments, and a new one after an edit. It is the SHA-256,
+// in hex, of the canonical form of [namespace, id, arguments].
 func (c *Call) IdempotencyKey() string {
 	b := AppendQuoted([]byte{'['}, c.Namespace)
 	b = AppendQuoted(append(b, ','), c.ID)
@@ -15,12 +15,11 @@ func (c *Call) IdempotencyKey() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// AppendQuoted appends a string as canonical forms have it: with the escapes of RFC 8785, and every other byte as it is, also one
-// that is no UTF-8.
+// AppendQuoted appends a string in canonical form. It uses the escapes of RFC 8785. All other bytes stay unchanged, even invalid UTF-8.
 func AppendQuoted(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	from := 0 // what is before is in dst
+	from := 0 // dst contains everything before from.
 	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {

@@ -2,13 +2,13 @@ package tool
 
 import "io"
 
-// Controls are what may happen at the keyboard of a call beside typing. They are called one at a time; nil is not possible
-// with this tool.
+// Controls are the actions, other than typing, that a client can apply to a running call. They are called one at a time. Nil means that the
+// tool does not support the action.
 type Controls struct {
 	Resize func(rows, columns int) error
-	Signal func(name string) error // such as SIGINT
+	Signal func(name string) error // a name such as SIGINT
 
-	Position int64 // of the first byte: what lies before it was typed before the daemon started again
+	Position int64 // offset of the first byte; input before it was typed before the daemon restarted
 }
 
 // An Interactor is a [Reporter] through which the caller can type into a running call.
@@ -16,9 +16,8 @@ type Interactor interface {
 	Input(c Controls) (io.ReadCloser, error)
 }
 
-// Input lets the caller type into the call from now on. The reader gives what is typed, in order and each byte once, and
-// io.EOF behind the end of input; a Read waits for more until the reader is closed or the attempt is over. It may be asked
-// for once in an attempt.
+// Input opens the call for typing. The reader returns the typed bytes once and in order, and io.EOF at the end of input. A Read waits for
+// input until the reader is closed or the attempt is over. Input may be called once per attempt.
 func (c *Call) Input(controls Controls) (io.ReadCloser, error) {
 	i, ok := c.Reporter.(Interactor)
 	if !ok {

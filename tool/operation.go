@@ -5,24 +5,26 @@ import (
 	"time"
 )
 
-// An Operation is work that a tool started and that continues elsewhere. A result with one ([Continues]) ends Execute and not the call: that
-// stays RUNNING, and holds no goroutine and no place meanwhile, also over restarts. It ends once, by the first of: a [Poller]'s answer,
-// what a worker completes, its cancellation, its end.
+// An Operation is work that a tool started and that continues elsewhere. A result with an operation ([Continues]) ends Execute, but not the
+// call. The call stays RUNNING and holds no goroutine and no slot, even over restarts. The first of these ends it: an answer of a [Poller],
+// a completion by a worker, a cancel, or the expiry.
 type Operation struct {
-	// ID is the tool's name for the work, at most 1,024 bytes. It is all that is kept: what Poll needs beside it belongs into the checkpoint.
+	// ID is the tool's name for the work, at most 1,024 bytes. Only the ID is stored; other data for Poll belongs in the checkpoint.
 	ID string
-	// PollAfter is how long the engine waits before it asks, each time. Zero means that the tool is not asked: the work is completed.
+	// PollAfter is the time before each poll. Zero means no polls: a worker completes the work.
 	PollAfter time.Duration
-	// ExpiresIn is when the call fails with TIMEOUT. Zero means a day; at most 30 days.
+	// ExpiresIn is the time after which the call fails with TIMEOUT. Zero means a day. The maximum is 30 days.
 	ExpiresIn time.Duration
 }
 
-// A Poller says how far an operation is. The call is as the attempt had it, with its last checkpoint and [Call.Operation]; it may
-// report. A SUCCESS or ERROR result ends the call, a question suspends it; nil lets it continue, as a result of [Continues] does, from then on
-// with that operation. An error is no end: the daemon could not find out, and asks again, less often. ctx ends after 30 s, or when the
-// call is cancelled.
+// A Poller reports the state of an operation. The call is that of the attempt, with its last checkpoint and [Call.Operation]; it may report
+// progress. ctx ends after 30 s, or when the call is cancelled. The result decides:
+//   - A SUCCESS or ERROR result ends the call.
+//   - A suspended result asks a question.
+//   - Nil lets the operation continue. So does a result of [Continues], which also replaces the operation.
+//   - An error means that the state is unknown. The daemon polls again, but less often.
 //
-// When an operation is cancelled or out of time, [Abandoner] is called, with [Call.Operation]: it stops the work.
+// When an operation is cancelled or has expired, the engine calls [Abandoner] with [Call.Operation], and the tool stops the work.
 type Poller interface {
 	Poll(ctx context.Context, call *Call) (*Result, error)
 }

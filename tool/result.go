@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// ResultStatus is what a tool says of its own end.
+// ResultStatus is the outcome that a tool reports.
 type ResultStatus string
 
-// The zero status is invalid: a forgotten one is not a success.
+// The zero status is invalid, so a forgotten status is not a success.
 const (
 	StatusSuccess ResultStatus = "SUCCESS"
 	StatusPending ResultStatus = "PENDING" // suspended: a person or program must answer first
@@ -23,10 +23,10 @@ type Result struct {
 	Status   ResultStatus `json:"status"`
 	// Data is JSON text for programs.
 	Data string `json:"data,omitempty"`
-	// Message is the text for the model; empty means that it reads Data.
+	// Message is the text for the model. When it is empty, the model reads Data.
 	Message    string    `json:"message,omitempty"`
 	Content    []Content `json:"content,omitempty"`
-	Suspension *Ticket   `json:"suspension,omitempty"` // with StatusPending; nil means the default ticket
+	Suspension *Ticket   `json:"suspension,omitempty"` // used with StatusPending; nil means the default ticket
 	Error      *Error    `json:"error,omitempty"`
 
 	Display   Display           `json:"display_preference,omitempty"`
@@ -37,18 +37,18 @@ type Result struct {
 
 	// Operation is set, with StatusPending, when the work continues elsewhere.
 	Operation *Operation `json:"-"`
-	// Documents are commands that commit with the call; they are dropped when the tool returns an error.
+	// Documents are commands that commit with the call. They are dropped when the tool returns an error.
 	Documents []Command `json:"-"`
-	// Actions are stored with the call and carried out after it; they are dropped with the documents.
+	// Actions are stored with the call and carried out after it. They are dropped when the tool returns an error.
 	Actions []Action `json:"-"`
-	// Process has the facts about the processes of this call, for the record.
+	// Process holds facts about the processes of this call, for the record.
 	Process *ProcessReport `json:"process,omitempty"`
 }
 
 // Display is how a frontend should show a result.
 type Display string
 
-// The display preferences; empty is DisplayDefault.
+// The display preferences; empty means DisplayDefault.
 const (
 	DisplayDefault   Display = "DEFAULT"
 	DisplayCollapsed Display = "COLLAPSED"
@@ -58,18 +58,18 @@ const (
 	DisplayHidden    Display = "HIDDEN"
 )
 
-// A Content is one piece of rich output; exactly the fields of its type are set.
+// A Content is one piece of rich output. Only the fields for its type are set.
 type Content struct {
 	Type     ContentType `json:"type"`
-	Text     string      `json:"text,omitempty"`      // text, diff (unified)
-	MIMEType string      `json:"mime_type,omitempty"` // image, audio, document, ui
+	Text     string      `json:"text,omitempty"`      // for text, and diff (unified)
+	MIMEType string      `json:"mime_type,omitempty"` // for image, audio, document and ui
 	Data     []byte      `json:"data,omitempty"`      // inline bytes, at most 64 KiB
-	URI      string      `json:"uri,omitempty"`       // resource link
-	Artifact string      `json:"artifact,omitempty"`  // name of an artifact of this call, in place of Data
+	URI      string      `json:"uri,omitempty"`       // for resource links
+	Artifact string      `json:"artifact,omitempty"`  // name of an artifact of this call, instead of Data
 	Name     string      `json:"name,omitempty"`
 }
 
-// ContentType names the sort of a [Content].
+// ContentType is the type of a [Content].
 type ContentType string
 
 // The content types of the API.
@@ -83,26 +83,26 @@ const (
 	ContentUI       ContentType = "ui"
 )
 
-// An Artifact is stored output of a call, read in ranges with ReadArtifact.
+// An Artifact is stored output of a call, which ReadArtifact reads in ranges.
 type Artifact struct {
-	Name     string `json:"name"` // unique in the call; a stream's name for its spool
+	Name     string `json:"name"` // unique in the call; for a stream's spool, the name of the stream
 	MIMEType string `json:"mime_type,omitempty"`
 	Size     int64  `json:"size"` // bytes
 }
 
-// A ProcessReport says how the processes of a call ended.
+// A ProcessReport describes how the processes of a call ended.
 type ProcessReport struct {
 	Killed         []int     `json:"killed,omitempty"` // process ids
 	ConfirmedAt    time.Time `json:"confirmed_at,omitzero"`
-	KillUnverified []int     `json:"kill_unverified,omitempty"` // ids whose end nobody saw
+	KillUnverified []int     `json:"kill_unverified,omitempty"` // ids of processes that were not seen to die
 }
 
-// Success returns a result whose data is v as JSON; it panics when v has no JSON form, which is a bug of the tool.
+// Success returns a result whose data is v as JSON. It panics when v has no JSON form, because that is a bug of the tool.
 func Success(v any) *Result {
 	return &Result{Status: StatusSuccess, Data: mustJSON(v)}
 }
 
-// SuccessMessage is Success with the text that the model reads in place of the data.
+// SuccessMessage returns a success with data v, and a text that the model reads instead of the data.
 func SuccessMessage(v any, format string, args ...any) *Result {
 	r := Success(v)
 	r.Message = fmt.Sprintf(format, args...)
@@ -124,23 +124,23 @@ func FailCode(reason, format string, args ...any) *Result {
 	return &Result{Status: StatusError, Error: &Error{Code: ExecutionFailed, Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-// Suspended asks a question with the default ticket: action tool:<id>, the tool runs again with the answer.
+// Suspended returns a question with the default ticket: its action is tool:<id>, and the tool runs again with the answer.
 func Suspended(message string) *Result {
 	return &Result{Status: StatusPending, Message: message}
 }
 
-// SuspendedWith asks with a ticket of the tool's own.
+// SuspendedWith returns a question with the tool's own ticket.
 func SuspendedWith(t Ticket) *Result {
 	return &Result{Status: StatusPending, Message: t.Message, Suspension: &t}
 }
 
-// With returns r with commands that commit with the call.
+// With adds commands that commit with the call, and returns r.
 func (r *Result) With(commands ...Command) *Result {
 	r.Documents = append(r.Documents, commands...)
 	return r
 }
 
-// Then returns r with actions that are carried out after the call.
+// Then adds actions that are carried out after the call, and returns r.
 func (r *Result) Then(actions ...Action) *Result {
 	r.Actions = append(r.Actions, actions...)
 	return r
@@ -149,13 +149,13 @@ func (r *Result) Then(actions ...Action) *Result {
 // IsSuccess reports whether the tool succeeded.
 func (r *Result) IsSuccess() bool { return r != nil && r.Status == StatusSuccess }
 
-// IsPending reports whether the result is a question.
+// IsPending reports whether the result is a question, or an operation that continues elsewhere.
 func (r *Result) IsPending() bool { return r != nil && r.Status == StatusPending }
 
 // IsError reports whether the result is an error that the model should read.
 func (r *Result) IsError() bool { return r != nil && r.Status == StatusError }
 
-// JSON returns the data, "null" when there is none.
+// JSON returns the data, or "null" when there is none.
 func (r *Result) JSON() string {
 	if r == nil || r.Data == "" {
 		return "null"
@@ -163,7 +163,7 @@ func (r *Result) JSON() string {
 	return r.Data
 }
 
-// ModelText returns what the model reads: an error always as readable text, else the message, else the data.
+// ModelText returns the text for the model: an error as readable text, otherwise the message, otherwise the data.
 func (r *Result) ModelText() string {
 	switch {
 	case r == nil:
@@ -179,7 +179,7 @@ func (r *Result) ModelText() string {
 	}
 }
 
-// text is the message with the violated fields, one a line.
+// text returns the message with the violated fields, one per line.
 func (e *Error) text() string {
 	if len(e.Violations) == 0 {
 		return e.Message

@@ -18,7 +18,7 @@ func TestResultConstructors(t *testing.T) {
 		{"success", tool.Success(map[string]int{"n": 1}), true, false, false, `{"n":1}`, `{"n":1}`},
 		{"success of nothing", tool.Success(nil), true, false, false, `null`, `null`},
 		{"success with message", tool.SuccessMessage([]int{1}, "%d item", 1), true, false, false, `[1]`, "1 item"},
-		// The model reads text as it is, programs as JSON.
+		// The model reads the plain text, programs read JSON.
 		{"text", tool.Text("say \"hi\"\n"), true, false, false, `"say \"hi\"\n"`, "say \"hi\"\n"},
 		{"empty text", tool.Text(""), true, false, false, `""`, `""`},
 		{"fail", tool.Fail("no file %q", "a"), false, false, true, `null`, `no file "a"`},
@@ -87,7 +87,7 @@ func TestModelTextOfErrors(t *testing.T) {
 		result *tool.Result
 		want   string
 	}{
-		// The error beats message and data, so that no failure reads like a success.
+		// The error replaces message and data, so that a failure never reads like a success.
 		{"message", failed(tool.Error{Code: tool.Denied, Message: "not allowed"}), "not allowed"},
 		{"no message", failed(tool.Error{Code: tool.ResourceExhausted}), "The call failed: resource exhausted"},
 		{"violations", failed(tool.Error{

@@ -5,28 +5,28 @@ import "time"
 // A SourceState is the state of a source of tools.
 type SourceState string
 
-// The states.
+// The states of a source.
 const (
 	SourceConnecting SourceState = "CONNECTING"
 	SourceReady      SourceState = "READY"
-	SourceDown       SourceState = "DOWN" // the daemon tries again to connect
+	SourceDown       SourceState = "DOWN" // the daemon tries to reconnect
 )
 
 // A SourceStatus is the health of a source of tools.
 type SourceStatus struct {
 	Name      string
-	Namespace string // whose callers alone have its tools; "": all
+	Namespace string // the only namespace that has its tools; empty means all
 	State     SourceState
-	Since     time.Time // zero: it comes with the daemon
+	Since     time.Time // zero for a source that is part of the daemon
 	Address   string    // program or URL
-	Server    string    // its own name for itself, with its version
+	Server    string    // the server's own name and version
 	Protocol  string
 	Trust     string
 	Tools     int
 	Starts    int    // connections that were made or tried
-	Error     string // the last one
+	Error     string // the last error
 	Refused   []RefusedTool
 }
 
-// A RefusedTool is a tool of a source that the daemon does not take, and why.
+// A RefusedTool is a tool of a source that the daemon refuses, with the reason.
 type RefusedTool struct{ Name, Reason string }

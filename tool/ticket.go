@@ -5,42 +5,42 @@ import (
 	"time"
 )
 
-// A Ticket is the question of a suspension, as a tool or a gate asks it. The engine adds ids, digest, description and
-// times.
+// A Ticket is the question of a suspension, as a tool or a gate asks it. The engine adds ids, digest, description and times.
 type Ticket struct {
-	Action     string          `json:"action,omitempty"`     // approval, input, auth, in_doubt or one's own; empty means tool:<id>
+	Action     string          `json:"action,omitempty"`     // approval, input, auth, in_doubt or an action of the tool; empty means tool:<id>
 	Message    string          `json:"message,omitempty"`    // for people
 	Parameters json.RawMessage `json:"parameters,omitempty"` // for the frontend that shows the question
-	// ResponseSchema is what the decision's result must meet; an answer that does not leaves the question open.
+	// ResponseSchema is the schema for the decision's result. An answer that violates it leaves the question open.
 	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
 	ResumeMode     ResumeMode      `json:"resume_mode,omitempty"`
-	Approvers      *Approvers      `json:"approvers,omitempty"`  // nil: every principal that may act for the caller
-	ExpiresIn      time.Duration   `json:"expires_in,omitempty"` // 0 means 30 days, which is also the most
-	// DefaultResult, JSON text, becomes the answer at expiry. Only a tool's own ticket without approvers may have one;
-	// every other ticket expires to a cancellation.
+	Approvers      *Approvers      `json:"approvers,omitempty"`  // nil means every principal that may act for the caller
+	ExpiresIn      time.Duration   `json:"expires_in,omitempty"` // 0 means 30 days, which is also the maximum
+	// DefaultResult, JSON text, becomes the answer at expiry. Only a tool's own ticket without approvers may have one. Every other ticket
+	// ends with a cancellation at expiry.
 	DefaultResult string `json:"default_result,omitempty"`
-	// RememberOptions are what a yes may be kept for, narrowest first. The engine drops them where no answer may be kept.
+	// RememberOptions are the patterns for which a yes may be stored, narrowest first. The engine removes them where no answer may be
+	// stored.
 	RememberOptions []RememberOption `json:"remember_options,omitempty"`
 }
 
-// A RememberOption is a pattern of later calls; what it means the gate knows that offers it.
+// A RememberOption is a pattern of later calls. Its meaning is defined by the gate that offers it.
 type RememberOption struct {
 	Option string `json:"option"`
 	Title  string `json:"title,omitempty"` // for people: what would be allowed
 }
 
-// Remember asks to keep a yes for later calls.
+// Remember asks to store a yes for later calls.
 type Remember struct {
-	Option string    `json:"option"` // one of the ticket's
+	Option string    `json:"option"` // one of the ticket's options
 	Scope  Scope     `json:"scope"`
-	Until  time.Time `json:"until,omitzero"` // zero is 24 hours from now; at most 30 days
+	Until  time.Time `json:"until,omitzero"` // zero means 24 hours from now; at most 30 days
 }
 
 // Approvers are the principals that may answer a ticket.
 type Approvers struct {
-	Roles              []string `json:"roles,omitempty"` // any of them; empty means approver
+	Roles              []string `json:"roles,omitempty"` // one of these roles is enough; empty means approver
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
-	Count              int      `json:"count,omitempty"` // how many different people must say the same yes; 0 and 1 mean one
+	Count              int      `json:"count,omitempty"` // number of different people who must give the same yes; 0 and 1 mean one
 }
 
 // ResumeMode says what a decision does.
@@ -55,36 +55,36 @@ const (
 
 // A Decision ends a suspension.
 type Decision struct {
-	ID     string         `json:"decision_id"` // made by the client; the same id and content replay the outcome
+	ID     string         `json:"decision_id"` // chosen by the client; a request with the same id and content returns the same outcome again
 	Action DecisionAction `json:"action"`
 	Result string         `json:"result,omitempty"` // JSON text
-	// Arguments, JSON text, replace the call's: an edit.
+	// Arguments, JSON text, replace the arguments of the call. This is an edit.
 	Arguments      string `json:"arguments,omitempty"`
 	Reason         string `json:"reason,omitempty"`
 	ExpectedDigest string `json:"expected_digest,omitempty"`
-	// Remember keeps a yes for later calls; nil keeps nothing.
+	// Remember stores a yes for later calls. Nil stores nothing.
 	Remember *Remember `json:"remember,omitempty"`
 
 	DecidedBy Principal `json:"decided_by,omitzero"` // set by the server
 	Time      time.Time `json:"time,omitzero"`       // set by the store
-	// AppliesTo is the digest that the answer counts for, set by the engine.
+	// AppliesTo is the digest that the answer is valid for. The engine sets it.
 	AppliesTo string `json:"applies_to,omitempty"`
-	// Votes are the answers that say the same, this one included, where a ticket needs several. Set by the engine.
+	// Votes are the answers with the same content, including this one, when a ticket needs several. The engine sets them.
 	Votes []Vote `json:"votes,omitempty"`
 }
 
-// A Vote is one of the answers that a ticket needs.
+// A Vote is one of several answers that a ticket needs.
 type Vote struct {
 	DecisionID string         `json:"decision_id"`
 	Action     DecisionAction `json:"action"`
 	Voter      Principal      `json:"voter"`
 	Time       time.Time      `json:"time"`
-	Edited     bool           `json:"edited,omitempty"` // it is for other arguments than were asked about
-	// Says is a digest of what the answer counts for: votes that say the same have the same one.
+	Edited     bool           `json:"edited,omitempty"` // the vote is for edited arguments
+	// Says is a digest of what the answer approves. Votes with the same content have the same digest.
 	Says string `json:"says,omitempty"`
 }
 
-// Voters returns everybody whose answer this decision is.
+// Voters returns the principals whose answers formed this decision.
 func (d *Decision) Voters() []Principal {
 	if len(d.Votes) == 0 {
 		return []Principal{d.DecidedBy}

@@ -10,90 +10,93 @@ import (
 
 // A Tool is something that a model can call.
 //
-// Execute is called concurrently. ctx ends when the call is cancelled or out of time and [context.Cause] says why; a
-// tool that still runs after the grace period (5 s) is abandoned and its result is dropped.
+// Execute is called concurrently. ctx ends when the call is cancelled or out of time, and [context.Cause] gives the reason. A tool that
+// still runs after the grace period (5 s) is abandoned, and its result is dropped.
 type Tool interface {
 	Descriptor() Descriptor
 	Execute(ctx context.Context, call *Call) (*Result, error)
 }
 
-// A Validator checks what JSON Schema cannot say. It is pure and is asked after the schema was met. An [*Error] keeps
-// its kind; every other error counts as [InvalidArguments].
+// A Validator checks what JSON Schema cannot express. It must be pure. It is called after the arguments were validated against the schema.
+// An [*Error] keeps its code; every other error counts as [InvalidArguments].
 type Validator interface {
 	Validate(args Arguments) error
 }
 
-// An Assessor says what a call with these arguments would do. It is pure. An answer milder than
-// [Descriptor.MildestEffects], and a panic, count as the descriptor's effects.
+// An Assessor returns the effects of a call with these arguments. It must be pure. The descriptor's effects apply instead when it panics or
+// returns effects that are milder than [Descriptor.MildestEffects].
 type Assessor interface {
 	Assess(args Arguments) Effects
 }
 
-// A Describer shows a person what a call would do. It may read (files, an index) within 200 ms and must not change
-// anything. The engine fills what it leaves empty; an error, a panic or a late answer gives a degraded description.
+// A Describer shows a person what a call would do. It may read data (files, an index) for up to 200 ms and must not change anything. The
+// engine fills in the empty fields. An error, a panic or a late answer gives a degraded description.
 type Describer interface {
 	Describe(ctx context.Context, call *Call) (Description, error)
 }
 
-// A Prompt tool's Validate and Describe only compute: they read nothing and wait for nobody. The engine asks them in the
-// goroutine of the call, which is cheaper, and nothing bounds their time.
+// A Prompt tool's Validate and Describe only compute: they read nothing and never block. The engine calls them in the goroutine of the
+// call, which is cheaper, without a limit of time.
 type Prompt interface {
 	Prompt()
 }
 
-// A Claimer has a descriptor in which the operator has a say too. What its source alone says of it is held against what was
-// trusted: the operator's own change needs nobody's consent.
+// A Claimer has a descriptor that contains settings of the operator. Claimed returns the descriptor of the source alone. Only that is
+// compared with the trusted definition, so the operator's own changes need no consent.
 type Claimer interface {
 	Claimed() Descriptor
 }
 
-// An Abandoner is told that a call which it suspended will not be resumed, or that its [Operation] is not needed any more.
+// An Abandoner is notified when a suspended call will not be resumed, or when its [Operation] is no longer needed.
 type Abandoner interface {
 	Abandon(ctx context.Context, call *Call)
 }
 
-// A Stopper makes calls of its own, and ends them when a call of it ends without having succeeded, whatever its tool did. Stop comes
-// before that end is stored, with the call's last checkpoint, and after a crash between the two once more; it returns when they have
-// ended, or soon after ctx is done, with the ids of those whose end nobody saw: the call's result names them.
+// A Stopper is a tool that makes calls itself. When one of its calls ends without success, the engine calls Stop to end the calls it made.
+// Stop is called with the last checkpoint before the outcome is stored. It is called again if the daemon crashes in between. It returns
+// when the calls have ended, or soon after ctx is done. unseen holds the ids of calls without a confirmed end, for the call's result.
 type Stopper interface {
 	Stop(ctx context.Context, call *Call) (unseen []string)
 }
 
-// A Reconciler is asked after a crash what became of an attempt whose end nobody saw. It returns the attempt's result,
-// which becomes the call's; [ErrNotRun] when the attempt changed nothing, and the call runs again; or nil and no error when
-// it does not know, as any other error and an answer after 30 s count. It looks and changes nothing: a crash of its own
-// makes it be asked again. The call is as the attempt had it, with its last checkpoint, and cannot report.
+// A Reconciler determines the outcome of an attempt that a crash interrupted. Reconcile returns one of these:
+//   - the attempt's result, which becomes the result of the call
+//   - [ErrNotRun] when the attempt changed nothing; the call then runs again
+//   - nil and no error when the outcome is unknown; any other error, and an answer after 30 s, count as this
+//
+// Reconcile must change nothing. After another crash it is called again. The call is that of the attempt, with its last checkpoint, and
+// cannot report.
 type Reconciler interface {
 	Reconcile(ctx context.Context, call *Call) (*Result, error)
 }
 
 // A Continuer is a tool whose attempts run in another program and may outlive the daemon.
 type Continuer interface {
-	// Expect prepares for an attempt that an earlier daemon began and that may run still. It returns at once.
+	// Expect prepares for an attempt that an earlier daemon began and that may still run. It returns at once.
 	Expect(call *Call) Expected
-	// Continue is Execute for an expected attempt whose program has come back: the attempt does not begin anew.
+	// Continue does the same as Execute for an expected attempt whose program has reconnected. The attempt does not start again.
 	Continue(ctx context.Context, call *Call) (*Result, error)
 }
 
-// Expected is an attempt that may run still.
+// Expected is an attempt that may still run.
 type Expected struct {
-	Back   <-chan struct{} // closed when the program that runs the attempt has come back; [Continuer.Continue] follows soon
-	Within time.Duration   // how long the program may stay away
-	Forget func()          // the attempt does not count any more; called instead of Continue
+	Back   <-chan struct{} // closed when the program with the attempt has reconnected; a call of [Continuer.Continue] follows soon
+	Within time.Duration   // how long the program may stay disconnected
+	Forget func()          // called instead of Continue when the attempt no longer counts
 }
 
-// A Settler is a tool that learns when the journal has the outcome of an attempt.
+// A Settler is notified when the journal has the outcome of an attempt.
 type Settler interface {
 	Settled(namespace, id string, attempt int)
 }
 
-// ErrNotRun is what a [Reconciler] answers of an attempt that changed nothing, and what a tool returns, or wraps, that never
+// ErrNotRun means that an attempt changed nothing. A [Reconciler] returns it. A tool returns it, or an error that wraps it, when it never
 // began.
 var ErrNotRun = errors.New("the attempt changed nothing")
 
-// ErrLost is what a tool returns that did not see how its attempt ended, such as one whose work another program did that is
-// gone. The call is taken up as after a crash: it runs again when that is safe, else the tool is asked ([Reconciler]), else it is
-// in doubt.
+// ErrLost means that the outcome of an attempt is unknown, for example because another program did the work and is gone. The engine handles
+// the call as after a crash. It runs the call again when that is safe. Otherwise it asks the tool ([Reconciler]) or treats the call as in
+// doubt.
 var ErrLost = errors.New("nobody saw the end of the attempt")
 
 // Func returns a tool that runs fn.
@@ -110,10 +113,10 @@ func (t funcTool) Descriptor() Descriptor { return t.descriptor }
 
 func (t funcTool) Execute(ctx context.Context, call *Call) (*Result, error) { return t.run(ctx, call) }
 
-// The names that OpenAI, Anthropic, Gemini and MCP clients all accept.
+// name matches the names that OpenAI, Anthropic, Gemini and MCP clients all accept.
 var name = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`)
 
-// ValidName returns nil when id may name a tool: it is compared byte by byte and is the same for models and for toold.
+// ValidName returns nil when id is a valid name of a tool. Models and toold use the same name, and it is compared byte by byte.
 func ValidName(id string) error {
 	if name.MatchString(id) {
 		return nil

@@ -21,17 +21,17 @@ func TestValidName(t *testing.T) {
 		{strings.Repeat("a", 64), true},
 		{strings.Repeat("a", 65), false},
 		{"", false},
-		{"fs.read", false},   // not every model accepts a dot
-		{"9read", false},     // nor a leading digit
-		{"-read", false},     // looks like an option
-		{"read ", false},     // T75: differs from read for the machine only
-		{" read", false},     //
-		{"read\n", false},    // $ must not match before a newline
+		{"fs.read", false}, // Some models accept no dot.
+		{"9read", false},   // Some models accept no digit at the beginning.
+		{"-read", false},   // It looks like an option.
+		{"read ", false},   // T75: a person cannot distinguish it from "read".
+		{" read", false},
+		{"read\n", false},    // $ must not match before a line end.
 		{"r\u0435ad", false}, // a Cyrillic letter
-		{"read\x00", false},  //
-		{"a/b", false},       //
-		{"mcp:tool", false},  //
-		{"\xff", false},      // invalid UTF-8
+		{"read\x00", false},
+		{"a/b", false},
+		{"mcp:tool", false},
+		{"\xff", false}, // invalid UTF-8
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%q", tt.name), func(t *testing.T) {

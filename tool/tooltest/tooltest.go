@@ -1,5 +1,5 @@
-// Package tooltest has what the test of a tool gives to a [tool.Call]: a [Recorder] that keeps what the tool reported, and
-// [Documents] that take its commands as the engine would. Both behave; neither knows the engine.
+// Package tooltest provides what tests of tools need for a [tool.Call]: a [Recorder] that stores the reports of the tool, and [Documents]
+// that apply its commands as the engine does. Neither uses the engine.
 package tooltest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Recorder is a [tool.Reporter] that keeps all. It may be used from many goroutines; the zero value is ready.
+// A Recorder is a [tool.Reporter] that stores all reports. It is safe for concurrent use. The zero value is ready to use.
 type Recorder struct {
-	// Err, when set, is what every report answers, as if the call were over.
+	// Err, if set, is the error that every report returns, as if the call were over.
 	Err error
-	// Keys, when set, is what is typed into the call; Controls is what the tool takes beside it.
+	// Keys, if set, is the input that is typed into the call. Controls are the controls that the tool supports.
 	Keys     io.ReadCloser
 	Controls tool.Controls
 
@@ -31,7 +31,7 @@ type Recorder struct {
 
 var _ tool.Reporter = (*Recorder)(nil)
 
-// keep runs f alone, unless the call is over.
+// keep runs f with the lock held, unless Err is set.
 func (r *Recorder) keep(f func()) error {
 	if r.Err != nil {
 		return r.Err
@@ -91,14 +91,14 @@ func (r *Recorder) Input(c tool.Controls) (io.ReadCloser, error) {
 	return r.Keys, r.keep(func() { r.Controls = c })
 }
 
-// ProgressTold returns the progress so far, in order.
+// ProgressTold returns the progress reports so far, in order.
 func (r *Recorder) ProgressTold() []tool.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.progress)
 }
 
-// ActivitiesTold returns the activities and their changes, in order: id, type when it is a snapshot, and JSON.
+// ActivitiesTold returns the activities and their changes, in order. Each has an id, a type unless it is a change, and JSON.
 func (r *Recorder) ActivitiesTold() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,21 +112,21 @@ func (r *Recorder) Stream(name string) string {
 	return string(r.output[name])
 }
 
-// Checkpoint returns what was saved last: give it to the next attempt's call.
+// Checkpoint returns the last checkpoint, for the call of the next attempt.
 func (r *Recorder) Checkpoint() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Clone(r.checkpoint)
 }
 
-// Artifact returns the bytes of a saved artifact, nil when there is none.
+// Artifact returns the bytes of a saved artifact, or nil when there is none.
 func (r *Recorder) Artifact(name string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Clone(r.artifacts[name])
 }
 
-// Documents are the documents of one run and its thread. It is for one goroutine; the zero value is empty.
+// Documents holds the documents of one run and its thread. It must be used by one goroutine only. The zero value is empty.
 type Documents struct {
 	stored snapshot
 }
@@ -144,11 +144,11 @@ func (s snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error)
 	return d, ok, nil
 }
 
-// Snapshot returns what a call that starts now sees.
+// Snapshot returns the documents for a call that starts now.
 func (d *Documents) Snapshot() tool.Documents { return maps.Clone(d.stored) }
 
-// Commit applies the commands of a result, and returns those that lost: the document has another revision than they expect, or
-// is no number to add to, or no array to append to.
+// Commit applies the commands of a result and returns the failed ones. A command fails when the document does not have the expected
+// revision, is not a number for add, or is not an array for append.
 func (d *Documents) Commit(commands ...tool.Command) (lost []tool.Command) {
 	if d.stored == nil {
 		d.stored = snapshot{}

@@ -14,7 +14,7 @@ func TestRecorderKeepsWhatACallTells(t *testing.T) {
 	r := &tooltest.Recorder{}
 	c := &tool.Call{Reporter: r}
 	var wg sync.WaitGroup
-	for range 10 { // a tool with two pipes tells from two goroutines
+	for range 10 { // A tool with two pipes reports from two goroutines.
 		wg.Go(func() { check(t, c.Output("stdout", []byte("x"))) })
 		wg.Go(func() { check(t, c.Output("stderr", []byte("yz"))) })
 	}
@@ -26,7 +26,7 @@ func TestRecorderKeepsWhatACallTells(t *testing.T) {
 	check(t, c.SaveCheckpoint(b))
 	a, err := c.SaveArtifact("p", "image/png", b)
 	check(t, err)
-	b[0] = '2' // what was saved stays
+	b[0] = '2' // The recorder keeps a copy.
 
 	if a.Name != "p" || a.MIMEType != "image/png" || a.Size != 1 || string(r.Artifact("p")) != "1" || string(r.Checkpoint()) != "1" {
 		t.Errorf("artifact %+v %q, checkpoint %q", a, r.Artifact("p"), r.Checkpoint())

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Args returns arguments for the test of a tool, made from a Go value through encoding/json: a struct, or a map. It
-// panics when v is not a JSON object. In a daemon arguments come from a model and go through a strict parser instead.
+// Args returns arguments for the test of a tool, made from a struct or map with encoding/json. It panics when v is not a JSON object. In a
+// daemon, arguments come from a model and a strict parser instead.
 func Args(v any) tool.Arguments {
 	b, err := json.Marshal(v)
 	if err != nil {

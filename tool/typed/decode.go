@@ -8,16 +8,20 @@ import (
 	"strings"
 )
 
-// Decode stores a parsed JSON value (map[string]any, []any, string, json.Number, bool, nil) in the Go value that into
-// points to, without a second parse of the text: the tool sees the very value that was validated and approved.
+// Decode stores a parsed JSON value (map[string]any, []any, string, json.Number, bool, nil) in the Go value that into points to. It does
+// not parse the text again, so the tool gets exactly the value that was validated and approved.
 //
-// It follows the rules and tags of encoding/json where they are strict, and is strict where they are not: names of members
-// match exactly; null goes into pointers, slices, maps, interfaces and types with UnmarshalJSON only; an array of Go takes
-// exactly its length; integers take every token with an integral value (1, 1.0, 1e2) that fits, and no other. The tag
-// option "string" means nothing, as it does in the schema. Members without a field are left out: the schema refuses them
-// where it should. Nothing in the Go value is shared with the parsed one, but strings.
+// It uses the tags and rules of encoding/json, but is stricter:
+//   - Names of members must match exactly.
+//   - null is accepted only for pointers, slices, maps, interfaces and types with UnmarshalJSON.
+//   - A Go array needs exactly as many elements as its length.
+//   - Integers accept every token with an integral value in range (1, 1.0, 1e2), and no other.
+//   - The tag option "string" has no effect, as in the schema.
 //
-// An error is a [*DecodeError]; the Go value may then be half filled.
+// Members without a field are ignored, because the schema rejects them where needed. Except for strings, the Go value shares no memory with
+// the parsed value.
+//
+// An error is a [*DecodeError]. The Go value may then be partly filled.
 func Decode(value any, into any) error {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -26,11 +30,11 @@ func Decode(value any, into any) error {
 	return newDecoder(target.Type().Elem()).decode(value, target.Elem())
 }
 
-// A DecodeError says which part of a JSON value does not fit the Go type.
+// A DecodeError describes the part of a JSON value that does not fit the Go type.
 type DecodeError struct {
-	Path   string // such as items[2].name; empty for the whole value
+	Path   string // path such as items[2].name; empty for the whole value
 	Reason string
-	Err    error // what an UnmarshalJSON or UnmarshalText returned, else nil
+	Err    error // error of an UnmarshalJSON or UnmarshalText method, or nil
 }
 
 func (e *DecodeError) Error() string {
@@ -42,7 +46,7 @@ func (e *DecodeError) Error() string {
 
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// in puts a step in front of the error's path.
+// in adds a step at the front of the error's path.
 func (e *DecodeError) in(step string) *DecodeError {
 	e.Path = step + e.Path
 	return e
@@ -56,12 +60,12 @@ func (e *DecodeError) inMember(name string) *DecodeError {
 	return e.in(fmt.Sprintf("[%.64q]", name))
 }
 
-// A decoder knows how to fill values of one Go type. It never changes once made, so one serves all calls of a tool.
+// A decoder fills values of one Go type. It is immutable, so one decoder serves all calls of a tool.
 type decoder struct{ root *plan }
 
 func newDecoder(t reflect.Type) *decoder { return &decoder{planner{}.plan(t)} }
 
-// decode stores value in a Go value that can be set.
+// decode stores value in into, which must be settable.
 func (d *decoder) decode(value any, into reflect.Value) error {
 	if err := d.root.store(value, into); err != nil {
 		err.Path = strings.TrimPrefix(err.Path, ".")
@@ -70,7 +74,7 @@ func (d *decoder) decode(value any, into reflect.Value) error {
 	return nil
 }
 
-// A plan is a decoder for a part of a type. It is a pointer to a function because a type may contain itself.
+// A plan is a decoder for a part of a type. It is a pointer to a function, because a type may contain itself.
 type plan struct {
 	store func(value any, into reflect.Value) *DecodeError
 }
@@ -199,7 +203,7 @@ func mapStorer(t reflect.Type, element *plan) func(any, reflect.Value) *DecodeEr
 		if into.IsNil() {
 			into.Set(reflect.MakeMapWithSize(t, len(members)))
 		}
-		for _, name := range slices.Sorted(maps.Keys(members)) { // the same error each time
+		for _, name := range slices.Sorted(maps.Keys(members)) { // Sorted, so that the same input always gives the same error.
 			k, v := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 			if err := key(name, k); err != nil {
 				return err.inMember(name)

@@ -110,7 +110,7 @@ func unfit(value any, into reflect.Value, err error) *DecodeError {
 	return &DecodeError{Reason: fmt.Sprintf("%q is not a number", value)}
 }
 
-// integer returns the digits of a number whose value is integral, however its token is written.
+// integer returns the digits of a number with an integral value, for any spelling of the number.
 func integer(value any) (string, *DecodeError) {
 	n, ok := value.(json.Number)
 	if !ok {
@@ -134,12 +134,12 @@ func integer(value any) (string, *DecodeError) {
 	if digits == "" {
 		return "0", nil
 	}
-	zeros := len(whole) + e - len(digits) // behind the last digit that is not 0
+	zeros := len(whole) + e - len(digits) // zeros after the last digit that is not 0
 	if zeros < 0 {
 		return "", &DecodeError{Reason: fmt.Sprintf("want an integer, got %s", token)}
 	}
 	sign := mantissa[:len(mantissa)-len(unsigned)]
-	return sign + digits + strings.Repeat("0", min(zeros, 64)), nil // 64 are too many for any integer
+	return sign + digits + strings.Repeat("0", min(zeros, 64)), nil // 64 zeros exceed any integer type.
 }
 
 func storeBase64(s string, into reflect.Value) *DecodeError {
@@ -160,7 +160,7 @@ func storeAny(value any, into reflect.Value) *DecodeError {
 	return nil
 }
 
-// clone copies what can be changed: a tool that changes its arguments must not change what was digested.
+// clone copies everything that can be changed. A tool that changes its arguments must not change the digested ones.
 func clone(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -179,7 +179,7 @@ func clone(value any) any {
 	return value
 }
 
-// storerByMethod returns how a value is stored in types that see to it themselves, or nil.
+// storerByMethod returns the function that stores a value in a type with its own unmarshal method, or nil.
 func storerByMethod(t reflect.Type) func(any, reflect.Value) *DecodeError {
 	switch pointer := reflect.PointerTo(t); {
 	case t == reflect.TypeFor[json.Number]():
@@ -214,8 +214,8 @@ func storeByUnmarshalText(value any, into reflect.Value) *DecodeError {
 	return nil
 }
 
-// encode returns the canonical form v1 of a parsed value. encoding/json writes the same, but for the escapes of U+2028 and
-// U+2029, which are taken back here.
+// encode returns the canonical form v1 of a parsed value. encoding/json writes the same, except that it escapes U+2028 and U+2029; encode
+// removes these escapes.
 func encode(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

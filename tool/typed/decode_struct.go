@@ -7,7 +7,7 @@ import (
 
 type field struct {
 	name   string
-	index  []int // through embedded structs
+	index  []int // path through embedded structs
 	tagged bool
 	plan   *plan
 }
@@ -36,7 +36,7 @@ func structStorer(fields []field) func(any, reflect.Value) *DecodeError {
 	}
 }
 
-// target finds the field in a struct and makes the embedded structs on the way that are not there yet.
+// target returns the field in a struct. It creates nil embedded structs on the way.
 func (f *field) target(v reflect.Value) (reflect.Value, *DecodeError) {
 	for i, n := range f.index {
 		if i > 0 && v.Kind() == reflect.Pointer {
@@ -58,11 +58,11 @@ type embedded struct {
 	index []int
 }
 
-// fields returns the fields of a struct by Go's rules for embedding, with JSON's names in place of Go's: of several with
-// one name the shallowest counts, then the only tagged one; else none does.
+// fields returns the fields of a struct by Go's rules for embedding, with JSON names. Of several fields with one name, the shallowest wins.
+// At the same depth, the only tagged one wins; otherwise none does.
 func (ps planner) fields(t reflect.Type) []field {
 	var all []field
-	seen := map[string]bool{} // names found at a shallower level
+	seen := map[string]bool{} // names that were found at a shallower level
 	visited := map[reflect.Type]bool{}
 	for level := []embedded{{t: t}}; len(level) > 0; {
 		var found []field
@@ -74,7 +74,7 @@ func (ps planner) fields(t reflect.Type) []field {
 			own, inner := directFields(e)
 			found = append(found, own...)
 			for _, in := range inner {
-				if !visited[in.t] { // a type may embed a pointer to itself
+				if !visited[in.t] { // A type may embed a pointer to itself.
 					deeper = append(deeper, in)
 				}
 			}
@@ -93,7 +93,7 @@ func (ps planner) fields(t reflect.Type) []field {
 	return all
 }
 
-// dominates reports whether f is the one that counts of those with its name at its level.
+// dominates reports whether f wins over the fields at its level with the same name.
 func dominates(f field, level []field) bool {
 	same, tagged := 0, 0
 	for _, other := range level {
@@ -107,7 +107,7 @@ func dominates(f field, level []field) bool {
 	return same == 1 || f.tagged && tagged == 1
 }
 
-// directFields returns the fields of a struct itself, and the structs that it embeds without a name of their own.
+// directFields returns the fields of the struct itself, and the structs that it embeds without a JSON name.
 func directFields(e embedded) (own []field, inner []embedded) {
 	for i := range e.t.NumField() {
 		sf := e.t.Field(i)
@@ -126,7 +126,7 @@ func directFields(e embedded) (own []field, inner []embedded) {
 		case promotes && name == "":
 			inner = append(inner, embedded{ft, index})
 		case !sf.IsExported():
-			// encoding/json cannot set it either
+			// encoding/json cannot set it either.
 		case name != "":
 			own = append(own, field{name: name, index: index, tagged: true})
 		default:

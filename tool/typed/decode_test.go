@@ -17,9 +17,9 @@ import (
 
 type (
 	named      string
-	upper      string // decodes itself from text
+	upper      string // unmarshals itself from text
 	point      struct{ X, Y int }
-	anyOf      struct{ raw string } // decodes itself from JSON
+	anyOf      struct{ raw string } // unmarshals itself from JSON
 	pathArgs   struct{ Path string }
 	limits     struct{ Limit, Shared int }
 	inner      struct{ Limit, Deep int }
@@ -78,7 +78,7 @@ func TestDecode(t *testing.T) {
 	deep := &tree{Name: "b", Children: []tree{{Name: "c"}}}
 	tests := []struct {
 		name, text string
-		want       any // of the type to decode into
+		want       any // its type is the type to decode into
 	}{
 		{"string", `"a"`, "a"},
 		{"named string", `"a"`, named("a")},
@@ -161,7 +161,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Point is embedded by pointer, which only exported types can be.
+// Point is exported, because only exported types can be embedded by pointer.
 type Point struct{ X, Y int }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -248,7 +248,7 @@ func TestDecodeErrorUnwraps(t *testing.T) {
 	}
 }
 
-// What a tool does with its arguments must not change the ones that were digested.
+// A tool that changes its arguments must not change the digested ones.
 func TestDecodeSharesNothing(t *testing.T) {
 	value := parsed(t, `{"any":{"list":[1,[2]]},"list":[{"a":1}]}`)
 	var into struct {
@@ -266,7 +266,7 @@ func TestDecodeSharesNothing(t *testing.T) {
 	}
 }
 
-// Absent members leave what is there, so that an author can set defaults first.
+// Absent members leave fields unchanged, so that an author can set defaults first.
 func TestDecodeKeepsDefaults(t *testing.T) {
 	into := point{X: 1, Y: 2}
 	if err := typed.Decode(parsed(t, `{"Y":3}`), &into); err != nil || into != (point{1, 3}) {
@@ -274,7 +274,7 @@ func TestDecodeKeepsDefaults(t *testing.T) {
 	}
 }
 
-// A RawMessage holds the canonical form v1, which these vectors define.
+// A RawMessage contains the canonical form v1, which these test vectors define.
 func TestDecodeRawMessageIsCanonical(t *testing.T) {
 	data, err := os.ReadFile("../../call/testdata/canonical.json")
 	if err != nil {
@@ -305,7 +305,7 @@ func parsed(t testing.TB, text string) any {
 	return v
 }
 
-// typeOf is the type to decode into: any for the rows of the interface type.
+// typeOf returns the type to decode into. It is any for the rows with the interface type.
 func typeOf(want any) reflect.Type {
 	if _, ok := want.(map[string]any); ok || want == nil {
 		return reflect.TypeFor[any]()

@@ -9,10 +9,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns the JSON Schema of T, a struct: members that T does not have are refused, fields without omitempty or
-// omitzero are required, and a list is a list, not null. Members keep the order of the fields, which is the order in
-// which a model reads them. A type with an UnmarshalJSON or UnmarshalText of its own, other than those of specialTypes,
-// has a form that only its author knows: give the descriptor parameters.
+// Schema returns the JSON Schema of the struct type T. It rejects members that T does not have. Fields without omitempty or omitzero are
+// required. A list must be a list, not null. Members keep the order of the fields, which is the order in which a model reads them.
+//
+// For a type with its own UnmarshalJSON or UnmarshalText, other than those of specialTypes, only the author knows the JSON form. Such a
+// tool needs parameters in its descriptor.
 func Schema[T any]() (json.RawMessage, error) {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("arguments are %s, want a struct", t)
@@ -25,7 +26,7 @@ func Schema[T any]() (json.RawMessage, error) {
 	return json.Marshal(s)
 }
 
-// specialTypes are those whose JSON form is another than their Go kind suggests.
+// specialTypes returns the types whose JSON form differs from their Go kind.
 func specialTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},
@@ -35,8 +36,7 @@ func specialTypes() map[reflect.Type]*jsonschema.Schema {
 	}
 }
 
-// withoutNullLists takes back that jsonschema allows null for every slice: no tool means it, and models that read it
-// send it.
+// withoutNullLists removes null as a value of slices, which jsonschema permits. No tool expects null, but models that see it send it.
 func withoutNullLists(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -1,11 +1,13 @@
-// Package typed makes a tool from a function that takes its arguments as a Go value.
+// Package typed makes a tool from a function that gets its arguments as a Go value.
 //
-// The type says three things at once: what the model reads (the schema, with the text of `jsonschema` struct tags as
-// descriptions), what is refused (members that the type does not have, values that do not fit), and what the function
-// gets. A field is optional when its json tag says omitempty or omitzero.
+// The Go type determines three things:
+//   - what the model reads: the schema, with the text of `jsonschema` struct tags as descriptions
+//   - what is rejected: members that the type does not have, and values that do not fit
+//   - what the function gets
 //
-// A tool that needs more of package tool than there are options here (Abandon, Reconcile) is a type of its own that
-// calls [Decode].
+// A field is optional when its json tag has omitempty or omitzero.
+//
+// A tool that needs more of package tool than the options here support (Abandon, Reconcile) must be a separate type that calls [Decode].
 package typed
 
 import (
@@ -16,29 +18,29 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Option adds to a tool what it may know how to do.
+// An Option adds an optional capability to a tool.
 type Option[Args any] func(*typedTool[Args])
 
-// WithValidate checks what a schema cannot say. It has the contract of [tool.Validator].
+// WithValidate adds a check for what a schema cannot express. It has the contract of [tool.Validator].
 func WithValidate[Args any](validate func(Args) error) Option[Args] {
 	return func(t *typedTool[Args]) { t.validate = validate }
 }
 
-// WithAssess says what a call with these arguments would do. It has the contract of [tool.Assessor].
+// WithAssess adds the assessment of a call's effects. It has the contract of [tool.Assessor].
 func WithAssess[Args any](assess func(Args) tool.Effects) Option[Args] {
 	return func(t *typedTool[Args]) { t.assess = assess }
 }
 
-// WithDescribe shows a person what a call would do. It has the contract of [tool.Describer].
+// WithDescribe adds the description of a call for people. It has the contract of [tool.Describer].
 func WithDescribe[Args any](describe func(ctx context.Context, call *tool.Call, args Args) (tool.Description, error)) Option[Args] {
 	return func(t *typedTool[Args]) { t.describe = describe }
 }
 
-// New returns a tool that runs with its arguments as an Args, which is a struct. A descriptor without parameters gets
-// the schema of Args; one that has its own keeps it, and values that it lets through but Args cannot hold are refused all
-// the same, when the call is validated.
+// New returns a tool whose function gets the arguments as an Args, which must be a struct. A descriptor without parameters gets the schema
+// of Args. A descriptor with parameters keeps them. Values that these permit but that do not fit Args are rejected when the call is
+// validated.
 //
-// New panics when Args has no schema: that is a bug of the program, found at its start.
+// New panics when Args has no schema. That is a programming error, and it shows at the start of the program.
 func New[Args any](d tool.Descriptor, run func(ctx context.Context, call *tool.Call, args Args) (*tool.Result, error), opts ...Option[Args]) tool.Tool {
 	schema, err := Schema[Args]()
 	if err != nil {
@@ -51,7 +53,7 @@ func New[Args any](d tool.Descriptor, run func(ctx context.Context, call *tool.C
 	for _, opt := range opts {
 		opt(t)
 	}
-	// What is not there must not be seen: the engine pays for a tool that can describe.
+	// The tool implements Describer only when needed, because the engine spends time on each Describer.
 	if t.describe != nil {
 		return describer[Args]{t}
 	}
@@ -67,10 +69,9 @@ type typedTool[Args any] struct {
 	describe   func(context.Context, *tool.Call, Args) (tool.Description, error)
 }
 
-// Descriptor implements [tool.Tool].
 func (t *typedTool[Args]) Descriptor() tool.Descriptor { return t.descriptor }
 
-// args returns the arguments as a Go value; what does not fit is an error of the kind InvalidArguments.
+// args returns the arguments as a Go value. When they do not fit, it returns an error with the code InvalidArguments.
 func (t *typedTool[Args]) args(arguments tool.Arguments) (args Args, err error) {
 	value := arguments.Value()
 	if value == nil {
@@ -88,7 +89,6 @@ func (t *typedTool[Args]) args(arguments tool.Arguments) (args Args, err error) 
 	return args, invalid
 }
 
-// Execute implements [tool.Tool].
 func (t *typedTool[Args]) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	args, err := t.args(call.Arguments)
 	if err != nil {
@@ -97,8 +97,8 @@ func (t *typedTool[Args]) Execute(ctx context.Context, call *tool.Call) (*tool.R
 	return t.run(ctx, call, args)
 }
 
-// Validate implements [tool.Validator]. It decodes even when there is nothing else to check: what does not fit, such as
-// an integer above 2^63, must be refused before anyone is asked to approve it.
+// Validate implements [tool.Validator]. It decodes the arguments even when there is no other check. Values that do not fit, such as an
+// integer above 2^63, must be rejected before an approver is asked.
 func (t *typedTool[Args]) Validate(arguments tool.Arguments) error {
 	args, err := t.args(arguments)
 	if err != nil || t.validate == nil {
@@ -107,7 +107,6 @@ func (t *typedTool[Args]) Validate(arguments tool.Arguments) error {
 	return t.validate(args)
 }
 
-// Assess implements [tool.Assessor].
 func (t *typedTool[Args]) Assess(arguments tool.Arguments) tool.Effects {
 	if t.assess == nil {
 		return t.descriptor.Effects
@@ -119,10 +118,9 @@ func (t *typedTool[Args]) Assess(arguments tool.Arguments) tool.Effects {
 	return t.assess(args)
 }
 
-// A describer is a typedTool with a Describe.
+// A describer is a typedTool with a Describe method.
 type describer[Args any] struct{ *typedTool[Args] }
 
-// Describe implements [tool.Describer].
 func (t describer[Args]) Describe(ctx context.Context, call *tool.Call) (tool.Description, error) {
 	args, err := t.args(call.Arguments)
 	if err != nil {

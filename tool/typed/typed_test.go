@@ -43,7 +43,7 @@ func TestParametersComeFromTheType(t *testing.T) {
 	}
 }
 
-// The schema asks for what Decode takes, also where jsonschema knows a type by its Go kind only.
+// The schema requires what Decode accepts, even for types that jsonschema knows only by their Go kind.
 func TestSchemaOfSpecialTypes(t *testing.T) {
 	type special struct {
 		Bytes  []byte          `json:"bytes"`
@@ -94,7 +94,7 @@ func TestExecuteGetsTheValue(t *testing.T) {
 	type value = map[string]any
 	args := typed.Args(value{
 		"places": []value{{"path": "a.go", "line": 3}, {"path": "b.go"}},
-		"limit":  9007199254740993, // a float would fold it
+		"limit":  9007199254740993, // A float could not hold this number exactly.
 		"labels": value{"x": 1},
 	})
 	res, err := typed.New(tool.Descriptor{ID: "edit"}, echo).Execute(t.Context(), &tool.Call{Arguments: args})
@@ -107,7 +107,7 @@ func TestExecuteGetsTheValue(t *testing.T) {
 	}
 }
 
-// Whatever the schema let through, what the type cannot hold is refused before the call is shown to anybody.
+// Arguments that fit the schema but not the Go type are rejected before the call is shown to a person.
 func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 	tests := []struct {
 		name, args, field string
@@ -188,7 +188,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The engine pays for a Describe and may be told nothing by an Assess that nobody wrote.
+// Without WithDescribe, the tool is not a Describer. Without WithAssess, the effects of the descriptor apply.
 func TestWithoutOptions(t *testing.T) {
 	effects := tool.Effects{Mutability: tool.ReadOnly}
 	x := typed.New(tool.Descriptor{ID: "edit", Effects: effects}, echo)

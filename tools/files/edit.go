@@ -201,7 +201,7 @@ func hint(text, old string) string {
 	if strings.Contains(text, "\r\n") && strings.Contains(old, "\n") {
 		return " The file mixes CRLF and LF line endings, so a text of several lines may not match; edit line by line."
 	}
-	const mostWant, mostHave = 200, 200_000 // Limits in bytes, because a hint must not take much time.
+	const mostWant, mostHave = 200, 200_000 // Limits in lines, because a hint must not take much time.
 	want, have := trimmedLines(old), trimmedLines(text)
 	if len(want) <= mostWant && len(have) <= mostHave {
 		for i := 0; i+len(want) <= len(have); i++ {
