@@ -9,13 +9,20 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/tools/frontend"
 	"github.com/toold-dev/toold/tools/subagent"
 )
 
 // subagentSource is the prefix of the source names of subagents. Each subagent has its own source and so its own circuit breaker.
 const subagentSource = "subagent:"
+
+// machineActions are the actions that only frontend tools and subagents use.
+func machineActions() gating.MachineActions {
+	return gating.MachineActions{frontend.Action: frontend.Source, subagent.Action: subagentSource}
+}
 
 // knownKey reads the key of an endpoint and redacts it from then on.
 func knownKey(s *subagent.Settings, secrets *redact.Live) (string, error) {

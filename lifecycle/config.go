@@ -18,6 +18,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/drain"
 	"github.com/toold-dev/toold/lifecycle/expiry"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/meter"
@@ -98,6 +99,8 @@ type Config struct {
 	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. If it is nil or returns false, they become DENIED
 	// results.
 	UnattendedWaits func() bool
+	// MachineActions names the actions whose questions no person answers. nil means none but in_doubt.
+	MachineActions gating.MachineActions
 
 	call.Limits                // limits of running and waiting calls, questions, failing sources and storage
 	QueueTimeout time.Duration // 0 means 30 s

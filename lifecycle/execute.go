@@ -176,7 +176,7 @@ func (r returned) asks(result *tool.Result) outcome.Conclusion {
 	t.Action = or(t.Action, "tool:"+p.def.Descriptor.ID)
 	err := gating.CheckTicket(t, true)
 	if err == nil {
-		err = gating.CheckAction(t.Action, p.def.Descriptor.Source)
+		err = p.l.e.cfg.MachineActions.Check(t.Action, p.def.Descriptor.Source)
 	}
 	if err != nil {
 		return outcome.Unaskable(p.forOperators(err.Error()))

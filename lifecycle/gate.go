@@ -76,7 +76,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 		v, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.Verdict, error) {
 			v, err := entry.Hook.Check(ctx, in)
 			if err == nil {
-				err = gating.CheckVerdict(v)
+				err = gating.CheckVerdict(v, p.l.e.cfg.MachineActions)
 			}
 			return v, err
 		})

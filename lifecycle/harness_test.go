@@ -16,6 +16,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
@@ -119,7 +120,10 @@ func newWorld(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config)) *
 	t.Helper()
 	w := &world{t: t, store: memory.New(memory.Config{}), tools: &toolbox{}}
 	w.tools.set(t, tools...)
-	w.cfg = lifecycle.Config{Tools: w.tools, Answers: answers{}}
+	w.cfg = lifecycle.Config{
+		Tools: w.tools, Answers: answers{},
+		MachineActions: gating.MachineActions{"frontend": "frontend", "subagent": "subagent:"},
+	}
 	if change != nil {
 		change(&w.cfg)
 	}

@@ -70,31 +70,28 @@ func checkTexts(t *tool.Ticket) error {
 	return nil
 }
 
-// Actions with a meaning for the engine and for lists of waiting questions. The last three do not ask a person, so only their owners may
-// use these names.
+// Actions that the engine knows.
 const (
 	ActionApproval = "approval" // asks for yes or no
-	ActionDoubt    = "in_doubt" // used by the engine
-	ActionFrontend = "frontend"
-	ActionSubagent = "subagent"
+	ActionDoubt    = "in_doubt" // only the engine asks with it
 )
 
-// ForPeople reports whether a question with this action waits for a person. Other questions wait for a frontend that executes the call, for
-// nested calls, or for the resolution of an attempt in doubt.
-func ForPeople(action string) bool {
-	return action != ActionDoubt && action != ActionFrontend && action != ActionSubagent
+// MachineActions maps each action whose questions no person answers to the source whose tools may use it. A source that ends with a colon
+// stands for all sources that begin with it.
+type MachineActions map[string]string
+
+// ForPeople reports whether a question with this action waits for a person.
+func (m MachineActions) ForPeople(action string) bool {
+	_, machine := m[action]
+	return action != ActionDoubt && !machine
 }
 
-// CheckAction returns an error when tools of a source may not use the action. For a gate, source is empty.
-func CheckAction(action, source string) error {
-	may := true
-	switch action {
-	case ActionDoubt:
-		may = false
-	case ActionFrontend:
-		may = source == ActionFrontend
-	case ActionSubagent:
-		may = strings.HasPrefix(source, ActionSubagent+":")
+// Check returns an error when tools of a source may not use the action. For a gate, source is empty.
+func (m MachineActions) Check(action, source string) error {
+	owner, machine := m[action]
+	may := action != ActionDoubt
+	if machine {
+		may = source == owner || strings.HasSuffix(owner, ":") && strings.HasPrefix(source, owner)
 	}
 	if !may {
 		return fmt.Errorf("the action %q is not for questions of others", action)

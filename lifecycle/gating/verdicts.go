@@ -47,12 +47,12 @@ var errVerdict = errors.New("the gate gave no valid verdict")
 
 // CheckVerdict returns an error for a verdict that a gate may not give. It also refuses a question that could not be stored, before the
 // call is suspended.
-func CheckVerdict(v hook.Verdict) error {
+func CheckVerdict(v hook.Verdict, machine MachineActions) error {
 	switch v.Kind() {
 	case hook.KindAllow, hook.KindBlock:
 		return nil
 	case hook.KindSuspend:
-		if err := CheckAction(v.Ticket().Action, ""); err != nil {
+		if err := machine.Check(v.Ticket().Action, ""); err != nil {
 			return err
 		}
 		return CheckTicket(v.Ticket(), false)

@@ -10,8 +10,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Source is the source of frontend tools.
-const Source = "frontend"
+// Source is the source of frontend tools, Action the action of their tickets.
+const (
+	Source = "frontend"
+	Action = "frontend"
+)
 
 // New returns the tool for a declaration. It has the tier CONFIRM, like any tool that changes something; no declaration can lower that. It
 // is idempotent, because asking the frontend again after a crash does no harm.
@@ -22,7 +25,7 @@ func New(f *tool.FrontendTool) tool.Tool {
 	}
 	return tool.Func(d, func(context.Context, *tool.Call) (*tool.Result, error) {
 		return tool.SuspendedWith(tool.Ticket{
-			Action: "frontend", Message: "The frontend runs " + f.Name + " and sends its result.",
+			Action: Action, Message: "The frontend runs " + f.Name + " and sends its result.",
 			ResponseSchema: f.ResponseSchema, ResumeMode: tool.UseDecisionAsToolResult,
 		}), nil
 	})
