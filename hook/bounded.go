@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Bounded calls code of a hook or a tool with a deadline; 0 means [DefaultDeadline]. It returns at the deadline even when fn does
-// not, and turns a panic into an error. With [NoDeadline] it calls fn in the same goroutine.
+// Bounded calls code of a hook or a tool with a deadline; 0 means [DefaultDeadline]. It returns at the deadline even when fn does not, and
+// converts a panic to an error. With [NoDeadline] it calls fn in the same goroutine.
 func Bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	return BoundedOr(ctx, d, fn, nil)
 }
 
-// BoundedOr is [Bounded]. When fn returns after the deadline, late gets the value; nil drops it.
+// BoundedOr is like [Bounded]. When fn returns after the deadline, it passes the value to late. A nil late discards the value.
 func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error), late func(T)) (v T, err error) {
 	if d == NoDeadline {
 		err = Safely(func() error { v, err = fn(ctx); return err })
@@ -22,7 +22,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	if d == 0 {
 		d = DefaultDeadline
 	}
-	within, cancel := context.WithTimeout(ctx, d) // not ctx: it would be moved to the heap for calls without a deadline, too
+	within, cancel := context.WithTimeout(ctx, d) // a new variable, because changing ctx would move it to the heap for calls without a deadline too
 	defer cancel()
 	type answer struct {
 		v   T
@@ -44,7 +44,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	case <-within.Done():
 	}
 	if late != nil {
-		go func() { late((<-done).v) }() // runs no longer than fn
+		go func() { late((<-done).v) }() // ends when fn and late return
 	}
 	if cause := context.Cause(within); !errors.Is(cause, context.DeadlineExceeded) {
 		return v, cause
@@ -54,7 +54,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 
 var errGoexit = errors.New("it ended its goroutine")
 
-// Safely turns a panic of fn into an error, whose text is for the operator.
+// Safely converts a panic of fn to an error. Its text is for the operator.
 func Safely(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

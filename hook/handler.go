@@ -7,35 +7,35 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Handler carries out the actions that bear the name of its entry. It is asked at least once for each, again after a crash and
-// after an error, always with the same ID, by which it knows a repetition. What it returns commits together with the fact that
-// the action is done. A panic counts as an error; the Match of its entry does not count.
+// A Handler executes the actions that have the name of its entry. It is called at least once for each action, and again after a crash or an
+// error. The ID of the action stays the same, so that the Handler can detect a repetition. Its result commits together with the completion
+// of the action. A panic counts as an error. The Match of the entry is ignored.
 type Handler interface {
 	Handle(ctx context.Context, in *ActionInput) (ActionResult, error)
 }
 
-// HandlerDeadline bounds one attempt at an action of an entry that names no Deadline.
+// HandlerDeadline limits one attempt at an action when the entry sets no Deadline.
 const HandlerDeadline = 30 * time.Second
 
-// An ActionInput is what a handler gets. It reads it only.
+// An ActionInput is the input of a handler, which must not modify it.
 type ActionInput struct {
-	ID        string // of the action
+	ID        string // ID of the action
 	Namespace string
-	CallID    string // that asked for it; it may be gone
+	CallID    string // the call that requested the action; it may no longer exist
 	Run       string
 	Thread    string
 	Batch     string
-	Caller    string // subject
+	Caller    string // subject of the caller
 	Phase     tool.Phase
 	Payload   string // JSON text
-	Round     int    // 1 for what a call asked for
-	Attempt   int    // from 1
-	// Documents is a snapshot of now. Commands may carry the revisions that it shows.
+	Round     int    // 1 for an action that a call requested
+	Attempt   int    // counted from 1
+	// Documents is a snapshot taken at the start of the attempt. Commands may use the revisions that it shows.
 	Documents tool.Documents
 }
 
-// An ActionResult is what comes of an action. Commands that lose are dropped and logged. Actions have a round more than this
-// one; those beyond the 16th become dead letters.
+// An ActionResult is the result of an action. Commands that fail their revision check are dropped and logged. The Round of the new Actions
+// is one higher than that of this action. Actions beyond round 16 become dead letters.
 type ActionResult struct {
 	Documents []tool.Command
 	Actions   []tool.Action

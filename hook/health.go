@@ -2,11 +2,11 @@ package hook
 
 import "time"
 
-// Health is how an external hook fares.
+// Health contains the counts of an external hook.
 type Health struct {
-	Asked, Failed    int64     // questions that ended; those of them without a good answer
-	Running, Waiting int       // now
-	Failing          bool      // the newest end was a failure
-	LastError        string    // of the newest failure; stays when the hook answers again
-	Since            time.Time // when Failing changed last; zero when it never did
+	Asked, Failed    int64     // completed questions, and those that failed
+	Running, Waiting int       // current number of questions
+	Failing          bool      // the last question failed
+	LastError        string    // of the last failure; kept when the hook answers again
+	Since            time.Time // when Failing last changed; zero when it never did
 }

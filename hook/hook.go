@@ -1,17 +1,16 @@
-// Package hook holds the six contracts by which plugins take part in the life of a call.
+// Package hook defines the six contracts by which plugins take part in the life of a call.
 //
-//   - [Rewrite] changes arguments before anything counts.
-//   - [Gate] allows, blocks, suspends or answers in the tool's place. It is pure: it may be asked at any time, again on
-//     resume, and by DescribeCall when nothing is going to run.
-//   - [Admit] holds rates, loops and budgets: once for each attempt.
-//   - [Before] prepares documents: once for each attempt that was allowed. It cannot block.
-//   - [After] sees the outcome and may change what the model reads, not how the call ended.
+//   - [Rewrite] changes the arguments before anything else uses them.
+//   - [Gate] allows, blocks, suspends, or answers instead of the tool. It has no side effects. It may be asked at any time, again on resume, and by DescribeCall when nothing is going to run.
+//   - [Admit] enforces rates, loop limits and budgets, once for each attempt.
+//   - [Before] prepares documents, once for each allowed attempt. It cannot block.
+//   - [After] sees the outcome. It may change what the model reads, but not how the call ended.
 //   - [Filter] sees each event before it is numbered, stored, logged or published.
 //
-// A [Handler] is no part of a call's path: it carries out, after the commit, the actions that tools and After hooks asked for.
-// Neither is a [Notifier], which says which services are notified.
+// Two more contracts are not part of a call's path. A [Handler] executes actions after the commit; tools and After hooks request them. A
+// [Notifier] decides which services are notified.
 //
-// A hook never opens the store. What must commit with a call it returns as documents and [Record]s.
+// A hook never opens the store. It returns documents and [Record]s that must commit with a call.
 package hook
 
 import (
@@ -22,42 +21,41 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Input is what every hook gets. It is shared between hooks: read it only.
+// An Input is the input of every hook. Hooks share it and must not modify it.
 type Input struct {
 	Namespace   string
 	CallID      string
 	Descriptor  *tool.Descriptor
 	ToolDigest  string
-	Requested   string         // JSON text as it was sent
-	Arguments   tool.Arguments // effective
+	Requested   string         // JSON text as sent
+	Arguments   tool.Arguments // effective arguments
 	Run         tool.Run
 	Caller      tool.Principal
 	OnBehalfOf  string
 	Assessment  tool.Effects
 	Description tool.Description
 	Documents   tool.Documents
-	Attempt     int   // the one that runs or would run next, from 1
+	Attempt     int   // number of the current or next attempt, from 1
 	Epoch       int64 // of the daemon
 
 	answer *tool.Decision
 }
 
-// Answer returns the decision on this hook's own question, if it was given for exactly this call with these arguments;
-// else nil. The answers of other hooks are history, never consent.
+// Answer returns the decision on this hook's own question, if it was given for exactly this call with these arguments; otherwise nil.
+// Answers to other hooks are history and give no consent.
 func (in *Input) Answer() *tool.Decision { return in.answer }
 
-// WithAnswer returns a copy of in for the hook that this decision answers. The engine calls it after it compared the
-// digests.
+// WithAnswer returns a copy of in for the hook whose question d answers. The engine calls it after it has compared the digests.
 func (in *Input) WithAnswer(d *tool.Decision) *Input {
 	c := *in
 	c.answer = d
 	return &c
 }
 
-// An Outcome is how an attempt, or a call that never ran, ended.
+// An Outcome says how an attempt ended, or a call that never ran.
 type Outcome = call.Outcome
 
-// A Record is what a plugin keeps: the engine stores it in the transaction of the call it belongs to.
+// A Record is data of a plugin. The engine stores it in the transaction of the call to which it belongs.
 type Record struct {
 	Kind  string
 	Key   string
@@ -165,7 +163,7 @@ type Verdict struct {
 	policy string
 }
 
-// VerdictKind is what a gate wants.
+// Block beats Suspend beats SetResult beats Allow.
 type VerdictKind string
 
 // Block beats Suspend beats SetResult beats Allow.
@@ -176,19 +174,19 @@ const (
 	KindSetResult VerdictKind = "SET_RESULT"
 )
 
-// Allow lets the call continue.
+// AllowBecause is Allow with a reason for the record, such as an earlier answer.
 func Allow() Verdict { return Verdict{kind: KindAllow} }
 
-// AllowBecause is Allow with a reason for the record, such as an earlier answer.
+// Block fails the call and blocks its run. To refuse only the call, use Deny.
 func AllowBecause(reason string) Verdict { return Verdict{kind: KindAllow, reason: reason} }
 
-// Block fails the call and blocks its run. To refuse the call alone use SetResult with a DENIED error.
+// Suspend asks a person or a program.
 func Block(reason string) Verdict { return Verdict{kind: KindBlock, reason: reason} }
 
-// Suspend asks a person or a program.
+// SetResult answers instead of the tool. The status must be SUCCESS or ERROR.
 func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: &t, reason: t.Message} }
 
-// SetResult answers in the tool's place; the status must be SUCCESS or ERROR.
+// Deny refuses this call only. The model reads the reason, and the run continues.
 func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, result: r} }
 
 // Deny refuses this one call: the model reads the reason and the run continues.
@@ -209,13 +207,13 @@ func (v Verdict) Because(reason string) Verdict {
 	return v
 }
 
-// Policy returns what Under named.
+// Kind returns the kind of the verdict, or "" for the zero Verdict.
 func (v Verdict) Policy() string { return v.policy }
 
-// Kind returns what the gate wants; "" for the zero Verdict.
+// Reason returns why the gate blocks or asks, and for an allow the reason if it has one.
 func (v Verdict) Kind() VerdictKind { return v.kind }
 
-// Reason returns why the gate blocks or asks, and perhaps why it allows.
+// Ticket returns the question of a Suspend.
 func (v Verdict) Reason() string { return v.reason }
 
 // Ticket returns the question of a Suspend.
@@ -226,13 +224,13 @@ func (v Verdict) Ticket() tool.Ticket {
 	return *v.ticket
 }
 
-// Result returns the result of a SetResult.
+// Failure says what happens to the call when a hook fails.
 func (v Verdict) Result() *tool.Result { return v.result }
 
-// Failure says what a failing hook means.
+// The empty failure mode is FailRefuse.
 type Failure string
 
-// The empty failure mode is FailRefuse.
+// the call continues as if the hook had no objection
 const (
 	FailRefuse Failure = ""      // the call is FAILED, DENIED, HOOK_FAILED; the run continues
 	FailAllow  Failure = "allow" // as if the hook had nothing against the call
@@ -256,7 +254,7 @@ const (
 
 // An Entry is a hook as it is configured.
 type Entry[T any] struct {
-	Name      string // unique in its kind; not "tool"
+	Name      string // for Before and After: a failure changes the call
 	Hook      T
 	OnFailure Failure       // of Rewrite, Gate and Admit
 	Required  bool          // of Before and After: a failure changes the call

@@ -6,15 +6,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Match limits a hook to some calls. Each list that is not empty must hold; the zero Match holds for all.
+// A Match limits a hook to some calls. Each non-empty list must match. The zero Match matches every call.
 type Match struct {
-	Tools      []string // globs on tool ids
+	Tools      []string // globs for tool IDs
 	Sources    []string
 	Mutability []tool.Mutability
 	Safety     []tool.Safety
 }
 
-// Holds reports whether the hook is asked about this call. Before the call is assessed the effects are the descriptor's.
+// Holds reports whether the hook is asked about this call. Before the call is assessed, Holds uses the effects in the descriptor.
 func (m Match) Holds(in *Input) bool {
 	e := in.Assessment.Normal()
 	return (len(m.Tools) == 0 || tool.AnyGlob(m.Tools, in.Descriptor.ID)) &&

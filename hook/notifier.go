@@ -2,23 +2,23 @@ package hook
 
 import "github.com/toold-dev/toold/call"
 
-// A Notifier says which services are notified about a call. It is asked about each EventSuspended and EventFinished as it is going to
-// be stored, past all filters, and what it returns commits with the event, or not at all. It only computes. Each post waits in
-// its queue, over restarts, until its sender reports that it was delivered.
+// A Notifier decides which services are notified about a call. It is asked about each EventSuspended and EventFinished, after all filters
+// and before the event is stored. Its posts commit with the event, or not at all. It must only compute. Each post waits in its queue, also
+// over restarts, until its sender reports the delivery.
 type Notifier interface {
 	Notify(n Notice) []Post
-	// Wake reports that posts of a queue have committed. It returns at once.
+	// Wake reports that posts of a queue have committed. It must return at once.
 	Wake(queue string)
 }
 
-// A Notice is one event of a call. It is read only.
+// A Notice is one event of a call. A Notifier must not modify it.
 type Notice struct {
 	StoreID string
-	Call    *call.Call // as it is with the event
+	Call    *call.Call // state of the call after the event
 	Event   *call.Event
 }
 
-// A Post is something to be delivered. The engine gives it an id that stays.
+// A Post is a message to be delivered. The engine gives it a permanent ID.
 type Post struct {
 	Queue   string
 	Payload string // JSON text, at most 64 KiB

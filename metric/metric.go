@@ -1,7 +1,7 @@
-// Package metric is how the parts of the daemon count, and how the counts are written for Prometheus.
+// Package metric counts events in the parts of the daemon and writes the counts in the text format of Prometheus.
 //
-// A counter is an atomic integer of the part that counts. A [Histogram] costs two atomic adds an observation and never
-// allocates. Names and labels belong to who writes the numbers down: nothing that counts looks a name up.
+// A part keeps each counter as an atomic integer. A [Histogram] costs two atomic adds for each observation and never allocates. Only the
+// code that writes the metrics knows their names and labels; counting looks up no name.
 package metric
 
 import (
@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// A Histogram counts observations by size. Its methods may be called from many goroutines.
+// A Histogram counts observations by size. Its methods may be called concurrently.
 type Histogram struct {
 	bounds []int64 // inclusive, ascending
 	counts []atomic.Int64
 	sum    atomic.Int64
 }
 
-// NewHistogram returns a histogram with these inclusive upper bounds, which must ascend and must not be changed; what is
-// above the last one is counted too.
+// NewHistogram returns a histogram with these inclusive upper bounds. They must ascend and must not be modified later. Observations above
+// the last bound are counted too.
 func NewHistogram(bounds ...int64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Int64, len(bounds)+1)}
 }
 
-// NewTimes returns a histogram of durations from 100 µs to 10 min.
+// NewTimes returns a histogram for durations, with bounds from 100 µs to 10 min.
 func NewTimes() *Histogram {
 	const us, ms, s = int64(time.Microsecond), int64(time.Millisecond), int64(time.Second)
 	return NewHistogram(100*us, 250*us, 500*us, ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 5*s/2, 5*s, 10*s, 30*s, 60*s, 300*s, 600*s)
@@ -39,14 +39,14 @@ func (h *Histogram) Observe(v int64) {
 	h.sum.Add(v)
 }
 
-// Snapshot is a histogram as it stood: the counts of each bound alone, and of what is above the last.
+// Snapshot is the state of a histogram. Its counts are not cumulative: one for each bound, and one for observations above the last.
 type Snapshot struct {
 	Bounds []int64
 	Counts []int64
 	Sum    int64
 }
 
-// Snapshot returns what was counted. Observations that happen meanwhile may be in the counts and not in the sum.
+// Snapshot returns the current counts. A concurrent observation may be in the counts and not yet in the sum.
 func (h *Histogram) Snapshot() Snapshot {
 	s := Snapshot{Bounds: slices.Clone(h.bounds), Counts: make([]int64, len(h.counts)), Sum: h.sum.Load()}
 	for i := range h.counts {
@@ -55,7 +55,7 @@ func (h *Histogram) Snapshot() Snapshot {
 	return s
 }
 
-// Count is how many observations there were.
+// Count returns the number of observations.
 func (s Snapshot) Count() (n int64) {
 	for _, c := range s.Counts {
 		n += c

@@ -6,26 +6,24 @@ import (
 	"strings"
 )
 
-// ContentType is that of the text which a [Text] holds.
+// ContentType is the content type of a [Text].
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// A Text is numbers in the text format of Prometheus. All numbers of one name are written one after the other, after
-// their head.
+// A Text is a list of metrics in the text format of Prometheus. Write all values of a metric directly after its head.
 type Text struct {
 	prefix string
 	b      strings.Builder
 }
 
-// NewText returns an empty text whose names begin with prefix.
+// NewText returns an empty text. prefix is added to all names.
 func NewText(prefix string) *Text { return &Text{prefix: prefix} }
 
-// String returns the text.
 func (t *Text) String() string { return t.b.String() }
 
-// Counter begins a number that only grows. Its name ends with _total.
+// Counter begins a metric that only grows. Its name must end with _total.
 func (t *Text) Counter(name, help string) { t.head(name, "counter", help) }
 
-// Gauge begins a number that rises and falls.
+// Gauge begins a metric that rises and falls.
 func (t *Text) Gauge(name, help string) { t.head(name, "gauge", help) }
 
 // Histogram begins a histogram.
@@ -36,18 +34,18 @@ func (t *Text) head(name, kind, help string) {
 	t.b.WriteString("# HELP " + t.prefix + name + " " + help + "\n# TYPE " + t.prefix + name + " " + kind + "\n")
 }
 
-// Value writes one number. Labels are pairs of name and value.
+// Value writes one value. labels are pairs of name and value.
 func (t *Text) Value(name string, v float64, labels ...string) {
 	t.b.WriteString(t.prefix + name)
 	t.labels(labels)
 	form := byte('g')
-	if v == math.Trunc(v) && math.Abs(v) < 1<<53 { // bytes are not read well as powers of ten
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 { // integers without exponent, because byte counts in powers of ten are hard to read
 		form = 'f'
 	}
 	t.b.WriteString(" " + strconv.FormatFloat(v, form, -1, 64) + "\n")
 }
 
-// Observations writes a histogram of which unit observed make one: with 1e9 nanoseconds become seconds.
+// Observations writes a histogram. Its values are divided by unit; 1e9 converts nanoseconds to seconds.
 func (t *Text) Observations(name string, s Snapshot, unit float64, labels ...string) {
 	n := int64(0)
 	for i, c := range s.Counts {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Check says what is wrong with secrets, as far as that is visible without reading one.
+// Check returns an error for invalid secrets. It reads no value.
 func Check(secrets []Secret) error {
 	var problems []error
 	seen := map[string]bool{}
@@ -122,7 +122,8 @@ func (a *Allow) entitlesTool(namespace, tool string) bool {
 	return a.reaches(namespace) && matches(a.Tools, tool)
 }
 
-// reaches is strict with what serves every namespace: a pattern that happens to match its name limits it all the same.
+// reaches reports whether a namespace matches. A use in all namespaces needs an Allow without namespaces or with the pattern "*". Another
+// pattern that happens to match the text "*" is not enough.
 func (a *Allow) reaches(namespace string) bool {
 	if len(a.Namespaces) == 0 {
 		return true
@@ -139,5 +140,5 @@ func (a *Allow) reaches(namespace string) bool {
 }
 
 func matches(globs []string, text string) bool {
-	return tool.AnyGlob(globs, text) || slices.Contains(globs, "*") // which does not match a / otherwise
+	return tool.AnyGlob(globs, text) || slices.Contains(globs, "*") // unlike other globs, "*" also matches a text with "/"
 }

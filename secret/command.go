@@ -10,12 +10,13 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// A Starter starts processes; a [sandbox.Runner] is one.
+// A Starter starts processes, like [sandbox.Runner].
 type Starter interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// ask returns what the command said, now or a while ago. Of several that ask one starts it, and the others wait.
+// ask returns the output of the command, possibly a cached one. Of several concurrent goroutines, one starts the command and the others
+// wait.
 func (s *source) ask(ctx context.Context, start Starter) (string, error) {
 	if a := s.fresh(); a != nil {
 		return a.value, a.err
@@ -31,7 +32,7 @@ func (s *source) ask(ctx context.Context, start Starter) (string, error) {
 	}
 	value, err := s.run(ctx, start)
 	if ctx.Err() != nil && err != nil {
-		return "", err // that says nothing of the command
+		return "", err // the cancellation is not a failure of the command
 	}
 	keep := s.Cache
 	switch {
@@ -53,8 +54,8 @@ func (s *source) fresh() *answer {
 
 var errTooMuch = errors.New("it prints too much")
 
-// run starts the command. It is the operator's and has the rights of this process. What it says on standard error goes
-// nowhere: nobody knows whether the secret is in it.
+// run starts the command. The command belongs to the operator and has the rights of this process. Its standard error is discarded, because
+// it may contain the secret.
 func (s *source) run(ctx context.Context, start Starter) (string, error) {
 	timeout := s.Timeout
 	if timeout == 0 {
@@ -71,7 +72,7 @@ func (s *source) run(ctx context.Context, start Starter) (string, error) {
 			if stream != "stdout" {
 				return nil
 			}
-			if printed.Len()+len(chunk) > MaxValue+2 { // a value, and a line end
+			if printed.Len()+len(chunk) > MaxValue+2 { // room for a value and a line end
 				return errTooMuch
 			}
 			printed.Write(chunk)

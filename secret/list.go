@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// A State is what can be said of a secret without saying it.
+// A State describes a secret without its value.
 type State struct {
 	Name    string
 	Backend string // file, env or command
-	Place   string // the path, the variable, the program
+	Place   string // path, variable or program
 	Allow   []Allow
-	Read    time.Time // when its value was wanted last; zero: never
-	Problem error     // why it could not be read then; nil: it was
+	Read    time.Time // time of the last attempt to read it; zero means never
+	Problem error     // error of that attempt; nil means success
 }
 
-// errUnreadable replaces the problem of a secret where its detail is not shown.
+// errUnreadable replaces a problem whose details must not be shown.
 var errUnreadable = errors.New("it cannot be read; the daemon's admin sees why")
 
-// In returns what the operator of a namespace sees of the secret: entitlements of that namespace alone, and neither its place nor the
-// detail of its problem. It reports false when nothing in the namespace is entitled.
+// In returns the part of the state that the operator of a namespace may see: only entitlements of that namespace, without the secret's
+// place and the details of its problem. It reports false when nothing in the namespace is entitled.
 func (s State) In(namespace string) (State, bool) {
 	allow := s.Allow
 	s.Place, s.Allow = "", nil
@@ -39,7 +39,7 @@ func (s State) In(namespace string) (State, bool) {
 	return s, len(s.Allow) > 0
 }
 
-// List returns the secrets by name, and reads none.
+// List returns the secrets sorted by name. It reads no value.
 func (r *Resolver) List() []State {
 	known := *r.now.Load()
 	list := make([]State, 0, len(known))
@@ -65,15 +65,15 @@ func (s *source) state() State {
 	return out
 }
 
-// Check reads every secret, at most four at once, and returns how that went. Commands are started again.
+// Check reads every secret, at most four at once, and returns the resulting states. It runs commands again.
 func (r *Resolver) Check(ctx context.Context) []State {
 	known := *r.now.Load()
 	r.each(ctx, slices.Sorted(maps.Keys(known)), func(s *source) { s.asked.Store(nil) })
 	return r.List()
 }
 
-// Warm reads those secrets for which that starts nothing, so that they are known before anything that has them otherwise
-// can print them. It returns why some could not be read, by name.
+// Warm reads the secrets that need no command, so that they can be redacted before a program with other access to them prints them. It
+// returns the errors by name.
 func (r *Resolver) Warm(ctx context.Context) map[string]error {
 	var names []string
 	known := *r.now.Load()
@@ -107,13 +107,13 @@ func (r *Resolver) each(ctx context.Context, names []string, before func(*source
 		all.Go(func() {
 			defer func() { <-places }()
 			before(s)
-			_, _ = s.get(ctx, &r.cfg) // its state says how it went
+			_, _ = s.get(ctx, &r.cfg) // the state contains the error
 		})
 	}
 	all.Wait()
 }
 
-// String is an entitlement in a line.
+// String returns the entitlement as one line.
 func (a Allow) String() string {
 	parts := []string{strings.Join(a.Tools, ",")}
 	if len(a.Parameters) > 0 {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Scheme is how references begin.
+// Scheme is the beginning of every reference.
 const Scheme = "secret://"
 
 const maxName = 64
 
-// ValidName reports whether a secret can have this name.
+// ValidName reports whether name is a valid name of a secret.
 func ValidName(name string) bool {
 	return name != "" && len(name) <= maxName && nameLength(name) == len(name)
 }
 
-// nameLength returns how much of the beginning of a text is a name.
+// nameLength returns the length of the name at the beginning of a text.
 func nameLength(text string) int {
 	for i := range len(text) {
 		c := text[i]
@@ -27,8 +27,8 @@ func nameLength(text string) int {
 	return len(text)
 }
 
-// References returns the names that an operator's text refers to, each once. A reference goes as far as a name can go:
-// "Bearer secret://token" and "postgres://app:secret://db@host/data" have one each.
+// References returns the names to which an operator's text refers, without duplicates. A reference ends at the first character that cannot
+// be part of a name. For example, "Bearer secret://token" and "postgres://app:secret://db@host/data" contain one reference each.
 func References(text string) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}

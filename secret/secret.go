@@ -1,11 +1,10 @@
-// Package secret turns references to secrets into their values, for those that are entitled to them.
+// Package secret resolves references to secrets for uses that are entitled to them.
 //
-// A [Secret] has a name and a place that its value is read from: a file, a variable of the environment, what a program
-// prints. An operator refers to it as secret://name. A reference counts where an operator wrote it, in manifests and
-// configuration; one that a model writes, or that is part of a value, is text and stays text.
+// A [Secret] has a name and a source: a file, an environment variable, or the output of a program. An operator refers to it as
+// secret://name in manifests and configuration. A reference in text of a model or in the value of a secret is ordinary text.
 //
-// A [Resolver] gives a value to a [Use] that an [Allow] of the secret names, and to nothing else. The filter that
-// redacts secrets gets a value before any use does.
+// A [Resolver] returns a value only to a [Use] that an [Allow] of the secret names. The filter that redacts secrets gets a value before any
+// use does.
 package secret
 
 import (
@@ -16,61 +15,61 @@ import (
 	"time"
 )
 
-// The bounds of a value. A shorter one looks like ordinary text in output.
+// Limits of a value in bytes. A shorter value could be mistaken for ordinary text in output.
 const (
 	MinValue = 8
 	MaxValue = 16 << 10
 )
 
-// Defaults and bounds of commands.
+// Defaults and limits of commands.
 const (
 	DefaultTimeout = 10 * time.Second
 	DefaultCache   = 5 * time.Minute
-	// failed is for how long a command that failed is not started again.
+	// failed is how long a failed command is not started again.
 	failed = time.Second
 )
 
-// A Secret is a name, where its value is, and the uses that get it. Exactly one of File, Env and Command is set.
+// Secret is a name, the source of its value, and the uses that may get it. Exactly one of File, Env and Command must be set.
 type Secret struct {
 	Name      string
-	File      string        // absolute path of a file that its owner alone can read; its text without the line end behind it
-	Env       string        // a variable of this process
-	Command   []string      // absolute path of a program, and arguments; what it prints without the line end behind it
-	Variables []string      // NAME=value, of Command beside PATH and LANG
-	Timeout   time.Duration // of Command; 0: 10 s
-	Cache     time.Duration // for which what Command printed counts; 0: 5 min
-	Allow     []Allow       // none: nobody gets it
+	File      string        // absolute path of a file that only its owner can read; the value is its text without the final line end
+	Env       string        // environment variable of this process
+	Command   []string      // absolute path of a program, and arguments; the value is its output without the final line end
+	Variables []string      // environment of Command as NAME=value, in addition to PATH and LANG
+	Timeout   time.Duration // of Command; 0 means 10 s
+	Cache     time.Duration // how long the output of Command is valid; 0 means 5 min
+	Allow     []Allow       // empty means that no use gets it
 }
 
-// An Allow entitles the uses that all of its lists match.
+// An Allow entitles the uses that match all of its lists.
 type Allow struct {
-	Namespaces []string // globs; none: every namespace
+	Namespaces []string // globs; empty means every namespace
 	Tools      []string // globs; at least one
-	Parameters []string // globs; none: all that the tool has
+	Parameters []string // globs; empty means all parameters of the tool
 }
 
-// A Use is what a value is wanted for.
+// A Use is the purpose for which a value is requested.
 type Use struct {
-	Namespace string // [Everywhere] for what serves all of them
-	Tool      string // its id, or the name of another part: mcp:<server>, notify:<target>
-	Parameter string // what of the tool, as env.NAME
+	Namespace string // [Everywhere] for a use that serves all namespaces
+	Tool      string // tool ID, or the name of another part: mcp:<server>, notify:<target>
+	Parameter string // parameter of the tool, such as env.NAME
 }
 
-// Everywhere is the namespace of what serves every one. Only an [Allow] that is limited to none entitles it.
+// Everywhere is the namespace of a use that serves all namespaces. Only an [Allow] for all namespaces entitles it.
 const Everywhere = "*"
 
-// A Config says what a Resolver needs.
+// A Config configures a Resolver.
 type Config struct {
 	Secrets []Secret
-	Lookup  func(variable string) (string, bool) // the environment; required
-	Start   Starter                              // starts commands; required when there are any
-	// Known is called with each new value, before a use gets it. After an error no use gets it. Required.
+	Lookup  func(variable string) (string, bool) // reads the environment; required
+	Start   Starter                              // starts commands; required when a secret has one
+	// Known is called with each new value, before any use gets it. When it fails, no use gets the value. Required.
 	Known func(name, value string) error
-	// Refused is called with the full reason why a use got nothing; may be nil. It is called from many goroutines.
+	// Refused is called with the full reason when a use gets no value. It is called concurrently. May be nil.
 	Refused func(use Use, name string, why error)
 }
 
-// A Resolver knows secrets. Its methods may be called from many goroutines.
+// A Resolver resolves secrets. Its methods may be called concurrently.
 type Resolver struct {
 	cfg Config
 	now atomic.Pointer[map[string]*source]
@@ -79,7 +78,7 @@ type Resolver struct {
 // ErrUnknown means that no secret has this name.
 var ErrUnknown = errors.New("no such secret is configured")
 
-// A NotAvailableError says to the use that it gets nothing, and not why.
+// A NotAvailableError means that a use gets no value. It does not contain the reason.
 type NotAvailableError struct{ Name string }
 
 func (e *NotAvailableError) Error() string {
@@ -95,7 +94,7 @@ func New(cfg Config) (*Resolver, error) {
 	return r, r.Swap(cfg.Secrets)
 }
 
-// Swap puts other secrets in the place of all. What was read is read again at its next use.
+// Swap replaces all secrets. Values are read again at their next use.
 func (r *Resolver) Swap(secrets []Secret) error {
 	if err := Check(secrets); err != nil {
 		return err
@@ -111,8 +110,8 @@ func (r *Resolver) Swap(secrets []Secret) error {
 	return nil
 }
 
-// Resolve returns the value of a secret for a use that is entitled to it. The error is a [NotAvailableError], or that of
-// ctx: the reasons are for the operator alone, and in no case a value.
+// Resolve returns the value of a secret for an entitled use. The error is a [NotAvailableError] or the error of ctx. Only the operator gets
+// the reasons, and no error contains a value.
 func (r *Resolver) Resolve(ctx context.Context, namespace, tool, parameter, name string) (string, error) {
 	use := Use{namespace, tool, parameter}
 	value, err := r.resolve(ctx, use, name)
@@ -139,14 +138,13 @@ func (r *Resolver) resolve(ctx context.Context, use Use, name string) (string, e
 	return s.get(ctx, &r.cfg)
 }
 
-// Expand returns a text of an operator's with the values of its references in their places. Values are not looked at for
-// further references.
+// Expand replaces the references in an operator's text by their values. It does not expand references inside of values.
 func (r *Resolver) Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error) {
 	return expand(text, func(name string) (string, error) { return r.Resolve(ctx, namespace, tool, parameter, name) })
 }
 
-// Available reports whether a tool is entitled to a secret for some parameter. It reads no value, and an error says why it
-// is not, to the operator.
+// Available returns nil when a tool is entitled to a secret for some parameter. Otherwise the error contains the reason, for the operator.
+// It reads no value.
 func (r *Resolver) Available(namespace, tool, name string) error {
 	s := (*r.now.Load())[name]
 	switch {

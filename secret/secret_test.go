@@ -29,7 +29,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A site is a resolver with what it said to others.
+// A site is a resolver with a record of its calls to Known and Refused.
 type site struct {
 	*secret.Resolver
 	mu      sync.Mutex
@@ -90,7 +90,7 @@ func write(t *testing.T, text string, mode os.FileMode) string {
 	return path
 }
 
-// script is a program that prints.
+// script returns the path of a program with this body.
 func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
@@ -173,7 +173,7 @@ func TestFile(t *testing.T) {
 		{"plain", write(t, "of a file\r\n", 0o600), "of a file", ""},
 		{"two lines", write(t, "of two\nlines\n\n", 0o400), "of two\nlines", ""},
 		{"longest", write(t, strings.Repeat("x", secret.MaxValue)+"\n", 0o600), strings.Repeat("x", secret.MaxValue), ""},
-		{"link", link, "through a link", ""}, // as Kubernetes mounts them
+		{"link", link, "through a link", ""}, // Kubernetes mounts secrets as links
 		{"too long", write(t, strings.Repeat("x", secret.MaxValue+1), 0o600), "", "more than"},
 		{"short", write(t, "seven77\n", 0o600), "", "less than 8"},
 		{"nul", write(t, "with a \x00 inside", 0o600), "", "NUL"},
@@ -196,7 +196,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A file that was replaced is in force at once, and the filter knows it before anybody else.
+// A replaced file is used at once, and the filter knows its value first.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	path := write(t, "the first", 0o600)
@@ -231,7 +231,7 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// Commands run for real: what they print counts for a while, once for all who ask.
+// The output of a command is cached and shared by concurrent uses. The test runs real commands.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	count := filepath.Join(t.TempDir(), "count")
@@ -265,13 +265,13 @@ func TestCommand(t *testing.T) {
 	if r := s.reasons(); strings.Contains(r, "printed-on-the-way") || strings.Contains(r, "canary-on-stderr") {
 		t.Errorf("what a command printed is told:\n%s", r)
 	}
-	s.Check(t.Context()) // asks again
+	s.Check(t.Context()) // runs the command again
 	if v, err := get(t, s, "s"); v != strings.Replace(want, "1", "2", 1) || err != nil {
 		t.Errorf("after a check %q, %v", v, err)
 	}
 }
 
-// Who waits for a command leaves when its call ends, and the next one starts it anew.
+// A use that waits for a command stops waiting when its call ends. The next use starts the command again.
 func TestCommandCancelled(t *testing.T) {
 	t.Parallel()
 	flag := filepath.Join(t.TempDir(), "flag")
@@ -307,9 +307,9 @@ func TestExpand(t *testing.T) {
 		"plain":                               "plain",
 		"Bearer secret://db":                  "Bearer value of DB",
 		"u:secret://db@h/secret":              "u:value of DB@h/secret",
-		"secret://dbsecret://db":              "",                        // dbsecret is no secret
-		"secret://db.secret://db":             "value of DB.value of DB", // a dot is not of the name
-		"secret://loop":                       "value of secret://db",    // a value is no reference
+		"secret://dbsecret://db":              "",                        // a secret named dbsecret does not exist
+		"secret://db.secret://db":             "value of DB.value of DB", // a dot ends the name
+		"secret://loop":                       "value of secret://db",    // a reference in a value is not expanded
 		"SECRET://db":                         "SECRET://db",
 		"secret:/db":                          "secret:/db",
 		"secret://":                           "",

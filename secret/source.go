@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// A source is a secret with what is known of its value.
+// A source is a secret with the state of its value.
 type source struct {
 	Secret
-	asking chan struct{} // holds one: the goroutine that asks the command
+	asking chan struct{} // holds one token, for the goroutine that runs the command
 	asked  atomic.Pointer[answer]
-	told   atomic.Pointer[string] // the newest value that Known heard of
+	told   atomic.Pointer[string] // the newest value that was passed to Known
 	seen   atomic.Pointer[seen]
 }
 
-// An answer is what a command said.
+// An answer is the result of a command.
 type answer struct {
 	value string
 	err   error
 	until time.Time
 }
 
-// seen is how the newest attempt to read a value went.
+// seen is the result of the last attempt to read a value.
 type seen struct {
 	at  time.Time
 	err error
@@ -38,7 +38,7 @@ func newSource(s Secret) *source {
 	return &source{Secret: s, asking: make(chan struct{}, 1)}
 }
 
-// get returns the current value, after Known was called with it.
+// get returns the current value, after it was passed to Known.
 func (s *source) get(ctx context.Context, cfg *Config) (string, error) {
 	value, err := s.read(ctx, cfg)
 	if err == nil {
@@ -79,13 +79,13 @@ func (s *source) tell(cfg *Config, value string) error {
 	return nil
 }
 
-// readFile reads a file each time: one that was replaced is in force at once, and what it was stays known to the filter.
+// readFile reads the file at each use, so that a replaced file is used at once. The filter continues to redact the old value.
 func readFile(name string) (string, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its other end
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would otherwise block until it has a writer
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // a failed close of a file that was only read loses nothing
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
@@ -103,7 +103,7 @@ func readFile(name string) (string, error) {
 	return usable(string(b))
 }
 
-// usable returns a value without the line end behind it, or why it is none. The error says nothing of the value.
+// usable returns the value without its final line end, or an error when it is invalid. The error contains nothing of the value.
 func usable(text string) (string, error) {
 	text = strings.TrimRight(text, "\r\n")
 	switch {

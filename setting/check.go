@@ -13,15 +13,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Problem is what is wrong with one setting.
+// A Problem is an error in one setting.
 type Problem struct {
-	Key  string // such as limits.arguments, or hooks[0].kinds[1]
+	Key  string // such as limits.arguments or hooks[0].kinds[1]
 	Text string
 }
 
 func (p *Problem) Error() string { return p.Key + ": " + p.Text }
 
-// Problems are an error when there are any: see [Problems.Err].
+// Problems is a list of problems. [Problems.Err] converts it to an error.
 type Problems []*Problem
 
 func (p Problems) Error() string {
@@ -40,12 +40,12 @@ func (p Problems) Err() error {
 	return p
 }
 
-// Add adds one.
+// Add adds a problem.
 func (p *Problems) Add(key, format string, args ...any) {
 	*p = append(*p, &Problem{key, fmt.Sprintf(format, args...)})
 }
 
-// Formats are what the tag format may ask of a text. What may hold a secret is not quoted.
+// Formats contains the checks for the tag format. Their errors do not quote texts that may contain a secret.
 var Formats = map[string]func(text string) error{
 	"name": func(text string) error {
 		return unless(name.MatchString(text), "%q is not a name: letters, digits, - and _, at most 64", text)
@@ -76,7 +76,7 @@ var (
 	reference = regexp.MustCompile(`^secret://[a-zA-Z0-9_-]{1,64}$`)
 )
 
-// Given counts the texts that are not empty.
+// Given counts the non-empty texts.
 func Given(texts ...string) (n int) {
 	for _, text := range texts {
 		if text != "" {
@@ -109,11 +109,11 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// A Checker is a group, or an element of a list, that knows what its declarations cannot say: what goes together. Check is called once the
-// declarations are checked, whatever they found, and returns problems with the group's own keys.
+// A Checker is a group, or an element of a list, with rules that tags cannot express, such as which settings go together. Check is called
+// after the tags were checked, even when they had problems. It returns problems with keys relative to the group.
 type Checker interface{ Check() Problems }
 
-// Check returns everything that is wrong with the settings of a struct: what their declarations say, then what each [Checker] in it says.
+// Check returns all problems in the settings of a struct: violations of the tags, then the problems that each [Checker] in it returns.
 func Check(v any) Problems {
 	var c checker
 	c.group(reflect.Indirect(reflect.ValueOf(v)), "")
@@ -129,7 +129,7 @@ func (c *checker) group(v reflect.Value, prefix string) {
 	c.ask(v, prefix)
 }
 
-// ask asks the checkers of a group and of the groups in it.
+// ask calls the Checkers of a group and of its inner groups.
 func (c *checker) ask(v reflect.Value, prefix string) {
 	own := reflect.New(v.Type())
 	own.Elem().Set(v)
@@ -172,14 +172,14 @@ func (c *checker) setting(s Setting, v reflect.Value, key string) {
 		at := fmt.Sprintf("%s[%d].", key, i)
 		c.group(e, at)
 		for _, of := range s.Elements() {
-			if !of.IsList() { // a list is unique in itself
+			if !of.IsList() { // unique on a list applies to the elements of that list
 				once(of, of.In(e), at+of.Key)
 			}
 		}
 	}
 }
 
-// quote is a value as messages have it.
+// quote returns a value as messages show it.
 func (s Setting) quote(v reflect.Value) string {
 	if s.Tag.Get("secret") != "" {
 		return "the same value"
@@ -187,7 +187,7 @@ func (s Setting) quote(v reflect.Value) string {
 	return fmt.Sprintf("%q", Text(v))
 }
 
-// value checks one that is no list, or is an entry of one.
+// value checks a single value: a setting that is no list, or an entry of a list.
 func (c *checker) value(s Setting, v reflect.Value, key, entry string) {
 	switch {
 	case v.CanInt() || v.CanFloat():
@@ -218,7 +218,7 @@ func (c *checker) number(s Setting, v reflect.Value, key string) {
 	}
 }
 
-// bound reads a bound of a number. A declaration has both; of elements of a list they hold for each.
+// bound parses the tag min or max of a number. A declaration has both. For a list they apply to each element.
 func (s Setting) bound(tag string) reflect.Value {
 	t := s.Type
 	if s.IsList() {
@@ -231,7 +231,7 @@ func (s Setting) bound(tag string) reflect.Value {
 	return v
 }
 
-// less reports whether a is below b, or is no number.
+// less reports whether a is below b, or is NaN.
 func less(a, b reflect.Value) bool {
 	if a.CanInt() {
 		return a.Int() < b.Int()

@@ -1,23 +1,23 @@
 // Package setting reads the settings that structs declare in the tags of their fields.
 //
-// A declaration is one field. Its name and type are those of the setting, and its tags say the rest:
+// A declaration is one field. The field has the name and the type of the setting. Its tags contain the rest:
 //
 //	yaml      the key; a field without one is no setting
-//	default   the value that holds when nobody names another one
+//	default   the value of a setting that nothing sets
 //	min, max  the bounds of a number or a duration; both are allowed values
-//	oneof     the texts that are allowed, separated by spaces; the empty text is allowed unless it is required
-//	format    what a text that is not empty has to be: a name of [Formats]
+//	oneof     the allowed texts, separated by spaces; the empty text is allowed unless required is set
+//	format    the format of a non-empty text: a name in [Formats]
 //	required  "true": the value must not be zero
 //	unique    "true": no two elements of a list have the same value
-//	secret    "true": the value is never shown; of NAME=value, the part behind the equals sign
+//	secret    "true": the value is never shown; for NAME=value, the part after the equals sign
 //	help      one line that says what the setting does
-//	see       the page that says more, relative to docs/reference
-//	reload    when a new value counts without a restart: "always", or "started" when the daemon started with something in the group
+//	see       the page with more details, relative to docs/reference
+//	reload    when a new value applies without a restart: "always", or "started" if the daemon started with something in the group
 //
-// A struct is a group of settings, and reload holds for all of its group. Lists of structs have elements with settings. A value
-// that no element names is its default.
+// A struct is a group of settings, and its reload tag applies to the whole group. The elements of a list of structs have settings too. A
+// setting that an element does not set has its default.
 //
-// Plugins and tools declare their own settings, and check them with [Check] also when a program makes them without a daemon.
+// Plugins and tools declare their own settings. They check them with [Check], also in programs that use them without a daemon.
 package setting
 
 import (
@@ -27,17 +27,17 @@ import (
 	"slices"
 )
 
-// A Setting is a value, a list or a map of a struct, or of one of its groups.
+// A Setting describes a value, a list or a map in a struct or in one of its groups.
 type Setting struct {
-	Key    string // with those of its groups, such as limits.arguments
+	Key    string // including the keys of its groups, such as limits.arguments
 	Type   reflect.Type
 	Tag    reflect.StructTag
-	Reload string // its own, or that of its nearest group
+	Reload string // its own, or that of the nearest group
 
 	index []int
 }
 
-// Of lists the settings of a struct in the order of its fields.
+// Of returns the settings of a struct in the order of its fields.
 func Of(t reflect.Type) []Setting { return group(t, Setting{}) }
 
 func group(t reflect.Type, above Setting) (found []Setting) {
@@ -58,13 +58,13 @@ func group(t reflect.Type, above Setting) (found []Setting) {
 	return found
 }
 
-// In returns the value that a struct has of a setting of its type.
+// In returns the value of the setting in a struct.
 func (s Setting) In(v reflect.Value) reflect.Value { return v.FieldByIndex(s.index) }
 
-// IsList reports whether a setting has many values, which only a file can name.
+// IsList reports whether a setting is a list or a map. Only a file can set these.
 func (s Setting) IsList() bool { return s.Type.Kind() == reflect.Slice || s.Type.Kind() == reflect.Map }
 
-// Elements lists the settings of the elements of a list; of texts and numbers there are none.
+// Elements returns the settings of a list's elements. A list of texts or numbers has none.
 func (s Setting) Elements() []Setting {
 	if s.Type.Kind() != reflect.Slice || !IsGroup(s.Type.Elem()) {
 		return nil
@@ -72,15 +72,15 @@ func (s Setting) Elements() []Setting {
 	return Of(s.Type.Elem())
 }
 
-// IsGroup reports whether a type has settings, and is no value itself.
+// IsGroup reports whether a type is a group of settings and not a value.
 func IsGroup(t reflect.Type) bool { return t.Kind() == reflect.Struct && !isText(t) }
 
 func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// Fill gives the zero fields of a struct, and of the elements of its lists, their defaults. It panics on a default that cannot be
-// read, which is a mistake in a declaration.
+// Fill sets the zero fields of a struct, and of the elements of its lists, to their defaults. It panics on an invalid default, which is a
+// mistake in a declaration.
 func Fill(to any) { fill(reflect.ValueOf(to).Elem()) }
 
 func fill(v reflect.Value) {
@@ -92,7 +92,7 @@ func fill(v reflect.Value) {
 			}
 		}
 		if len(s.Elements()) > 0 && f.Len() > 0 {
-			own := reflect.MakeSlice(f.Type(), f.Len(), f.Len()) // the caller keeps its list
+			own := reflect.MakeSlice(f.Type(), f.Len(), f.Len()) // a copy, so that the caller's list stays unchanged
 			reflect.Copy(own, f)
 			f.Set(own)
 			for i := range own.Len() {

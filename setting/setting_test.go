@@ -17,7 +17,7 @@ type config struct {
 	Group  group         `yaml:"group" reload:"always"`
 	Rules  []rule        `yaml:"rules" help:"rules"`
 	Others []string      `yaml:"others" format:"environment" unique:"true" help:"variables"`
-	Inner  int           // no setting
+	Inner  int           // not a setting
 }
 
 type group struct {
@@ -56,7 +56,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Defaults fill what is zero, in the elements of lists too, and never change a list of the caller.
+// Fill sets zero values to their defaults, also in elements of lists. It never modifies a list of the caller.
 func TestFill(t *testing.T) {
 	mine := []rule{{Name: "a", By: []string{"run"}}, {Name: "b", By: []string{"run"}, Most: 5}}
 	c := config{Size: 2, Rules: mine}
@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 
 func nan() float64 { zero := 0.0; return zero / zero }
 
-// What Parse reads, Text writes, and what it does not read it names.
+// Text returns what Parse accepts, and Parse names a text that it cannot parse.
 func TestValues(t *testing.T) {
 	for text, v := range map[string]any{
 		"7d": new(time.Duration), "1m30s": new(time.Duration), "never": new(time.Duration), "0s": new(time.Duration), "1h": new(time.Duration),

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Never is a duration without end.
+// Never is an unlimited duration.
 const Never = time.Duration(-1)
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// Parse reads the text of a value, as a flag or an environment variable has it.
+// Parse sets a value from the text of a flag or an environment variable.
 func Parse(to reflect.Value, text string) error {
 	switch to := to.Addr().Interface().(type) {
 	case *time.Duration:
@@ -56,7 +56,7 @@ func Parse(to reflect.Value, text string) error {
 	return nil
 }
 
-// Text is the text of a value that [Parse] reads.
+// Text returns the text of a value that [Parse] accepts.
 func Text(v reflect.Value) string {
 	switch v := v.Interface().(type) {
 	case time.Duration:
@@ -68,7 +68,7 @@ func Text(v reflect.Value) string {
 	}
 }
 
-// ParseDuration reads a duration as Go writes it; d is a day, never has no end.
+// ParseDuration parses a duration in Go's format. It also accepts the unit d for days, and never for an unlimited duration.
 func ParseDuration(text string) (time.Duration, error) {
 	if text == "never" {
 		return Never, nil
@@ -85,7 +85,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// DurationText is the shortest form that [ParseDuration] reads.
+// DurationText returns the shortest text that [ParseDuration] accepts for d.
 func DurationText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -2,12 +2,13 @@ package external
 
 import "github.com/toold-dev/toold/tool"
 
-// ResultCodes are the codes of an error that a hook may give in a tool's place. The others say what the engine saw.
+// ResultCodes returns the error codes that a hook may use in a result that replaces the tool's. The engine uses the other codes for its own
+// observations.
 func ResultCodes() []tool.Code {
 	return []tool.Code{tool.InvalidArguments, tool.ExecutionFailed, tool.Denied, tool.NotFound, tool.ResourceExhausted, tool.Upstream}
 }
 
-// KnownDisplay reports whether frontends know a display preference; empty is the default.
+// KnownDisplay reports whether frontends know a display preference. Empty means the default.
 func KnownDisplay(d tool.Display) bool {
 	switch d {
 	case "", tool.DisplayDefault, tool.DisplayCollapsed, tool.DisplayCode, tool.DisplayMarkdown, tool.DisplayDiff, tool.DisplayHidden:

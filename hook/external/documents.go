@@ -9,14 +9,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A DocumentKey names a document that a hook is shown. The others it does not see: reading all of them for each question
-// would make every call pay for what few hooks look at.
+// A DocumentKey names a document that a hook receives. A hook receives no other documents, because reading all of them for each question
+// would slow every call.
 type DocumentKey struct {
 	Scope tool.Scope
 	Key   string
 }
 
-// ParseDocumentKey reads RUN/key, THREAD/key or NAMESPACE/key.
+// ParseDocumentKey parses RUN/key, THREAD/key or NAMESPACE/key.
 func ParseDocumentKey(text string) (DocumentKey, error) {
 	scope, key, ok := strings.Cut(text, "/")
 	k := DocumentKey{Scope: tool.Scope(scope), Key: key}
@@ -30,7 +30,7 @@ func known(s tool.Scope) bool {
 	return s == tool.RunScope || s == tool.ThreadScope || s == tool.NamespaceScope
 }
 
-// Documents returns those of the keys that there are, as the call sees them.
+// Documents returns the existing documents among keys, as the call sees them.
 func Documents(in *hook.Input, keys []DocumentKey) ([]tool.Document, error) {
 	var found []tool.Document
 	for _, k := range keys {
@@ -48,10 +48,10 @@ func Documents(in *hook.Input, keys []DocumentKey) ([]tool.Document, error) {
 	return found, nil
 }
 
-// maxDocument is the bytes of a document that a hook may set.
+// maxDocument is the largest document that a hook may set, in bytes.
 const maxDocument = 256 << 10
 
-// CheckCommands returns a [*hook.ProtocolError] when a hook's commands are not what documents take.
+// CheckCommands returns a [*hook.ProtocolError] when a document command of a hook is invalid.
 func CheckCommands(commands []tool.Command) error {
 	for i, c := range commands {
 		wrong := func(format string, args ...any) error {

@@ -1,5 +1,4 @@
-// Package external has what external hooks, which run outside the daemon, have in common: how many of their answers are waited for at
-// once, and how they fare.
+// Package external contains what hooks outside of the daemon have in common: limits for concurrent questions, and health counts.
 package external
 
 import (
@@ -15,27 +14,27 @@ import (
 	"github.com/toold-dev/toold/metric"
 )
 
-// DefaultDeadline bounds one question to an external hook.
+// DefaultDeadline limits one question to an external hook.
 const DefaultDeadline = 5 * time.Second
 
-// MaxWaiting is how many calls may wait in a [Line]. A hook that hangs would otherwise keep what every caller sends, for as long as
-// its deadline.
+// MaxWaiting is how many calls may wait in a [Line]. Without this limit, a hook that hangs would keep the data of all its callers in memory
+// until its deadline.
 const MaxWaiting = 1024
 
-// ErrBusy means that so many wait for the hook that one more was not let in.
+// ErrBusy means that a call was not admitted because MaxWaiting calls already wait for the hook.
 var ErrBusy = fmt.Errorf("%d calls wait for this hook already", MaxWaiting)
 
-var errPanic = errors.New("panic in the daemon") // until ask has returned
+var errPanic = errors.New("panic in the daemon") // the initial error, which stays when ask panics
 
-// Config says whose line it is.
+// Config configures a Line.
 type Config struct {
-	Name   string // for the log; required
-	AtOnce int    // questions that are asked at once; required
-	// Log gets a line when the hook begins to fail and when it answers again; nil drops them.
+	Name   string // name of the hook in the log; required
+	AtOnce int    // most concurrent questions; required
+	// Log receives a line when the hook begins to fail and when it answers again. Nil discards them.
 	Log *zap.Logger
 }
 
-// A Line stands before one hook. Its methods may be called from many goroutines.
+// A Line is the queue before one hook. Its methods may be called concurrently.
 type Line struct {
 	name   string
 	log    *zap.Logger
@@ -47,13 +46,13 @@ type Line struct {
 	health  Health
 }
 
-// Health is how a hook fares, with how long it takes.
+// Health contains a hook's counts and its response times.
 type Health struct {
 	hook.Health
 	Times metric.Snapshot
 }
 
-// NewLine returns a line with nobody in it.
+// NewLine returns an empty line.
 func NewLine(cfg Config) *Line {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
@@ -61,7 +60,7 @@ func NewLine(cfg Config) *Line {
 	return &Line{name: cfg.Name, log: cfg.Log, places: make(chan struct{}, cfg.AtOnce), times: metric.NewTimes()}
 }
 
-// Ask waits for a place and asks. What ask returns is counted; that the call was stopped meanwhile is no failure of the hook.
+// Ask waits for a slot and calls ask. It counts an error of ask as a failure of the hook, unless the call was stopped meanwhile.
 func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 	if err := l.enter(ctx); err != nil {
 		l.ended(ctx, 0, err)
@@ -76,7 +75,7 @@ func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 	return err
 }
 
-// enter takes a place.
+// enter takes a slot.
 func (l *Line) enter(ctx context.Context) error {
 	select {
 	case l.places <- struct{}{}:
@@ -105,7 +104,7 @@ func (l *Line) enter(ctx context.Context) error {
 	}
 }
 
-// ended counts.
+// ended counts the end of a question.
 func (l *Line) ended(ctx context.Context, took time.Duration, err error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return
@@ -130,7 +129,7 @@ func (l *Line) ended(ctx context.Context, took time.Duration, err error) {
 	}
 }
 
-// Health returns how the hook fares now.
+// Health returns the current counts of the hook.
 func (l *Line) Health() Health {
 	l.mu.Lock()
 	defer l.mu.Unlock()

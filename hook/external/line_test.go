@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errDown = errors.New("down")
 
-// TestP11LineIsBounded: of ten thousand that come at once a few are asked, some wait, and the others hear so at once.
+// TestP11LineIsBounded sends ten thousand questions at once. A few are asked, some wait, and the others are refused at once.
 func TestP11LineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := external.NewLine(external.Config{Name: "slow", AtOnce: 4})
@@ -57,7 +57,7 @@ func TestP11LineIsBounded(t *testing.T) {
 	})
 }
 
-// A hook that panics gives its place back, and counts as one that failed.
+// A question that panics frees its slot and counts as a failure.
 func TestPanicLeavesNoPlaceTaken(t *testing.T) {
 	l := external.NewLine(external.Config{Name: "h", AtOnce: 1})
 	func() {
@@ -82,7 +82,7 @@ func TestHealth(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	answer(stopped, errDown) // the call was cancelled: nobody knows what the hook would have said
+	answer(stopped, errDown) // the call was cancelled, so the hook's answer is unknown
 	if h := l.Health(); h.Asked != 2 {
 		t.Errorf("health %+v", h)
 	}
