@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxInline is the maximum size of the output in a result, in bytes.
+// MaxInline is the maximum size of the inline output of a result, in bytes.
 const MaxInline = 256 << 10
 
 // The hard limits of a descriptor, in bytes.
@@ -25,10 +25,10 @@ const (
 	maxLabels      = 64
 )
 
-// noParameters is the schema of a tool that has none.
+// noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
 
-// newEntry checks a tool and compiles its schemas. The error does not name the tool.
+// newEntry checks a tool and compiles its schemas. Its errors do not contain the name of the tool.
 func newEntry(source string, t tool.Tool, compile func(json.RawMessage) (*Schema, error)) (*Entry, error) {
 	d := t.Descriptor()
 	d.Source = source
@@ -65,7 +65,7 @@ func newEntry(source string, t tool.Tool, compile func(json.RawMessage) (*Schema
 	return e, nil
 }
 
-// compileParameters refuses schemas that no arguments can meet: arguments are always an object.
+// compileParameters refuses a schema that no arguments can match: arguments are always an object.
 func compileParameters(raw json.RawMessage, compile func(json.RawMessage) (*Schema, error)) (*Schema, error) {
 	s, err := compile(raw)
 	if err != nil {
@@ -137,7 +137,7 @@ func checkEffects(field string, e tool.Effects) error {
 	return nil
 }
 
-// checkMildest refuses a bound that is stricter than the effects of the tool: one of the two must be wrong.
+// checkMildest refuses a limit that is stricter than the effects of the tool, because one of the two must be wrong.
 func checkMildest(d *tool.Descriptor) error {
 	if d.Mildest == nil {
 		return nil
@@ -151,7 +151,7 @@ func checkMildest(d *tool.Descriptor) error {
 	return nil
 }
 
-// checkTexts bounds the texts that models and people read, and refuses invisible characters that make names look alike.
+// checkTexts limits the texts that models and people read. It refuses invisible characters, which make different names look alike.
 func checkTexts(d *tool.Descriptor) error {
 	for _, text := range []struct {
 		field, value string
@@ -186,7 +186,7 @@ func oneOfNames[T ~string](field string, value T, allowed ...T) error {
 	return fmt.Errorf("%s is %q; want one of %q", field, value, allowed)
 }
 
-// within refuses negative numbers and, unless most is negative, numbers above it.
+// within refuses negative values, and values above most. A negative most means no upper limit.
 func within[T int | int64](field string, value, most T) error {
 	switch {
 	case value < 0:

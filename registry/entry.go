@@ -5,26 +5,26 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Entry is a registered tool. It is immutable: when the source replaces the tool, there is a new entry.
+// An Entry is a registered tool. It is immutable: when the source replaces the tool, the registry makes a new entry.
 type Entry struct {
 	Tool tool.Tool
-	// Definition has the descriptor of the tool with its source, with the defaults of its effects written out and with a schema for
-	// its parameters in any case.
+	// Definition has the descriptor of the tool and its source. The defaults of its effects are filled in, and it always has a schema for
+	// its parameters.
 	tool.Definition
 	Source    string
-	namespace string // whose callers alone have the tool; "": all
+	namespace string // The only namespace whose callers have the tool. Empty means all namespaces.
 
 	parameters *Schema
-	result     *Schema // nil: any data is valid
+	result     *Schema // nil means that any data is valid
 
-	own       tool.Descriptor // of the source, without overrides
+	own       tool.Descriptor // descriptor from the source, without overrides
 	ownDigest string
-	claim     string // the digest that is compared with the trusted one
-	trusted   *Pin   // in quarantine: the definition that is trusted instead
+	claim     string // digest to compare with the trusted one
+	trusted   *Pin   // In quarantine, the definition that is trusted instead. Else nil.
 }
 
-// ValidateArguments checks arguments against the tool's parameters. The error is a [*tool.Error] with the code InvalidArguments that names
-// each field. The caller calls the tool's own Validate.
+// ValidateArguments checks arguments against the tool's parameters. The error is a [*tool.Error] with the code InvalidArguments and a
+// violation for each field. It does not call the tool's own Validate; the caller does.
 func (e *Entry) ValidateArguments(args tool.Arguments) error {
 	value := args.Value()
 	if value == nil {

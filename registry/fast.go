@@ -9,21 +9,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// A fastSchema recognises most valid values about twenty times faster than the library, and without allocations. It is built from the
-// compiled schema of the library, for schemas with common keywords only. It never explains: a value that it does not recognise goes to the
-// library, which decides and names the violations. The only mistake it could make is to accept a value that the library refuses; tests
-// compare the two.
+// A fastSchema recognizes most valid values about twenty times faster than the library, and without allocations. It is built from the
+// library's compiled schema, if that has only common keywords. It gives no reasons: for a value that it does not recognize, the library
+// decides and names the violations. Its only possible mistake is to accept a value that the library refuses. Tests compare the two.
 //
 // It is immutable.
 type fastSchema struct {
 	never  bool // the schema false
 	types  kinds
-	values []*fastValues // of enum and const: a value must be in each
+	values []*fastValues // values of enum and const; a value must be in each of them
 	format func(any) bool
 
 	required                     []string
 	properties                   map[string]*fastSchema
-	additional                   *fastSchema // for members that are not in properties
+	additional                   *fastSchema // schema of members that are not in properties
 	minProperties, maxProperties int
 
 	items              *fastSchema
@@ -31,15 +30,15 @@ type fastSchema struct {
 
 	minLength, maxLength int
 	pattern              *regexp.Regexp
-	steps                int64 // of pattern, for each byte
+	steps                int64 // steps of pattern for each byte
 
 	atLeast, above, atMost, below *decimal
 
-	all []*fastSchema // apply to the same value: allOf and the target of $ref
-	any []*fastSchema // at least one must apply
+	all []*fastSchema // schemas that all apply to the same value: allOf and the target of $ref
+	any []*fastSchema // schemas of which at least one must match
 }
 
-// kinds is a set of the types that a schema allows; zero is all of them.
+// kinds is a set of the types that a schema allows. Zero means all types.
 type kinds uint8
 
 const (
@@ -54,14 +53,14 @@ const (
 
 func (k kinds) allow(kind kinds) bool { return k == 0 || k&kind != 0 }
 
-// fastValues are the values of an enum or const, without objects and arrays.
+// fastValues holds the values of an enum or const, except objects and arrays.
 type fastValues struct {
 	null, yes, no bool
 	texts         map[string]struct{}
 	numbers       map[decimal]struct{}
 }
 
-// compileFast returns nil for a schema with a part that it does not support.
+// compileFast returns the fast check of a schema, or nil when it does not support a part of the schema.
 func compileFast(s *jsonschema.Schema, assertFormats bool) *fastSchema {
 	anything := &fastSchema{maxProperties: math.MaxInt, maxItems: math.MaxInt, maxLength: math.MaxInt}
 	anything.additional, anything.items = anything, anything
@@ -77,10 +76,10 @@ func compileFast(s *jsonschema.Schema, assertFormats bool) *fastSchema {
 }
 
 type fastCompiler struct {
-	made     map[*jsonschema.Schema]*fastSchema // several references may lead to one
+	made     map[*jsonschema.Schema]*fastSchema // finished schemas, because several references may lead to one schema
 	anything *fastSchema
-	formats  map[string]func(any) bool // that are asserted
-	unknown  bool                      // a part is not supported
+	formats  map[string]func(any) bool // formats that are asserted
+	unknown  bool                      // The schema has an unsupported part.
 }
 
 func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
@@ -106,7 +105,7 @@ func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
 	return f
 }
 
-// knowsAll reports whether a schema has none of the keywords that only the library supports.
+// knowsAll reports whether the fast check supports all keywords of a schema.
 func knowsAll(s *jsonschema.Schema) bool {
 	object := s.PropertyNames == nil && !s.RegexProperties && len(s.PatternProperties) == 0 && len(s.Dependencies) == 0 &&
 		len(s.DependentRequired) == 0 && len(s.DependentSchemas) == 0 && s.UnevaluatedProperties == nil
@@ -202,7 +201,7 @@ func (c *fastCompiler) inPlace(f *fastSchema, s *jsonschema.Schema) {
 	}
 }
 
-// most returns a limit of the library as a number; -1 is no limit.
+// most returns a limit of the library as a number, or -1 for no limit.
 func most(limit int) int {
 	if limit == -1 {
 		return math.MaxInt

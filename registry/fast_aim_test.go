@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// aimed returns JSON texts that meet a schema more often than chance would have it, and miss it narrowly otherwise.
+// aimed returns JSON texts that often match a schema and otherwise miss it narrowly.
 func aimed(schema any, depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		m, _ := schema.(map[string]any)
@@ -79,7 +79,7 @@ func aimedAtType(t *rapid.T, m map[string]any, depth int) string {
 	}
 }
 
-// parsed is what [aimed] reads.
+// parsed returns the value of a text from [aimed].
 func parsed(t *rapid.T, text string) any {
 	v, err := call.ParseJSON(text, 0)
 	if err != nil {

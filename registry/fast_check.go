@@ -7,18 +7,18 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The limits of one fast check, about 10 ms. Beyond them the library checks the value with its meter. A visit takes a tenth of one of the
-// library.
+// The limits of one fast check, about 10 ms. Beyond them the library checks the value with its meter. A visit takes a tenth of the time of
+// a visit of the library.
 const (
 	fastVisits      = checkPrice / visitPrice
 	fastPatterns    = maxPatternEffort / 8
-	fastFormatBytes = 256 // some formats of the library take time with the square of the length
+	fastFormatBytes = 256 // Some formats of the library take time proportional to the square of the length.
 )
 
-// A fastBudget is the rest of these limits.
+// A fastBudget is the remaining part of these limits.
 type fastBudget struct{ visits, patterns int64 }
 
-// surely reports whether v certainly meets the schema and the limits of [Schema.Validate]. False means that the library decides.
+// surely reports whether v certainly matches the schema and the limits of [Schema.Validate]. When it returns false, the library decides.
 func (f *fastSchema) surely(v any) bool {
 	if f == nil {
 		return false
@@ -79,7 +79,7 @@ func (f *fastSchema) validString(v string, left *fastBudget) bool {
 	if !f.types.allow(kindString) || len(v) < f.minLength {
 		return false
 	}
-	if f.minLength > 1 || len(v) > f.maxLength { // a character has at least one byte
+	if f.minLength > 1 || len(v) > f.maxLength { // A character has at least one byte.
 		if n := utf8.RuneCountInString(v); n < f.minLength || n > f.maxLength {
 			return false
 		}

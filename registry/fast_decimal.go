@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A decimal is magnitude / 10^scale with a sign. Each number has one form: the fraction does not end in 0, and zero has no sign.
+// A decimal is magnitude / 10^scale with a sign. Each number has exactly one form: the fraction does not end in 0, and zero has no sign.
 type decimal struct {
 	negative  bool
 	magnitude uint64
@@ -17,7 +17,7 @@ type decimal struct {
 // maxScale keeps magnitude × 10^scale within 128 bits.
 const maxScale = 18
 
-// parseDecimal reads a JSON number without an exponent and with at most about 18 digits. It returns false for others.
+// parseDecimal parses a JSON number without an exponent and with at most about 18 digits. ok is false for other numbers.
 func parseDecimal(token string) (d decimal, ok bool) {
 	digits := strings.TrimPrefix(token, "-")
 	if digits == "" || len(digits) > 1 && digits[0] == '0' && digits[1] != '.' {
@@ -48,7 +48,7 @@ func parseDecimal(token string) (d decimal, ok bool) {
 	return d, true
 }
 
-// decimalOf returns false for a number that does not fit a decimal.
+// decimalOf converts a number to a decimal. It returns false when the number does not fit.
 func decimalOf(r *big.Rat) (decimal, bool) {
 	text := r.FloatString(maxScale)
 	text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
@@ -82,7 +82,7 @@ func (d decimal) compare(other decimal) int {
 	return order
 }
 
-// raised returns the magnitude in 128 bits, multiplied so that it can be compared with one of the other scale.
+// raised returns the magnitude in 128 bits, scaled so that it can be compared with a number of the scale other.
 func (d decimal) raised(other uint8) (high, low uint64) {
 	factor := uint64(1)
 	for range int(other) - int(d.scale) {

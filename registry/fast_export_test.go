@@ -6,16 +6,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// HasFast reports whether there is a fast check of this schema.
+// HasFast reports whether the schema has a fast check.
 func (s *Schema) HasFast() bool { return s.fast != nil }
 
-// Surely is the fast check alone, which Validate does not expose.
+// Surely runs only the fast check.
 func (s *Schema) Surely(v any) bool { return s.fast.surely(v) }
 
-// ValidateByLibrary is Validate without the fast check.
+// ValidateByLibrary runs Validate without the fast check.
 func (s *Schema) ValidateByLibrary(v any) []tool.Violation { return s.validate(v) }
 
-// Formats are those that are asserted.
+// Formats returns the asserted formats.
 func Formats() map[string]func(any) bool { return formats() }
 
 // CompileSchema compiles without the cache of a registry.

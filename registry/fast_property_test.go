@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// edgeNumbers are tokens at which numbers are misread.
+// edgeNumbers has number tokens that parsers often misread.
 var edgeNumbers = []string{
 	"0", "-0", "0.0", "-0.0", "1", "1.0", "1.00", "-1", "-1.0", "10", "1e1", "1e2", "100", "1E+2", "10e-1", "0.1", "0.10", "-0.1", "0.5", "1.5", "-1.5",
 	"9007199254740991", "9007199254740992", "9007199254740993", "9007199254740993.0", "-9007199254740993",
@@ -31,7 +31,7 @@ func numbers() *rapid.Generator[string] {
 	)
 }
 
-// texts come from few characters, of one to four bytes, so that lengths, enums and patterns are met by chance.
+// texts draws from few characters, of one to four bytes, so that random values often match lengths, enums and patterns.
 func texts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.StringOfN(rapid.SampledFrom([]rune("abü€😀\u0301")), 0, 4, -1), rapid.SampledFrom([]string{"2026-01-02", "1.2.3.4", "a@b.de", "("}))
 }
@@ -69,7 +69,7 @@ func quoted[T any](v T) string {
 	return string(b)
 }
 
-// schemas returns the texts of schemas of the keywords that the fast check knows.
+// schemas returns the texts of schemas with keywords that the fast check supports.
 func schemas(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		keywords := map[string]string{}
@@ -103,7 +103,7 @@ func keywordValue(t *rapid.T, keyword string, depth int) string {
 		types := rapid.SampledFrom([]string{"null", "boolean", "integer", "number", "string", "array", "object"})
 		return quoted(rapid.SliceOfNDistinct(types, 1, 3, rapid.ID[string]).Draw(t, keyword))
 	case "enum":
-		return list(values(1), 1) // the library takes an empty enum for none
+		return list(values(1), 1) // The library treats an empty enum as no enum.
 	case "const":
 		return values(1).Draw(t, keyword)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
@@ -120,12 +120,12 @@ func keywordValue(t *rapid.T, keyword string, depth int) string {
 		return schemas(depth-1).Draw(t, keyword)
 	case "allOf", "anyOf":
 		return list(schemas(depth-1), 1)
-	default: // counts
+	default: // keywords with counts
 		return rapid.SampledFrom([]string{"0", "1", "2", "2.0", "3"}).Draw(t, keyword)
 	}
 }
 
-// Random schemas against random values: whatever the fast check takes, the library takes.
+// With random schemas and values, the library accepts every value that the fast check accepts.
 func TestFastCheckAgainstTheLibrary(t *testing.T) {
 	var checked, valid, taken int
 	rapid.Check(t, func(t *rapid.T) {
@@ -139,7 +139,7 @@ func TestFastCheckAgainstTheLibrary(t *testing.T) {
 		}
 		s, err := asserting.CompileSchema(json.RawMessage(schema))
 		if err != nil {
-			return // an enum with a value twice, in the drafts that want each once
+			return // Some drafts refuse an enum with a duplicate value.
 		}
 		judge := library(t, schema, true)
 		for _, text := range rapid.SliceOfN(aimed(parsed(t, schema), 4), 20, 20).Draw(t, "values") {
@@ -167,7 +167,7 @@ func TestFastCheckAgainstTheLibrary(t *testing.T) {
 	}
 }
 
-// Numbers are compared exactly, however they are written.
+// Numbers are compared exactly in all notations.
 func TestFastCheckComparesNumbersExactly(t *testing.T) {
 	exact := func(token string) *big.Rat {
 		r, ok := new(big.Rat).SetString(token)
@@ -195,7 +195,7 @@ func TestFastCheckComparesNumbersExactly(t *testing.T) {
 			s := compile(t, schema)
 			for _, value := range values {
 				if _, err := call.ParseJSON(value, 0); err != nil {
-					continue // what was near is no number
+					continue // The changed token is no number.
 				}
 				want, surely := form.holds(exact(value), exact(other)), s.Surely(json.Number(value))
 				if surely && !want {
@@ -217,7 +217,7 @@ func TestFastCheckComparesNumbersExactly(t *testing.T) {
 	}
 }
 
-// Whatever the schema and the value are: the fast check takes nothing that the library refuses.
+// For any schema and value, the fast check accepts no value that the library refuses.
 func FuzzFastCheck(f *testing.F) {
 	for _, seed := range [][2]string{
 		{typicalTool, typicalArguments},

@@ -33,7 +33,7 @@ func compileAsserting(t testing.TB, schema string) *registry.Schema {
 	return s
 }
 
-// library compiles a schema as it is written with the library and our formats, and nothing else.
+// library compiles an unprepared schema with the library and the formats of toold only.
 func library(t interface{ Fatalf(string, ...any) }, schema string, assertFormats bool) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
@@ -59,7 +59,7 @@ type suiteGroup struct {
 	} `json:"tests"`
 }
 
-// moduleFolder is where a module lies, whose checksum go.sum pins.
+// moduleFolder returns the directory of a Go module. go.sum pins the checksum of the module.
 func moduleFolder(t *testing.T, dir, module string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
@@ -75,8 +75,8 @@ func moduleFolder(t *testing.T, dir, module string) string {
 	return found.Dir
 }
 
-// suiteGroups reads the official test suite of a draft: the newest copies that a Go module carries. One module has all of
-// it, the other one newer files of two drafts, without the optional ones. Our own cases come with each draft.
+// suiteGroups reads the official test suite of a draft from two Go modules. One module has the whole suite. The other has newer files of
+// two drafts, without the optional ones. Each draft also gets the cases of this repository.
 func suiteGroups(t *testing.T, draft string) map[string][]suiteGroup {
 	t.Helper()
 	whole := filepath.Join(moduleFolder(t, "../build/suite", "github.com/kaptinlin/jsonschema"), "testdata", "JSON-Schema-Test-Suite", "tests", draft)
@@ -112,7 +112,7 @@ func readGroups(t *testing.T, groups map[string][]suiteGroup, name, folder strin
 	}
 }
 
-// withDraft gives a schema another draft; true and false have none.
+// withDraft changes the draft of a schema. The schemas true and false have none.
 func withDraft(schema json.RawMessage, draft string) string {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(schema, &m) != nil {
@@ -137,9 +137,9 @@ var suiteDrafts = map[string]string{
 	"draft2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 
-// The official test suite, draft by draft. Where the daemon differs from the suite, and which schemas it does not take, is
-// listed in testdata/suite, and by class in docs/reference/schemas.md, so that a change of either is seen. Whatever the fast check
-// takes, the library takes.
+// TestOfficialSuite runs the official test suite of each draft. testdata/suite lists the cases in which the daemon differs from the suite
+// and the schemas that it refuses, so that a change of either fails the test. docs/reference/schemas.md lists them by class. The library
+// must accept every value that the fast check accepts.
 func TestOfficialSuite(t *testing.T) {
 	classes := map[string]map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(suiteDrafts)) {
@@ -169,7 +169,7 @@ func TestOfficialSuite(t *testing.T) {
 	}
 }
 
-// disagreement names the class of a line that suiteCases lists.
+// disagreement returns the class of a line from suiteCases.
 func disagreement(line string) string {
 	file, _, _ := strings.Cut(line, ": ")
 	notTaken := strings.HasSuffix(line, "schema not taken")
@@ -206,7 +206,7 @@ func golden(t *testing.T, file, got string) {
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// The cases of each draft are also read as those of the others, which the suite does not bring: the library is the judge.
+// The cases of each draft also run as cases of the other drafts. The suite does not cover these, so the library is the reference.
 func TestOfficialSuiteAsOtherDrafts(t *testing.T) {
 	for _, cases := range []string{"draft2020-12", "draft7"} {
 		groups := suiteGroups(t, cases)
@@ -219,8 +219,8 @@ func TestOfficialSuiteAsOtherDrafts(t *testing.T) {
 	}
 }
 
-// suiteCases returns what is listed: schemas that are not taken, and cases in which the daemon differs from the suite. The
-// optional cases of formats are for registries that assert formats.
+// suiteCases returns the lines for testdata/suite: refused schemas, and cases in which the daemon differs from the suite. The optional
+// cases of formats run with asserted formats.
 func suiteCases(t *testing.T, groups map[string][]suiteGroup, draft string) (listed []string) {
 	var schemas, refused, fast, cases, valid, taken, differ int
 	for _, file := range slices.Sorted(maps.Keys(groups)) {
@@ -240,7 +240,7 @@ func suiteCases(t *testing.T, groups map[string][]suiteGroup, draft string) (lis
 			for _, c := range g.Tests {
 				v, err := call.ParseJSON(string(c.Data), 0)
 				if err != nil {
-					continue // numbers and texts that no call can bring
+					continue // No call can contain these numbers and texts.
 				}
 				cases++
 				ok := s.ValidateByLibrary(v) == nil

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// typicalTool is the schema that the speed of the daemon is measured with, beside tenProperties.
+// typicalTool is, with tenProperties, the schema of the speed measurements.
 const (
 	typicalTool = `{"type":"object","additionalProperties":false,"required":["path","pattern"],"properties":{
 		"path":{"type":"string","minLength":1,"maxLength":4096},"pattern":{"type":"string","minLength":1},
@@ -26,8 +26,8 @@ const (
 	typicalArguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 )
 
-// What the fast check takes, and what it leaves although it is valid. Values that are not valid are the business of the
-// comparisons with the library.
+// Lists values that the fast check accepts, and valid values that it leaves to the library. The comparisons with the library cover invalid
+// values.
 func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 	taken := [][2]string{
 		{typicalTool, typicalArguments},
@@ -58,10 +58,10 @@ func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 		}
 	}
 	left := [][2]string{
-		{`{"type":"number"}`, `1e2`},                                        // an exponent
-		{`{"type":"integer"}`, `100000000000000000000`},                     // more than 19 digits
-		{`{"enum":[[1]]}`, `[1]`},                                           // more than a scalar
-		{`{"format":"uri"}`, `"http://x/` + strings.Repeat("a", 300) + `"`}, // formats take their time
+		{`{"type":"number"}`, `1e2`},                                        // has an exponent
+		{`{"type":"integer"}`, `100000000000000000000`},                     // has more than 19 digits
+		{`{"enum":[[1]]}`, `[1]`},                                           // has an enum value that is no scalar
+		{`{"format":"uri"}`, `"http://x/` + strings.Repeat("a", 300) + `"`}, // too long for a fast check of a format
 	}
 	for _, tt := range left {
 		s, v := compileAsserting(t, tt[0]), parse(t, tt[1])
@@ -71,7 +71,7 @@ func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 	}
 }
 
-// Each keyword that the fast check does not know keeps the whole schema from having one.
+// A schema with a keyword that the fast check does not support has no fast check.
 func TestFastCheckNeedsToKnowEveryKeyword(t *testing.T) {
 	for _, keyword := range []string{
 		`"not":{"type":"null"}`, `"oneOf":[{}]`, `"if":{},"then":false`, `"if":{},"else":true`, `"multipleOf":2`, `"minimum":1e300`, `"maximum":1e-30`,
@@ -82,7 +82,7 @@ func TestFastCheckNeedsToKnowEveryKeyword(t *testing.T) {
 	} {
 		for _, form := range []string{`{%s}`, `{"type":"object","properties":{"x":{%s}}}`, `{"anyOf":[{},{%s}]}`, `{"items":{%s}}`, `{"additionalProperties":{%s}}`} {
 			if strings.Contains(keyword, `"#`) && form != `{%s}` {
-				continue // the reference would mean something else
+				continue // The reference would have another meaning.
 			}
 			if compile(t, fmt.Sprintf(form, keyword)).HasFast() {
 				t.Errorf("%s in %s has a fast check", keyword, form)
@@ -100,7 +100,7 @@ func TestFastCheckNeedsToKnowEveryKeyword(t *testing.T) {
 	}
 }
 
-// A keyword that the library learns must not be overlooked: compare the list with knowsAll before it is made longer.
+// A new keyword of the library must not be overlooked. Before you extend this list, compare it with knowsAll.
 func TestFastCheckKnowsTheFieldsOfTheLibrary(t *testing.T) {
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[jsonschema.Schema]()) {
@@ -119,7 +119,7 @@ func TestFastCheckKnowsTheFieldsOfTheLibrary(t *testing.T) {
 	}
 }
 
-// What Validate refuses before it asks the schema, the fast check must not take: also where anything goes.
+// The fast check must refuse every value that Validate refuses before it checks the schema, even with a schema that accepts everything.
 func TestFastCheckRefusesWhatIsNoJSON(t *testing.T) {
 	deep, deepObject := any("x"), any("x")
 	for range 65 {
@@ -159,9 +159,9 @@ func TestFastCheckRefusesWhatIsNoJSON(t *testing.T) {
 	}
 }
 
-// A check that costs too much is left to the library, which can meter it.
+// The fast check leaves expensive checks to the library, which can meter them.
 func TestFastCheckIsBounded(t *testing.T) {
-	var doubling strings.Builder // 2^11 visits of one value
+	var doubling strings.Builder // causes 2^11 visits of one value
 	doubling.WriteString(`{"$ref":"#/$defs/l0","$defs":{`)
 	for i := range 10 {
 		fmt.Fprintf(&doubling, `"l%d":{"allOf":[{"$ref":"#/$defs/l%d"},{"$ref":"#/$defs/l%d"}]},`, i, i+1, i+1)
@@ -183,7 +183,7 @@ func TestFastCheckIsBounded(t *testing.T) {
 			if s.Surely(v) {
 				t.Error("was taken")
 			}
-			if took := used(t) - start; took > 2*time.Second { // some milliseconds without the race detector
+			if took := used(t) - start; took > 2*time.Second { // takes a few milliseconds without the race detector
 				t.Errorf("took %v", took)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/registry"
 )
 
-// Whatever the schema and the value are: no panic, an end in time, the same answer twice.
+// For any schema and value, validation does not panic, ends in time, and gives the same answer twice.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`, `{"a":1e400}`},
@@ -53,8 +53,8 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// Regular expressions and URI templates come with arguments and schemas: reading one ends, and what is written anew for Go
-// stays an expression of Go.
+// Arguments and schemas contain regular expressions and URI templates. Parsing one always ends, and a valid Go expression stays valid after
+// its translation.
 func FuzzPattern(f *testing.F) {
 	for _, seed := range []string{`^[]\s\S-]+\cA$`, `(?<n>a)\k<n>\1{2,}`, `[^\s[:alpha:]]`, `\Q\s\E`, `{+a.b:3,c*}`, `\`, `[\`, `http://u@[v1.x]/`, `(?<`, `\u{`, `[a-`} {
 		f.Add(seed)

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ofNamespaces is a registry in which the sources of "a:" and "b:" are for those namespaces alone.
+// ofNamespaces returns a registry in which the sources "a:…" and "b:…" belong to the namespaces a and b.
 func ofNamespaces() *registry.Registry {
 	return registry.New(registry.Config{NamespaceOf: func(source string) (string, bool) {
 		namespace, _, own := strings.Cut(source, ":")
@@ -26,7 +26,7 @@ func sourceOf(r *registry.Registry, namespace, name string) string {
 	return e.Source
 }
 
-// T125: the same name in two namespaces is two tools.
+// T125: two tools with the same name in two namespaces do not conflict.
 func TestT125NamesOfNamespacesDoNotMeet(t *testing.T) {
 	r := ofNamespaces()
 	register(t, r, "builtin", named("read")...)
@@ -45,7 +45,8 @@ func TestT125NamesOfNamespacesDoNotMeet(t *testing.T) {
 	}
 }
 
-// T125: a worker keeps no name from a tool of the operator's. It gives the name up and has it again afterwards.
+// T125: a worker of one namespace cannot block a name for a tool of the operator. Its tool loses the name, and gets it back when the name
+// is free.
 func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 	r := ofNamespaces()
 	register(t, r, "b:pool", named("deploy", "other")...)
@@ -74,7 +75,7 @@ func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 	}
 }
 
-// T125: people and models take Bash for bash.
+// T125: people and models confuse Bash and bash.
 func TestT125NamesThatDifferInCaseAlone(t *testing.T) {
 	r := ofNamespaces()
 	register(t, r, "builtin", makeTool(tool.Descriptor{ID: "bash", Aliases: []string{"Shell"}}))
@@ -85,5 +86,5 @@ func TestT125NamesThatDifferInCaseAlone(t *testing.T) {
 			t.Errorf("%s of %s: %v", name, source, err)
 		}
 	}
-	register(t, r, "b:y", named("Deploy")...) // of another namespace
+	register(t, r, "b:y", named("Deploy")...) // a source of another namespace
 }

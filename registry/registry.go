@@ -15,17 +15,18 @@ import (
 
 // A Config has the settings of a registry.
 type Config struct {
-	// CachedSchemas is how many schemas [Registry.CompileSchema] keeps. Zero means 128.
+	// CachedSchemas is how many schemas [Registry.CompileSchema] caches. Zero means 128.
 	CachedSchemas int
-	// AssertFormats makes Validate check formats in schemas of the draft 2020-12, too, which is the default draft. Without it formats only
-	// describe there, as that draft says.
+	// AssertFormats makes Validate check formats also in schemas of the draft 2020-12, the default draft. Without it, formats in that draft
+	// are only descriptions, as that draft says.
 	AssertFormats bool
-	// Pins store the trusted definitions: the first one of each tool, until an operator accepts another one. nil trusts all.
+	// Pins stores the trusted definitions. The first definition of each tool is trusted until an operator accepts another one. With nil,
+	// all definitions are trusted.
 	Pins Pins
-	// Trusted are the sources that are part of the daemon.
+	// Trusted lists the sources that are part of the daemon.
 	Trusted []string
-	// NamespaceOf returns the namespace whose callers alone have the tools of a source; false when all have them. nil is false for all
-	// sources.
+	// NamespaceOf returns the only namespace whose callers have the tools of a source. It returns false when all namespaces have them. nil
+	// means false for all sources.
 	NamespaceOf func(source string) (string, bool)
 }
 
@@ -34,16 +35,16 @@ type Registry struct {
 	cfg     Config
 	schemas *schemaCache
 
-	mu           sync.Mutex // serialises changes
+	mu           sync.Mutex // serializes changes
 	descriptions map[string]string
 	current      atomic.Pointer[snapshot]
 }
 
 // A snapshot is the registry at one moment. It never changes.
 type snapshot struct {
-	entries  []*Entry          // by id
-	names    map[string]*names // by namespace; "" has those of every namespace
-	replaced chan struct{}     // closed when there is a newer one
+	entries  []*Entry          // sorted by id
+	names    map[string]*names // By namespace. The key "" has the names of tools of all namespaces.
+	replaced chan struct{}     // closed when a newer snapshot exists
 }
 
 // find returns the tool with an id or alias in a namespace, or nil.
@@ -57,15 +58,15 @@ func (s *snapshot) find(namespace, name string) *Entry {
 	return nil
 }
 
-// shows reports whether a namespace has a tool. It does not have one whose name a tool of all namespaces took.
+// shows reports whether a namespace has a tool. A namespace does not have a tool that lost its name to a tool of all namespaces.
 func (s *snapshot) shows(e *Entry, namespace string) bool {
 	return (e.namespace == "" || e.namespace == namespace) && s.names[e.namespace].exact[e.own.ID] == e
 }
 
-// names are the ids and aliases of one namespace. No two may differ in case alone, because people and models confuse Bash and bash.
+// names has the ids and aliases of one namespace. No two may differ only in case, because people and models confuse Bash and bash.
 type names struct {
 	exact  map[string]*Entry
-	folded map[string]*Entry // by their lower case
+	folded map[string]*Entry // by lower-case name
 }
 
 func newNames() *names { return &names{map[string]*Entry{}, map[string]*Entry{}} }
@@ -76,7 +77,7 @@ func (n *names) add(e *Entry) {
 	}
 }
 
-// taken returns an error for each name of a tool that another tool has.
+// taken returns an error for each name of e that another tool has.
 func (n *names) taken(e *Entry) (errs []error) {
 	for _, name := range namesOf(&e.Descriptor) {
 		if other := n.folded[strings.ToLower(name)]; other != nil {
@@ -99,8 +100,8 @@ func New(cfg Config) *Registry {
 // A DuplicateError means that an id or alias is taken.
 type DuplicateError struct {
 	Name    string
-	Sources [2]string // the one that has the name, the one that was refused
-	Case    bool      // the two names differ in case
+	Sources [2]string // the source that has the name, and the source that was refused
+	Case    bool      // The two names differ only in case.
 }
 
 func (e *DuplicateError) Error() string {
@@ -113,7 +114,7 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("tool name %q of source %q is taken by source %q", e.Name, e.Sources[1], e.Sources[0])
 }
 
-// Register adds tools to a source, all or none. The error names every refused tool with its reason; for a name that is taken it wraps a
+// Register adds tools to a source, all or none. The error has a reason for every refused tool. For a name that is taken it wraps a
 // [*DuplicateError].
 func (r *Registry) Register(source string, tools ...tool.Tool) error {
 	added, err := r.newEntries(source, tools)
@@ -125,13 +126,13 @@ func (r *Registry) Register(source string, tools ...tool.Tool) error {
 	return r.applyLocked(append(slices.Clone(r.current.Load().entries), added...), added)
 }
 
-// Declared returns an entry for a tool that is not registered: no list and no lookup finds it.
+// Declared returns an entry for a tool without registering it. No list and no lookup returns it.
 func (r *Registry) Declared(source string, t tool.Tool) (*Entry, error) {
 	return newEntry(source, t, r.schemas.compile)
 }
 
-// Replace makes tools the only ones of a source, all or none: on an error the earlier ones stay. Without tools it removes the source;
-// calls that run keep the entry that they have.
+// Replace replaces all tools of a source with tools, all or none: after an error the earlier tools stay. Without tools it removes the
+// source. Running calls keep their entry.
 func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	added, err := r.newEntries(source, tools)
 	if err != nil {
@@ -143,7 +144,7 @@ func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	return r.applyLocked(append(others, added...), added)
 }
 
-// newEntries compiles outside the lock, so that a source with many tools does not delay others.
+// newEntries compiles without holding the lock, so that a source with many tools does not delay others.
 func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 	if source == "" {
 		return nil, errors.New("register: a source needs a name")
@@ -173,10 +174,10 @@ func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error
 	return entries, errors.Join(refused...)
 }
 
-// applyLocked replaces the entries of the registry, unless two of them share a name. It compares added ones with their pins and sets their
-// descriptions.
+// applyLocked replaces the entries of the registry, unless two of them have the same name. It compares the added entries with their pins
+// and sets their descriptions.
 func (r *Registry) applyLocked(entries, added []*Entry) error {
-	byNamespace, err := r.nameLocked(entries) // added ones are last
+	byNamespace, err := r.nameLocked(entries) // The added entries are last.
 	if err != nil {
 		return err
 	}
@@ -233,7 +234,7 @@ func (r *Registry) storeLocked(entries []*Entry, byNamespace map[string]*names) 
 	close(old.replaced)
 }
 
-// Refresh makes watchers look again without a change of tools. It is called when what callers may see has changed for another
+// Refresh makes watchers compare their views again although no tool has changed. Call it when the visible tools have changed for another
 // reason, such as new rules.
 func (r *Registry) Refresh() {
 	r.mu.Lock()
@@ -242,12 +243,12 @@ func (r *Registry) Refresh() {
 	r.storeLocked(old.entries, old.names)
 }
 
-// Lookup returns the tool of all namespaces with this id or alias. For a caller use [Registry.View].
+// Lookup returns the tool of all namespaces with this id or alias. Use [Registry.View] to look up a tool for a caller.
 func (r *Registry) Lookup(name string) (*Entry, bool) {
 	return r.View(Offer{}).Lookup(name)
 }
 
-// Shadowed reports whether a tool of all namespaces took the names of a tool of this source.
+// Shadowed reports whether a tool of all namespaces has taken the names of this source's tool.
 func (r *Registry) Shadowed(source, id string) bool {
 	at := r.current.Load()
 	return slices.ContainsFunc(at.entries, func(e *Entry) bool {
@@ -255,7 +256,7 @@ func (r *Registry) Shadowed(source, id string) bool {
 	})
 }
 
-// All returns the trusted tools of all namespaces, by id.
+// All returns the trusted tools of all namespaces, sorted by id.
 func (r *Registry) All() []*Entry {
 	return slices.DeleteFunc(slices.Clone(r.current.Load().entries), func(e *Entry) bool { return e.trusted != nil })
 }
@@ -269,10 +270,16 @@ func (r *Registry) Sources() []string {
 	return slices.Sorted(maps.Keys(sources))
 }
 
-// CompileSchema compiles a JSON Schema: 2020-12, unless $schema names draft 4, 6, 7 or 2019-09. It asserts formats, except in 2020-12,
-// where they only describe unless [Config.AssertFormats] is set. It keeps results, because the same response schemas come often.
+// CompileSchema compiles a JSON Schema. The draft is 2020-12, unless $schema names draft 4, 6, 7 or 2019-09. It asserts formats, except in
+// 2020-12, where they are only descriptions unless [Config.AssertFormats] is set. It caches results, because calls often repeat the same
+// response schemas.
 //
-// It refuses, before it compiles anything: texts longer than [MaxSchemaBytes] or that [call.ParseJSON] refuses; references that leave the
-// document; patterns that Go's regexp does not know (it knows no lookaround and needs no backtracking); schemas that would take too long
-// to check even against a small value. The error is a [*SchemaError].
+// Before it compiles, it refuses:
+//
+//   - texts that are longer than [MaxSchemaBytes] or that [call.ParseJSON] refuses
+//   - references to other documents
+//   - patterns that Go's regexp does not support: it has no lookaround and needs no backtracking
+//   - schemas that would take too long to check even against a small value
+//
+// The error is a [*SchemaError].
 func (r *Registry) CompileSchema(raw json.RawMessage) (*Schema, error) { return r.schemas.compile(raw) }

@@ -239,7 +239,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// T115: through a view, a hidden tool, one outside the offered set and one that does not exist are the same.
+// T115: in a view, a hidden tool, a tool outside the offered set and a tool that does not exist give the same result.
 func TestHiddenIsUnknown(t *testing.T) {
 	r := registry.New(registry.Config{})
 	register(t, r, "src", makeTool(tool.Descriptor{ID: "secret", Aliases: []string{"hush"}}), makeTool(tool.Descriptor{ID: "other"}))
@@ -254,13 +254,13 @@ func TestHiddenIsUnknown(t *testing.T) {
 	}
 }
 
-// A change is how what a watcher sees differs from what it saw before: ids, sorted.
+// A change lists the differences between two states of a view, as sorted ids.
 type change struct{ Added, Removed, Changed []string }
 
-// A follower compares what an offer shows after each change with what it showed before.
+// A follower compares the tools of an offer before and after each change.
 type follower struct {
 	*registry.Watcher
-	look func() map[string]string // id to digest
+	look func() map[string]string // returns a map from id to digest
 	seen map[string]string
 }
 
@@ -346,7 +346,7 @@ func TestWatch(t *testing.T) {
 		}
 		expect(change{Added: []string{"d"}, Removed: []string{"b"}, Changed: []string{"a"}})
 		hidden.Clear()
-		r.Refresh() // new rules
+		r.Refresh() // as after new rules
 		expect(change{Added: []string{"secret"}})
 		cancel()
 		if _, open := <-changes; open {
@@ -355,7 +355,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A watcher that is away gets what happened as one change, and nothing is kept for it meanwhile.
+// A slow watcher gets all changes as one change. The registry stores nothing for it.
 func TestSlowWatcherGetsOneChange(t *testing.T) {
 	r := registry.New(registry.Config{})
 	register(t, r, "src", named("a", "b")...)
@@ -425,7 +425,7 @@ func TestValidateResult(t *testing.T) {
 		ok         bool
 	}{
 		{"free", "", true},
-		{"free", "not JSON", true}, // nobody promised
+		{"free", "not JSON", true}, // The tool has no result schema.
 		{"strict", `{"n":1}`, true},
 		{"strict", `{"n":"1"}`, false},
 		{"strict", ``, false},
@@ -460,7 +460,7 @@ func TestCompileSchemaIsCached(t *testing.T) {
 	if compile(`{"type":"string"}`) != first {
 		t.Error("compiled twice")
 	}
-	compile(`{"type":"array"}`) // the second is the one that was not used last
+	compile(`{"type":"array"}`) // The second schema is the least recently used one.
 	if compile(`{"type":"string"}`) != first {
 		t.Error("what was used last was thrown out")
 	}
@@ -505,7 +505,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// No source may use names of frontend tools, so that a tool that a caller declares never replaces a registered one.
+// No source may use names of frontend tools, so a tool that a caller declares never replaces a registered tool.
 func TestFrontendNamesAreReserved(t *testing.T) {
 	r := registry.New(registry.Config{})
 	for _, d := range []tool.Descriptor{{ID: "fe_x"}, {ID: "x", Aliases: []string{"fe_y"}}} {

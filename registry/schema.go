@@ -14,12 +14,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// MaxSchemaBytes bounds the text of a schema.
+// MaxSchemaBytes is the maximum size of a schema's text, in bytes.
 const MaxSchemaBytes = 256 << 10
 
-// A SchemaError says why a schema is refused and where.
+// A SchemaError says why a schema is refused, and where.
 type SchemaError struct {
-	Pointer string // into the schema, such as #/properties/path; "" for the whole text
+	Pointer string // JSON pointer into the schema, such as #/properties/path. Empty means the whole text.
 	Reason  string
 }
 
@@ -32,15 +32,15 @@ func (e *SchemaError) Error() string {
 
 // A Schema is a compiled JSON Schema. It may be used from many goroutines.
 type Schema struct {
-	document any  // parsed and prepared; the texts of violations come from it
-	asserted bool // its formats
+	document any  // The parsed and prepared schema. Violations quote it.
+	asserted bool // Its formats are asserted.
 	effort   effort
 	compiled *jsonschema.Schema
-	fast     *fastSchema // nil when there is none
+	fast     *fastSchema // nil when the schema has no fast check
 	metered  metered
 }
 
-// compileSchema is [Registry.CompileSchema] without its cache; assertFormats asserts the formats of 2020-12, too.
+// compileSchema is [Registry.CompileSchema] without the cache. assertFormats asserts formats also in 2020-12.
 func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 	document, err := call.ParseJSON(string(raw), MaxSchemaBytes)
 	if err != nil {
@@ -54,18 +54,18 @@ func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 	if s.compiled, err = compile(document, s.asserted, nil); err != nil {
 		return nil, err
 	}
-	if !effort.recursive { // a fast check cannot bound how often a value leads back into its schema
+	if !effort.recursive { // A fast check cannot limit how often a value leads back into a recursive schema.
 		s.fast = compileFast(s.compiled, s.asserted)
 	}
 	return s, nil
 }
 
-// resourceURL is the name of a schema in the compiler; nothing is ever read from it.
+// resourceURL names a schema in the compiler. The compiler never reads anything from this URL.
 const resourceURL = "https://schema.invalid/s"
 
 var errLoad = errors.New("a schema is one document: nothing else is read")
 
-// compile compiles an inspected document. With a meter, every step of a validation counts.
+// compile compiles an inspected document. With a meter, it counts every step of a validation.
 func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -108,8 +108,8 @@ func compileError(err error) error {
 	return &SchemaError{Reason: strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), resourceURL, "")}
 }
 
-// Validate returns at most 16 violations of the schema, sorted by field; nil when v is valid. v consists of map[string]any, []any, string,
-// json.Number, bool and nil, as [call.ParseJSON] returns it. A value that would take too long to check is a violation.
+// Validate returns at most 16 violations of the schema, sorted by field, or nil when v is valid. v consists of map[string]any, []any,
+// string, json.Number, bool and nil, as [call.ParseJSON] returns it. A value that would take too long to check is a violation.
 func (s *Schema) Validate(v any) []tool.Violation {
 	if s.fast.surely(v) {
 		return nil
@@ -117,7 +117,7 @@ func (s *Schema) Validate(v any) []tool.Violation {
 	return s.validate(v)
 }
 
-// validate is Validate with the library alone.
+// validate is Validate with the library only.
 func (s *Schema) validate(v any) []tool.Violation {
 	size, reason := measure(v)
 	if reason != "" {
@@ -133,7 +133,7 @@ func (s *Schema) validate(v any) []tool.Violation {
 // errTooComplex means that a check reached its limit.
 var errTooComplex = errors.New("is too complex to check against the schema; send a smaller value")
 
-// run validates and recovers every panic, because the value, the schema and the library are not ours.
+// run validates a value. It recovers every panic, because the value, the schema and the library are foreign.
 func run(compiled *jsonschema.Schema, v any) (err error) {
 	defer func() {
 		switch r := recover().(type) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// maxCachedBytes bounds the texts behind the cached schemas; a compiled schema is some ten times its text.
+// maxCachedBytes limits the texts of the cached schemas. A compiled schema is about ten times as large as its text.
 const maxCachedBytes = 2 << 20
 
 // A schemaCache keeps the most recently used schemas by the hash of their text.
@@ -17,7 +17,7 @@ type schemaCache struct {
 
 	mu    sync.Mutex
 	bytes int
-	order *list.List // of *cachedSchema, the one used last in front
+	order *list.List // *cachedSchema values, the most recently used first
 	byKey map[[sha256.Size]byte]*list.Element
 }
 
@@ -34,7 +34,7 @@ func newSchemaCache(most int, assertFormats bool) *schemaCache {
 // compile returns the schema of a text. Two callers with a new text may both compile it. Refused schemas are not cached.
 func (c *schemaCache) compile(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > MaxSchemaBytes {
-		return c.fresh(raw) // which refuses it, without hashing
+		return c.fresh(raw) // fresh refuses the text, so it need not be hashed.
 	}
 	key := sha256.Sum256(raw)
 	if s := c.get(key); s != nil {

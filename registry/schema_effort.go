@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	maxHeight   = 32      // of subschemas that apply to one value, one in the other
-	maxUnrolled = 100_000 // visits of a value that has each member once
-	unbounded   = 1 << 40 // where sums stop growing
+	maxHeight   = 32      // nesting of subschemas that apply to one value
+	maxUnrolled = 100_000 // visits for a value that has each member once
+	unbounded   = 1 << 40 // the limit at which sums stop growing
 )
 
-// An effort says what checking costs, in visits of a subschema. References are counted as often as they are followed.
+// An effort is the cost of a check, in visits of a subschema. Each use of a reference counts.
 type effort struct {
-	visits    int64 // for each node of a value, at most
-	patterns  int64 // instructions of regular expressions, for each byte of a value, at most
-	depth     int   // of visits inside each other
-	height    int   // the same within one value
-	recursive bool  // visits and depth depend on the value
+	visits    int64 // maximum for each node of a value
+	patterns  int64 // maximum instructions of regular expressions for each byte of a value
+	depth     int   // maximum nesting of visits
+	height    int   // maximum nesting of visits for one value
+	recursive bool  // Visits and depth depend on the value.
 }
 
-// resolve returns the node that a reference names. It reads a pointer as the compiler does.
+// resolve returns the node that a reference names. It parses a pointer like the compiler.
 func (in *inspector) resolve(ref reference) (*node, error) {
 	missing := &SchemaError{ref.pointer, fmt.Sprintf("the reference %.100q leads nowhere", ref.target)}
 	if ref.target == "#" || ref.target == "#/" {
@@ -71,11 +71,11 @@ func unescapePointer(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// estimate adds up the cost of a schema, and refuses one whose check never ends or takes too long.
+// estimate computes the cost of a schema. It refuses a schema whose check never ends or takes too long.
 func estimate(root *node, nodes map[string]*node) (effort, error) {
 	e := estimator{effort: map[*node]*effort{}, height: map[*node]int{}}
 	var total effort
-	for pointer, n := range nodes { // including those that only a dynamic reference reaches
+	for pointer, n := range nodes { // Include nodes that only a dynamic reference reaches.
 		height, ok := e.heightOf(n)
 		if !ok {
 			return effort{}, &SchemaError{pointer, "refers to itself without going into a member: checking would never end"}
@@ -96,11 +96,11 @@ func estimate(root *node, nodes map[string]*node) (effort, error) {
 }
 
 type estimator struct {
-	effort map[*node]*effort // nil while the sum of a node is not finished
-	height map[*node]int     // 0 likewise
+	effort map[*node]*effort // nil while the sum of a node is incomplete
+	height map[*node]int     // 0 while the height of a node is incomplete
 }
 
-// heightOf returns how deep subschemas nest that apply to one value, or false when that is infinite.
+// heightOf returns the nesting depth of subschemas that apply to one value. It returns false when the depth is infinite.
 func (e *estimator) heightOf(n *node) (int, bool) {
 	if height, seen := e.height[n]; seen {
 		return height, height > 0
@@ -118,7 +118,7 @@ func (e *estimator) heightOf(n *node) (int, bool) {
 	return height, true
 }
 
-// of adds up the visits below n. A node inside itself makes the sum recursive and adds nothing.
+// of returns the sum of the visits below n. A node that contains itself makes the sum recursive and adds nothing.
 func (e *estimator) of(n *node) effort {
 	if known, seen := e.effort[n]; seen {
 		if known == nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// formats are those of the library, with replacements where it refuses valid values or takes too long. Callers must not change the map.
+// formats returns the formats of the library. It replaces those that refuse valid values or take too long. Callers must not modify the map.
 var formats = sync.OnceValue(func() map[string]func(any) bool {
 	all := maps.Clone(jsonschema.Formats)
 	all["regex"] = isRegexp
 	all["uri-template"] = isURITemplate
-	for _, slow := range []string{"duration", "period"} { // the library's time grows with the square of the text
+	for _, slow := range []string{"duration", "period"} { // The library's time grows with the square of the length.
 		all[slow] = short(all[slow])
 	}
 	for _, address := range []string{"uri", "uri-reference", "iri", "iri-reference"} {
@@ -23,7 +23,7 @@ var formats = sync.OnceValue(func() map[string]func(any) bool {
 	return all
 })
 
-// short returns a format that refuses long texts.
+// short wraps a format so that it refuses long texts.
 func short(format func(any) bool) func(any) bool {
 	return func(v any) bool {
 		text, ok := v.(string)
@@ -31,14 +31,14 @@ func short(format func(any) bool) func(any) bool {
 	}
 }
 
-// isRegexp checks the format regex without compiling, because the client could choose how much memory that takes. The format means
-// expressions of ECMA-262, which are more than a schema's pattern may use here.
+// isRegexp checks the format regex without compiling the expression, because a client could make compilation use too much memory. The
+// format allows all expressions of ECMA-262, more than the keyword pattern does here.
 func isRegexp(v any) bool {
 	text, ok := v.(string)
 	return !ok || len(text) <= maxPatternBytes && isECMARegexp(text)
 }
 
-// uriTemplate is RFC 6570: literals, and expressions with their operators and modifiers.
+// uriTemplate matches URI templates of RFC 6570: literals, and expressions with operators and modifiers.
 var uriTemplate = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		char     = `(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})`
@@ -53,7 +53,7 @@ func isURITemplate(v any) bool {
 	return !ok || uriTemplate().MatchString(text)
 }
 
-// futureHost is IPvFuture of RFC 3986 as a host, which the library does not know.
+// futureHost matches an IPvFuture host of RFC 3986, which the library does not support.
 var futureHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([^/?#]*//(?:[^/?#@]*@)?)\[[vV][0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+\]`)
 })

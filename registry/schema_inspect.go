@@ -14,35 +14,35 @@ import (
 // The limits of a schema. They accept the largest tool schemas in use (a few hundred subschemas) and keep compilation under one second.
 const (
 	maxSubschemas   = 2000
-	maxBranches     = 256  // of one anyOf, allOf or oneOf
-	maxPatternBytes = 1024 // also of a value of format regex
+	maxBranches     = 256  // branches of one anyOf, allOf or oneOf
+	maxPatternBytes = 1024 // also for a value of the format regex
 	maxPatternSteps = 4096 // instructions of one pattern
 	maxNamePatterns = 512  // instructions of all patternProperties of one subschema
 	maxCount        = 1 << 53
 )
 
-// patternKeyword replaces pattern in a prepared document, so that our extension matches it in place of the library: ours bounds the cost
-// of a match.
+// patternKeyword replaces the keyword pattern in a prepared document. So the extension of toold, which limits the cost of a match, handles
+// it instead of the library.
 const patternKeyword = "x-toold-pattern"
 
-// An applicator is a keyword whose value holds subschemas.
+// An applicator is a keyword whose value contains subschemas.
 type applicator struct {
 	shape   shape
-	inPlace bool // they apply to the value itself, not to its members
-	unused  bool // they apply only where they are referred to
+	inPlace bool // The subschemas apply to the value itself, not to its members.
+	unused  bool // The subschemas apply only through a reference.
 }
 
 type shape int
 
 const (
 	single       shape = iota
-	array              // of schemas
+	array              // an array of schemas
 	named              // an object of schemas
-	singleOrList       // items before 2020-12
-	namedOrNames       // dependencies: the members may be arrays of names
+	singleOrList       // a schema or an array of schemas: items before 2020-12
+	namedOrNames       // an object of schemas or arrays of names: dependencies
 )
 
-// applicators are those of all drafts: keywords that a draft does not have are bounded too.
+// applicators has the applicators of all drafts. The limits also apply to keywords that the schema's draft does not have.
 var applicators = map[string]applicator{
 	"not":                   {single, true, false},
 	"if":                    {single, true, false},
@@ -68,18 +68,18 @@ var applicators = map[string]applicator{
 	"definitions":           {named, false, true},
 }
 
-// A node is a subschema with its edges.
+// A node is a subschema and its edges to other subschemas.
 type node struct {
 	inPlace  []*node
 	members  []*node
-	weight   int64 // of one visit; 1 for a plain subschema
+	weight   int64 // cost of one visit; 1 for a plain subschema
 	patterns int64 // instructions of its patterns
-	dynamic  bool  // its reference is resolved only while a value is checked
+	dynamic  bool  // Its reference is resolved only during a check.
 }
 
 type reference struct {
 	from    *node
-	pointer string // of the subschema that refers
+	pointer string // pointer of the subschema with the reference
 	target  string
 }
 
@@ -91,7 +91,7 @@ type inspector struct {
 	refs    []reference
 }
 
-// inspect walks a schema, refuses one that must not be compiled, and returns the cost of its checks and its draft. It prepares the
+// inspect walks a schema and refuses one that must not be compiled. It returns the cost of a check and the draft. It also prepares the
 // document: it renames pattern, and removes the identity of the root, because all references are local.
 func inspect(document any) (effort, int, error) {
 	in := &inspector{draft: 2020, root: document, nodes: map[string]*node{}, anchors: map[string]string{}}
@@ -108,7 +108,7 @@ func inspect(document any) (effort, int, error) {
 	if err != nil {
 		return effort{}, 0, err
 	}
-	for len(in.refs) > 0 { // a target that was not visited may have references
+	for len(in.refs) > 0 { // A target that was not visited yet may have references of its own.
 		ref := in.refs[0]
 		in.refs = in.refs[1:]
 		target, err := in.resolve(ref)
@@ -240,7 +240,7 @@ func (in *inspector) keywords(n *node, schema map[string]any, pointer string) er
 	return in.patterns(n, schema, pointer)
 }
 
-// emptyEnum makes the library refuse every value when enum is empty, which it would ignore.
+// emptyEnum makes the library refuse every value when enum is empty. The library would ignore an empty enum.
 func emptyEnum(schema map[string]any) {
 	if values, ok := schema["enum"].([]any); !ok || len(values) > 0 {
 		return
@@ -250,7 +250,7 @@ func emptyEnum(schema map[string]any) {
 	}
 }
 
-// identity refuses subschemas with an identity and keywords that the library reads where it should not.
+// identity refuses subschemas with an identity, and keywords that the library would interpret in the wrong place.
 func (in *inspector) identity(schema map[string]any, pointer string) error {
 	_, id := schema["$id"]
 	if in.draft == 4 {
@@ -273,7 +273,7 @@ func (in *inspector) identity(schema map[string]any, pointer string) error {
 	return nil
 }
 
-// patterns compiles the regular expressions of a subschema, so that the error can say what is wrong with them.
+// patterns compiles the regular expressions of a subschema, so that its errors can say what is wrong with them.
 func (in *inspector) patterns(n *node, schema map[string]any, pointer string) error {
 	if _, ok := schema[patternKeyword]; ok {
 		return &SchemaError{pointer, "the keyword " + patternKeyword + " is not free"}
@@ -307,7 +307,7 @@ func (in *inspector) patterns(n *node, schema map[string]any, pointer string) er
 	return nil
 }
 
-// patternSteps returns the number of instructions of a regular expression in Go: a match takes at most that many steps for each byte.
+// patternSteps returns the number of instructions of a regular expression in Go. A match takes at most that many steps for each byte.
 func patternSteps(text, goText string) (int64, error) {
 	if len(text) > maxPatternBytes {
 		return 0, fmt.Errorf("the pattern has %d bytes, the limit is %d", len(text), maxPatternBytes)

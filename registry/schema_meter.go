@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The limits of one check. Prices are in nanoseconds and were measured; they need not be exact.
+// The limits of one check. Prices are measured values in nanoseconds and need not be exact.
 const (
 	checkPrice       = 100_000_000
 	visitPrice       = 500
@@ -27,17 +27,18 @@ func (e effort) affordable(s size) bool {
 	return !e.recursive && e.visits*s.nodes <= checkPrice/price(e.depth) && e.patterns*s.bytes <= maxPatternEffort
 }
 
-// price returns the maximum price of one visit at this depth: the library builds the path of a violation anew at each level.
+// price returns the maximum price of one visit at this depth. It grows with depth, because the library rebuilds the path of a violation at
+// each level.
 func price(depth int) int64 { return visitPrice + int64(depth)*int64(depth) }
 
 // A size counts the parts of a value.
 type size struct {
 	nodes int64
-	bytes int64 // of strings and names
+	bytes int64 // bytes of strings and names
 	depth int
 }
 
-// measure returns the size of a value, or the reason why it must not be checked: the library computes exactly, and a number of a few
+// measure returns the size of a value, or the reason why the value must not be checked. The library computes exactly, so a number of a few
 // characters can take all memory.
 func measure(v any) (s size, reason string) {
 	s.add(v, 1, &reason)
@@ -73,7 +74,8 @@ func (s *size) add(v any, depth int, reason *string) {
 	}
 }
 
-// safeNumber checks a number against the limits of [call.ParseJSON]. Most values passed them already, so the common case is fast.
+// safeNumber checks a number against the limits of [call.ParseJSON]. It is fast for ordinary numbers, because most values were parsed with
+// these limits.
 func safeNumber(token string) bool {
 	if token == "" || len(token) > maxNumberLength {
 		return false
@@ -86,7 +88,7 @@ func safeNumber(token string) bool {
 	return err == nil && ok
 }
 
-// weigh returns the price of a visit of this subschema, relative to a plain one.
+// weigh returns the price of a visit of this subschema, relative to a plain subschema.
 func weigh(schema map[string]any) int64 {
 	weight := int64(1)
 	for keyword, value := range schema {
@@ -113,7 +115,7 @@ func length(v any) int64 {
 	return 0
 }
 
-// A metered schema is compiled again when a value first needs it: its checks count each step and stop at the limit. One check runs at a
+// A metered schema is compiled again when a value first needs it. Its checks count each step and stop at the limit. It runs one check at a
 // time, so an expensive value delays only values of the same schema.
 type metered struct {
 	mu       sync.Mutex
@@ -150,10 +152,9 @@ func (m *meter) charge(nanoseconds int64) {
 	}
 }
 
-// An extension adds our patterns and the meter to the library.
+// An extension adds the patterns of toold and the meter to the library.
 type extension struct{ meter *meter }
 
-// Compile implements [jsonschema.ExtCompiler].
 func (x extension) Compile(_ jsonschema.CompilerContext, schema map[string]any) (jsonschema.ExtSchema, error) {
 	c := check{meter: x.meter}
 	if text, ok := schema[patternKeyword].(string); ok {
@@ -179,10 +180,9 @@ type check struct {
 	steps   int64
 }
 
-// Validate implements [jsonschema.ExtSchema].
 func (c *check) Validate(ctx jsonschema.ValidationContext, v any) error {
 	if c.meter != nil {
-		// The library does not visit members of the wrong type; they count here.
+		// The library does not visit members of the wrong type, so count them here.
 		c.meter.charge((c.weight + length(v)) * c.meter.visit)
 	}
 	text, ok := v.(string)

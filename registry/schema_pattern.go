@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// The characters of \s in ECMA-262, as members of a class: Go's \s has ASCII alone.
+// The characters of \s in ECMA-262, as members of a class. Go's \s has only the ASCII ones.
 const (
 	spaces    = `\t\n\v\f\r\x{feff}\p{Z}`
 	notSpaces = `\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}` +
 		`\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
 )
 
-// goPattern translates a regular expression of ECMA-262 to Go where the two differ: \s, \S and \cX. Syntax that Go does not have stays, and
-// compilation refuses it.
+// goPattern translates a regular expression of ECMA-262 to Go. It translates \s, \S and \cX, which differ. It keeps syntax that Go does not
+// have, and compilation then refuses it.
 func goPattern(text string) string {
 	if !strings.Contains(text, `\`) || strings.Contains(text, `\Q`) {
 		return text
@@ -30,7 +30,7 @@ func goPattern(text string) string {
 			continue
 		case c == '[' && !class:
 			class = true
-			for i+1 < len(text) && strings.IndexByte("^]", text[i+1]) >= 0 && text[i] != ']' { // in Go a bracket in the first place is a character
+			for i+1 < len(text) && strings.IndexByte("^]", text[i+1]) >= 0 && text[i] != ']' { // In Go, a bracket in the first position is a character.
 				b.WriteByte(text[i])
 				i++
 			}
@@ -46,7 +46,7 @@ func goPattern(text string) string {
 	return b.String()
 }
 
-// writeEscape writes the escape whose text follows a backslash and returns how many bytes it has beyond the first.
+// writeEscape writes an escape. text is the text after the backslash. It returns how many bytes the escape has beyond the first.
 func writeEscape(b *strings.Builder, text string, class bool) int {
 	switch {
 	case text[0] == 's' && class:
@@ -90,9 +90,9 @@ func isECMARegexp(text string) bool {
 type ecma struct {
 	rest    string
 	groups  int
-	highest int // group that is referred to by number
+	highest int // highest number of a group in a back reference
 	names   map[string]bool
-	named   []string // groups that are referred to by name
+	named   []string // names of groups in back references
 }
 
 func (e *ecma) take(prefix string) bool {
@@ -101,14 +101,14 @@ func (e *ecma) take(prefix string) bool {
 	return found
 }
 
-// next takes a character.
+// next consumes and returns a character.
 func (e *ecma) next() rune {
 	r, n := utf8.DecodeRuneInString(e.rest)
 	e.rest = e.rest[n:]
 	return r
 }
 
-// alternatives reads up to the parenthesis that closes the group, or to the end.
+// alternatives reads up to the parenthesis that closes the group, or to the end of the text.
 func (e *ecma) alternatives() bool {
 	for e.rest != "" && e.rest[0] != ')' {
 		if e.take("|") || e.take("^") || e.take("$") || e.take(`\b`) || e.take(`\B`) {
@@ -165,7 +165,7 @@ func (e *ecma) name() (string, bool) {
 	return name, found && name != ""
 }
 
-// quantifier reads an optional quantifier. A brace that starts none is a character.
+// quantifier reads an optional quantifier. A brace that begins no quantifier is an ordinary character.
 func (e *ecma) quantifier() bool {
 	if !e.take("*") && !e.take("+") && !e.take("?") {
 		inside, rest, found := strings.Cut(strings.TrimPrefix(e.rest, "{"), "}")
@@ -173,7 +173,7 @@ func (e *ecma) quantifier() bool {
 		if !strings.HasPrefix(e.rest, "{") || !found || !digits(least) || comma && most != "" && !digits(most) {
 			return true
 		}
-		low, _ := strconv.ParseUint(least, 10, 64) // a number out of range is the largest one
+		low, _ := strconv.ParseUint(least, 10, 64) // For a number out of range, ParseUint returns the largest number.
 		high, _ := strconv.ParseUint(most, 10, 64)
 		if most != "" && high < low {
 			return false
@@ -186,7 +186,7 @@ func (e *ecma) quantifier() bool {
 
 func digits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// class reads up to the bracket that closes it.
+// class reads up to the bracket that closes the class.
 func (e *ecma) class() bool {
 	e.take("^")
 	for !e.take("]") {
@@ -206,7 +206,7 @@ func (e *ecma) class() bool {
 	return true
 }
 
-// member reads a character of a class; -1 means several characters.
+// member reads a member of a class. It returns -1 for a member that stands for several characters.
 func (e *ecma) member() (rune, bool) {
 	if e.rest == "" {
 		return 0, false
@@ -217,7 +217,7 @@ func (e *ecma) member() (rune, bool) {
 	return e.next(), true
 }
 
-// escape reads the escape after a backslash. The character is -1 when the escape means several.
+// escape reads the escape after a backslash. It returns -1 for an escape that stands for several characters.
 func (e *ecma) escape(class bool) (rune, bool) {
 	if e.rest == "" {
 		return 0, false

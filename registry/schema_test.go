@@ -100,7 +100,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// The operator may have formats asserted in 2020-12, too.
+// With AssertFormats, formats are asserted in 2020-12, too.
 func TestFormatsAreAsserted(t *testing.T) {
 	s, err := registry.New(registry.Config{AssertFormats: true}).CompileSchema(json.RawMessage(`{"format":"date"}`))
 	if err != nil {
@@ -134,7 +134,7 @@ func TestViolationsAreBoundedAndStable(t *testing.T) {
 	}
 }
 
-// T71: what a hostile schema may try is refused when it is registered, within a second and without the network or files.
+// T71: a hostile schema is refused at registration, within a second and without access to the network or files.
 func TestHostileSchemasAreRefused(t *testing.T) {
 	var hits atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
@@ -143,7 +143,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"type":"object"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	doubling := func(levels int) string { // each level doubles the work of the one below
+	doubling := func(levels int) string { // Each level doubles the work of the level below.
 		var b strings.Builder
 		b.WriteString(`{"$ref":"#/$defs/l0","$defs":{`)
 		for i := range levels {
@@ -224,7 +224,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 	}
 }
 
-// used returns the processor time that the process has used: what else runs on the machine is not in it.
+// used returns the CPU time of this process. Other processes on the machine do not affect it.
 func used(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -234,7 +234,7 @@ func used(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// The biggest schemas that are accepted compile within a second, too.
+// The largest accepted schemas compile within a second.
 func TestBigSchemasCompileInTime(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{`)
@@ -244,7 +244,7 @@ func TestBigSchemasCompileInTime(t *testing.T) {
 	schema := strings.TrimSuffix(b.String(), ",") + "}}"
 	start := used(t)
 	s := compile(t, schema)
-	if took := used(t) - start; took > 5*time.Second { // under a second without the race detector
+	if took := used(t) - start; took > 5*time.Second { // takes under a second without the race detector
 		t.Errorf("took %v", took)
 	}
 	if v := s.Validate(parse(t, `{"p0007":"A"}`)); len(v) != 1 {
@@ -252,7 +252,7 @@ func TestBigSchemasCompileInTime(t *testing.T) {
 	}
 }
 
-// Values cannot make a check run long, whatever the schema is.
+// No value can make a check run long, with any schema.
 func TestHostileValuesEndInTime(t *testing.T) {
 	nested := strings.Repeat(`{"a":`, 62) + "1" + strings.Repeat("}", 62)
 	ones := "[" + strings.TrimSuffix(strings.Repeat("1,", 100_000), ",") + "]"
@@ -270,7 +270,7 @@ func TestHostileValuesEndInTime(t *testing.T) {
 			start := used(t)
 			violations := s.Validate(v)
 			took := used(t) - start
-			if took > 10*time.Second { // well under one without the race detector
+			if took > 10*time.Second { // takes much less than one second without the race detector
 				t.Errorf("took %v", took)
 			}
 			if len(violations) == 0 {
@@ -281,7 +281,7 @@ func TestHostileValuesEndInTime(t *testing.T) {
 	}
 }
 
-// Recursion is fine as long as it goes into members.
+// Recursion is allowed when it goes into members.
 func TestRecursiveSchema(t *testing.T) {
 	s := compile(t, `{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v"],"additionalProperties":false}}}`)
 	if v := s.Validate(parse(t, `{"v":1,"next":{"v":2,"next":null}}`)); v != nil {
@@ -297,7 +297,7 @@ func TestRecursiveSchema(t *testing.T) {
 	}
 }
 
-// A value that did not come from the strict parser is refused, not computed with.
+// Validate refuses a value that cannot come from the strict parser, and does not compute with it.
 func TestValuesThatAreNoJSON(t *testing.T) {
 	s := compile(t, `{"type":["integer","object","array"]}`)
 	deep := any("x")
@@ -321,7 +321,7 @@ func TestValuesThatAreNoJSON(t *testing.T) {
 }
 
 func TestUnknownVocabularyIsNotFetched(t *testing.T) {
-	// A listener takes the place of the network; a refused reference must not even resolve a name.
+	// The listener stands in for the network. A refused reference must not even resolve a name.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

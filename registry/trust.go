@@ -12,21 +12,21 @@ import (
 
 // A Pin is the trusted definition of a tool.
 type Pin struct {
-	Digest     string          `json:"digest"`     // of the definition of the source
-	Descriptor json.RawMessage `json:"descriptor"` // to show differences
+	Digest     string          `json:"digest"`     // digest of the source's definition
+	Descriptor json.RawMessage `json:"descriptor"` // the definition, to show differences
 }
 
-// Pins store trusted definitions across restarts. The registry calls them with its lock held.
+// Pins stores trusted definitions across restarts. The registry calls its methods with a lock held.
 type Pins interface {
 	Pinned(source, id string) (Pin, bool)
 	// Pin returns when the pin is durable.
 	Pin(source, id string, p Pin) error
 }
 
-// ErrNotQuarantined means that no definition waits to be accepted.
+// ErrNotQuarantined means that the tool has no definition that waits for acceptance.
 var ErrNotQuarantined = errors.New("no definition of this tool waits to be accepted")
 
-// A DigestError means that the definition that waits is not the one that the operator saw.
+// A DigestError means that the waiting definition is not the one that the operator reviewed.
 type DigestError struct{ Want, Have string }
 
 func (e *DigestError) Error() string {
@@ -60,7 +60,7 @@ func (r *Registry) pin(e *Entry) error {
 	return nil
 }
 
-// Quarantined returns the tools whose definitions wait to be accepted, by id.
+// Quarantined returns the tools whose definitions wait for acceptance, sorted by id.
 func (r *Registry) Quarantined() []tool.QuarantinedTool {
 	var out []tool.QuarantinedTool
 	for _, e := range r.current.Load().entries {
@@ -71,13 +71,13 @@ func (r *Registry) Quarantined() []tool.QuarantinedTool {
 			Source: e.Source, Namespace: e.namespace,
 			Trusted: tool.Definition{Digest: e.trusted.Digest}, Waiting: tool.Definition{Descriptor: e.own, Digest: e.claim},
 		}
-		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted.Descriptor) // otherwise only its digest is known
+		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted.Descriptor) // After an error, only the digest is known.
 		out = append(out, q)
 	}
 	return out
 }
 
-// WhyAbsent says why a namespace does not have a tool in quarantine; "" for other tools.
+// WhyAbsent returns why a namespace does not have a tool that is in quarantine. It returns "" for other tools.
 func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descriptor) bool) string {
 	e := r.current.Load().find(namespace, name)
 	if e == nil || e.trusted == nil || hidden != nil && hidden(&e.Descriptor) {
@@ -87,7 +87,7 @@ func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descripto
 		e.own.ID, e.Source, e.own.ID)
 }
 
-// Accept trusts the definition that waits if it has this digest.
+// Accept trusts the waiting definition of a tool if it has this digest.
 func (r *Registry) Accept(source, id, digest string) (*Entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *Registry) Accept(source, id, digest string) (*Entry, error) {
 	return &accepted, r.applyLocked(entries, nil)
 }
 
-// Describe replaces the descriptions of tools, by id, and drops earlier replacements. Pins cover the definition of the source; the digest
+// Describe replaces the descriptions of tools, by id, and drops earlier replacements. A pin covers the definition of the source. The digest
 // of an entry covers the description that models read.
 func (r *Registry) Describe(descriptions map[string]string) error {
 	r.mu.Lock()
@@ -142,7 +142,7 @@ func (e *Entry) describe(descriptions map[string]string) error {
 	return err
 }
 
-// Undescribed returns the ids with a description but without a tool.
+// Undescribed returns the ids that have a replacement description but no tool.
 func (r *Registry) Undescribed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// memoryPins keep pins for as long as a test.
+// memoryPins keeps pins in memory.
 type memoryPins struct {
 	pins map[string]registry.Pin
 	fail error
@@ -31,7 +31,7 @@ func (p *memoryPins) Pin(source, id string, pin registry.Pin) error {
 	return nil
 }
 
-// weather is a tool whose parameter has this description, deep inside its schema.
+// weather returns a tool with this description of a parameter, deep inside its schema.
 func weather(inner string) tool.Tool {
 	text, _ := json.Marshal(inner)
 	return tool.Func(tool.Descriptor{ID: "weather", Description: "The weather.", Aliases: []string{"wx"}, Parameters: json.RawMessage(
@@ -47,8 +47,8 @@ func offeredIDs(r *registry.Registry) string {
 	return strings.Join(all, " ")
 }
 
-// T74: a definition that changes after it was trusted, if only in a description deep inside a schema, is quarantined
-// until it is accepted as it was looked at.
+// T74: a trusted definition that changes is quarantined, even when only a description deep inside a schema changes. It stays in quarantine
+// until an operator accepts exactly the definition that they reviewed.
 func TestT74ChangedDefinition(t *testing.T) {
 	pins := &memoryPins{pins: map[string]registry.Pin{}}
 	r := registry.New(registry.Config{Pins: pins, Trusted: []string{"builtin"}})
@@ -104,7 +104,7 @@ func TestT74ChangedDefinition(t *testing.T) {
 		t.Errorf("not accepted: %v", err)
 	}
 
-	// The next start of the daemon knows what is trusted.
+	// Pins survive a restart of the daemon.
 	r = registry.New(registry.Config{Pins: pins, Trusted: []string{"builtin"}})
 	must(r.Register("mcp:w", weather("Name of the city")))
 	if got := offeredIDs(r); got != "" {
@@ -116,7 +116,7 @@ func TestT74ChangedDefinition(t *testing.T) {
 	}
 }
 
-// What cannot be pinned is not trusted either.
+// A definition that cannot be pinned is not trusted.
 func TestPinThatFails(t *testing.T) {
 	r := registry.New(registry.Config{Pins: &memoryPins{fail: errors.New("disk full")}})
 	if err := r.Register("mcp:w", weather("x")); err == nil || offeredIDs(r) != "" {
@@ -124,7 +124,7 @@ func TestPinThatFails(t *testing.T) {
 	}
 }
 
-// A watcher sees a tool go into quarantine and come back.
+// A watcher sees that a tool enters and leaves quarantine.
 func TestQuarantineIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry.New(registry.Config{Pins: &memoryPins{pins: map[string]registry.Pin{}}})
@@ -147,8 +147,8 @@ func TestQuarantineIsTold(t *testing.T) {
 	})
 }
 
-// The operator's description is what models read and what the digest covers; the tool's own is what is trusted, and it is
-// back when the operator's goes.
+// Models read the operator's description, and the digest covers it. The pin covers the tool's own description, which returns when the
+// operator removes the replacement.
 func TestDescribe(t *testing.T) {
 	pins := &memoryPins{pins: map[string]registry.Pin{}}
 	r := registry.New(registry.Config{Pins: pins})
@@ -180,7 +180,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// T75: a foreign source takes no name that is taken, and none that looks like one.
+// T75: a foreign source cannot take a name that is taken, or one that looks like it.
 func TestT75ForeignNames(t *testing.T) {
 	r := registry.New(registry.Config{Pins: &memoryPins{pins: map[string]registry.Pin{}}, Trusted: []string{"builtin"}})
 	named := func(id string) tool.Tool { return tool.Func(tool.Descriptor{ID: id}, nil) }

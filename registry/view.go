@@ -4,12 +4,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Offer says which tools one caller may see and call. The zero Offer has the tools of all namespaces.
+// An Offer says which tools one caller may see and call. The zero Offer contains the tools of all namespaces.
 type Offer struct {
-	Namespace string // of the caller
+	Namespace string // namespace of the caller
 	// Allow and Exclude are the globs of the agent's tools: see [tool.Agent.Offers].
 	Allow, Exclude []string
-	// Hidden hides tools that the caller may never call; nil hides none. It is called concurrently.
+	// Hidden reports tools that the caller may never call; nil hides no tool. It is called concurrently.
 	Hidden func(*tool.Descriptor) bool
 }
 
@@ -19,16 +19,16 @@ func (o *Offer) Includes(d *tool.Descriptor) bool {
 	return agent.Offers(d) && (o.Hidden == nil || !o.Hidden(d))
 }
 
-// A View is what a caller sees of the registry at one moment.
+// A View is the part of the registry that a caller sees, at one moment.
 type View struct {
 	at    *snapshot
 	offer Offer
 }
 
-// View returns what the offer shows now.
+// View returns the current view of an offer.
 func (r *Registry) View(o Offer) View { return View{r.current.Load(), o} }
 
-// Lookup returns the tool with this id or alias, if it is in the offer.
+// Lookup returns the tool with this id or alias if it is in the offer.
 func (v View) Lookup(name string) (*Entry, bool) {
 	e := v.at.find(v.offer.Namespace, name)
 	if e == nil || e.trusted != nil || !v.offer.Includes(&e.Descriptor) {
@@ -37,7 +37,7 @@ func (v View) Lookup(name string) (*Entry, bool) {
 	return e, true
 }
 
-// List returns the tools in the offer, by id.
+// List returns the tools in the offer, sorted by id.
 func (v View) List() (entries []*Entry) {
 	for _, e := range v.at.entries {
 		if e.trusted == nil && v.at.shows(e, v.offer.Namespace) && v.offer.Includes(&e.Descriptor) {

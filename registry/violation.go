@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxViolations = 16   // that are reported
-	maxCollected  = 1000 // that are examined, so that the reported ones are the first by name
+	maxViolations = 16   // violations that are reported
+	maxCollected  = 1000 // errors that are examined, so that the reported ones are the first by field name
 )
 
-// explain translates the errors of the library to violations that help a model: the field, the problem, and what is valid.
+// explain translates the errors of the library to violations that help a model. They name the field, the problem, and the valid values.
 func (s *Schema) explain(err error, v any) []tool.Violation {
 	if err == nil {
 		return nil
@@ -48,20 +48,20 @@ func (s *Schema) explain(err error, v any) []tool.Violation {
 	return found
 }
 
-// An explainer collects violations from the tree of errors that the library returns.
+// An explainer collects violations from the library's tree of errors.
 type explainer struct {
 	schema, value any
 	found         []tool.Violation
 }
 
-// A finding is one error with the value and the keyword that it is about.
+// A finding is one error with the value and the keyword that caused it.
 type finding struct {
 	*jsonschema.ValidationError
-	path    []string       // of the value
-	value   any            // at path
-	keyword string         // that the value violates; "" for the schema false
-	want    any            // the keyword's value
-	schema  map[string]any // that holds the keyword
+	path    []string       // path of the value
+	value   any            // the value at path
+	keyword string         // the violated keyword; "" for the schema false
+	want    any            // value of the keyword
+	schema  map[string]any // schema with the keyword
 }
 
 func (x *explainer) add(e *jsonschema.ValidationError) {
@@ -89,14 +89,14 @@ func (x *explainer) report(path []string, text string) {
 	x.found = append(x.found, tool.Violation{Field: x.field(path), Description: text})
 }
 
-// find looks up the value and the keyword of an error. Those it cannot find stay empty, and the text is less exact.
+// find looks up the value and the keyword of an error. It leaves fields empty when it cannot find them; the text is then less exact.
 func (x *explainer) find(e *jsonschema.ValidationError) finding {
 	f := finding{ValidationError: e, path: tokens(e.InstanceLocation), value: x.value}
 	for _, token := range f.path {
 		f.value, _ = member(f.value, token)
 	}
 	if n := len(f.path); n > 0 && strings.Contains(strings.ReplaceAll(e.KeywordLocation, "/properties/propertyNames", ""), "/propertyNames/") {
-		f.value = f.path[n-1] // the name was checked, not the value
+		f.value = f.path[n-1] // The schema applies to the name, not to the value.
 	}
 	if e.Message == "not allowed" || e.Message == "" {
 		return f
@@ -115,7 +115,7 @@ func (x *explainer) find(e *jsonschema.ValidationError) finding {
 	}
 	f.want = at
 	if last := tokens(fragment); len(last) > 0 && f.want == nil {
-		f.keyword = last[len(last)-1] // the default of minContains is 1
+		f.keyword = last[len(last)-1] // The schema has no minContains; its default is 1.
 	}
 	for _, keyword := range []string{"dependentRequired", "dependencies"} {
 		if strings.Contains(fragment, "/"+keyword+"/") && strings.Contains(e.Message, "is required, if") {
@@ -125,7 +125,7 @@ func (x *explainer) find(e *jsonschema.ValidationError) finding {
 	return f
 }
 
-// tokens splits a pointer of the library.
+// tokens splits a pointer of the library into its parts.
 func tokens(pointer string) []string {
 	pointer = strings.TrimPrefix(pointer, "/")
 	if pointer == "" {
@@ -141,7 +141,7 @@ func tokens(pointer string) []string {
 	return split
 }
 
-// field writes a path as items[2].name.
+// field formats a path, such as items[2].name.
 func (x *explainer) field(path []string) string {
 	var b strings.Builder
 	at := x.value
@@ -204,7 +204,7 @@ func (x *explainer) addUnknown(f finding) {
 	}
 }
 
-// addForms explains a value that fits none of several forms. It ignores forms with another type or constant; if one form remains, it
+// addForms explains a value that matches none of several forms. It ignores forms with another type or constant. When one form remains, it
 // reports the violations of that form.
 func (x *explainer) addForms(f finding) {
 	var near []*jsonschema.ValidationError
@@ -242,7 +242,7 @@ func (x *explainer) addForms(f finding) {
 	x.report(f.path, clip("fits none of the allowed forms: "+strings.Join(forms, "; "), 800))
 }
 
-// otherForm reports whether a form is for values of another type, and that type.
+// otherForm reports whether a form is for values of another type or constant, and returns that type or constant.
 func (x *explainer) otherForm(form *jsonschema.ValidationError, depth int) (want any, other bool) {
 	for len(form.Causes) == 1 {
 		form = form.Causes[0]

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// text says what is wrong with the value and what is valid.
+// text describes what is wrong with the value and what is valid.
 func (f finding) text() string {
 	if f.Message == "not allowed" {
 		return "is not allowed here"
@@ -30,7 +30,7 @@ func (f finding) text() string {
 		return "is " + show(f.value) + "; want the format " + show(f.want)
 	case "not":
 		return "is " + show(f.value) + ", which is excluded"
-	case "oneOf": // without causes: too many of them fit
+	case "oneOf": // Without causes, the value matches too many of them.
 		return "fits more than one of the allowed forms; want exactly one"
 	case "uniqueItems":
 		return "holds an item twice; want each once (" + f.Message + ")"
@@ -45,7 +45,7 @@ func (f finding) text() string {
 	return clip(f.Message, 200)
 }
 
-// bound is the text for keywords that limit a number or a count.
+// bound returns the text for a keyword that limits a number or a count.
 func (f finding) bound() string {
 	want := fmt.Sprint(f.want)
 	switch f.keyword {
@@ -87,7 +87,7 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// show writes a value so that a reader recognises it, also when it is large.
+// show formats a value for a message and shortens a large one.
 func show(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -108,7 +108,7 @@ func show(v any) string {
 
 func quote(s string) string { return strconv.Quote(clip(s, 60)) }
 
-// clip shortens a text between characters.
+// clip shortens a text without splitting a character.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -119,7 +119,7 @@ func clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// wantTypes writes the value of the keyword type; "" when there is none.
+// wantTypes formats the value of the keyword type. It returns "" when there is none.
 func wantTypes(types any) string {
 	names := map[string]string{
 		"string": "a string", "integer": "an integer", "number": "a number", "boolean": "true or false",
@@ -141,7 +141,7 @@ func wantTypes(types any) string {
 	return ""
 }
 
-// oneOf lists the allowed values, as many as are useful.
+// oneOf lists the allowed values, up to a limit.
 func oneOf(values []any) string {
 	const most = 20
 	shown := make([]string, 0, min(len(values), most+1))
@@ -168,7 +168,7 @@ func listOf(members map[string]any) string {
 	return strings.Join(names, ", ")
 }
 
-// matchesAny reports whether a name matches one of patternProperties.
+// matchesAny reports whether a name matches one of the expressions in patternProperties.
 func matchesAny(patterns any, name string) bool {
 	byName, _ := patterns.(map[string]any)
 	for pattern := range byName {

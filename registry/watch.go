@@ -5,23 +5,22 @@ import (
 	"maps"
 )
 
-// A Watcher follows a view. It holds no goroutine and no queue: a slow caller gets everything that happened meanwhile as one change. It
-// is for one goroutine.
+// A Watcher follows a view. It has no goroutine and no queue: a slow caller gets all changes as one change. Only one goroutine may use it.
 type Watcher struct {
 	registry *Registry
 	offer    Offer
 	at       *snapshot
-	seen     map[string]string // id to digest
+	seen     map[string]string // digest by id
 }
 
-// Watch returns a watcher of what happens after now.
+// Watch returns a watcher of the changes from now on.
 func (r *Registry) Watch(o Offer) *Watcher {
 	at := r.current.Load()
 	return &Watcher{registry: r, offer: o, at: at, seen: visible(at, &o)}
 }
 
-// Next waits for a change of what the offer shows, or for ctx. Changes of other tools wake nobody, because a caller must not be able to
-// tell a hidden tool from one that does not exist.
+// Next waits until the tools of the offer change, or until ctx is done. A change of other tools does not wake it: a caller must not be able
+// to tell a hidden tool from one that does not exist.
 func (w *Watcher) Next(ctx context.Context) error {
 	for {
 		select {

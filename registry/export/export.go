@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Format is the format of a provider.
+// A Format is the tool format of a provider.
 type Format string
 
 // The formats.
 const (
 	OpenAI Format = "openai" // tools of Chat Completions
-	// OpenAIStrict is OpenAI with strict schemas; a tool without a strict form is exported as for OpenAI, with a note.
+	// OpenAIStrict is OpenAI with strict schemas. A tool without a strict form is exported as in OpenAI, with a note.
 	OpenAIStrict Format = "openai-strict"
 	Anthropic    Format = "anthropic"
 	Gemini       Format = "gemini"
@@ -32,33 +32,33 @@ func Formats() []Format { return []Format{OpenAI, OpenAIStrict, Anthropic, Gemin
 
 // A Tool is one exported tool.
 type Tool struct {
-	Name       string // for the model
-	ID         string // of the tool in toold
+	Name       string // name for the model
+	ID         string // id of the tool in toold
 	Definition json.RawMessage
-	Notes      []string // the changes, each with a JSON pointer into the arguments; * is any item
-	// Nulls are JSON pointers to optional properties for which the model sends null, because strict mode requires every property. The
-	// client removes such members before it calls the tool, which may refuse null.
+	Notes      []string // The changes. Each note has a JSON pointer into the arguments; * means any item.
+	// Nulls has JSON pointers to optional properties. For these the model may send null, because strict mode requires every property. The
+	// client removes such null members before it calls the tool, because the tool may refuse null.
 	Nulls    []string
 	Guidance string
 }
 
-// An Omission is a tool that a provider would refuse, and with it the whole list.
+// An Omission is a tool that the export leaves out, because the provider would refuse it together with the whole list.
 type Omission struct{ ID, Reason string }
 
-// A List is an export.
+// A List is the result of an export.
 type List struct {
 	Tools   []Tool // in the order of the descriptors
 	Omitted []Omission
-	Notes   []string // about the list
-	// Revision identifies the content: equal lists have the same.
+	Notes   []string // notes about the whole list
+	// Revision identifies the content: equal lists have the same revision.
 	Revision string
 }
 
 // A provider has the rules of one format.
 type provider struct {
 	name        nameRule
-	tools       int // maximum number; 0 is no limit
-	description int // maximum characters of a tool's; 0 is no limit
+	tools       int // maximum number of tools; 0 means no limit
+	description int // maximum characters of a tool's description; 0 means no limit
 	property    *regexp.Regexp
 	define      func(name string, d *tool.Descriptor, description string, parameters any, strict bool) *object
 }
@@ -109,7 +109,7 @@ func Export(f Format, tools []*tool.Descriptor) (*List, error) {
 	return out, nil
 }
 
-// Join returns the value of the member tools of a request, or of a tools/list result.
+// Join returns the value of the field tools in a request, or in a tools/list result.
 func Join(f Format, tools []Tool) json.RawMessage {
 	list := []byte{'['}
 	for i, t := range tools {
@@ -128,8 +128,8 @@ func Join(f Format, tools []Tool) json.RawMessage {
 	return slices.Concat([]byte(`[{"functionDeclarations":`), list, []byte(`}]`))
 }
 
-// Guidance returns what a model should read in addition to the list: Markdown with a heading for each text. A text that several tools
-// share, such as those of one server, occurs once.
+// Guidance returns additional text for the model: Markdown with a heading for each text. A text that several tools share, such as those of
+// one server, occurs once.
 func Guidance(tools []Tool) string {
 	var texts []string
 	names := map[string][]string{}
@@ -151,7 +151,7 @@ func Guidance(tools []Tool) string {
 func revision(f Format, l *List) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode(f) // a hash returns no error
+	_ = enc.Encode(f) // A hash never returns an error.
 	_ = enc.Encode(l)
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
@@ -191,7 +191,7 @@ func rootOf(schema any) *object {
 	return &object{}
 }
 
-// parameters returns the schema for the provider; nil is none.
+// parameters returns the schema for the provider, or nil for no schema.
 func (p *conversion) parameters(f Format, schema any) (v any, isStrict bool, err error) {
 	if f == MCP {
 		return p.whole(schema), false, nil
@@ -241,7 +241,7 @@ func (p *conversion) properties(o *object, at string) error {
 	return nil
 }
 
-// whole returns a schema for MCP, which supports everything but a root that is not an object's and properties that are booleans.
+// whole returns a schema for MCP. MCP supports every schema, except a root that is not an object and properties that are booleans.
 func (p *conversion) whole(schema any) *object {
 	o := rootOf(schema).copy()
 	p.finite(o, "")
@@ -263,7 +263,7 @@ func (p *conversion) whole(schema any) *object {
 	return o
 }
 
-// finite removes numbers that overflow a double, because many readers refuse the whole text for one.
+// finite removes numbers that overflow a double. Many JSON parsers refuse a whole text that contains one.
 func (p *conversion) finite(v any, at string) {
 	switch v := v.(type) {
 	case []any:
@@ -307,7 +307,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// cutWords splits a text after a word so that the first part has at most that many characters.
+// cutWords splits a text after a word. The first part has at most most characters.
 func cutWords(s string, most int) (string, string) {
 	runes := []rune(s)
 	if len(runes) <= most {

@@ -56,7 +56,7 @@ func exported(t *testing.T, f export.Format, tools []*tool.Descriptor) (*export.
 	return list, b.Bytes()
 }
 
-// builtin are the tools that the daemon brings along, as it registers them.
+// builtin returns the tools of the daemon, as it registers them.
 func builtin(t *testing.T) []*tool.Descriptor {
 	t.Helper()
 	commands, _, err := shell.New(shell.Config{Exec: nothing{}, Dir: "/workspace", Background: shell.Background{Exec: nothing{}}})
@@ -87,8 +87,7 @@ func (nothing) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, errors.New("nothing runs here")
 }
 
-// TestGolden guards every byte that goes to a provider. The same files are held against the providers' own packages by
-// scripts/providers.sh.
+// TestGolden fixes every byte that goes to a provider. scripts/providers.sh checks the same files with the providers' own packages.
 func TestGolden(t *testing.T) {
 	for name, tools := range map[string][]*tool.Descriptor{"hostile": hostile(), "builtin": builtin(t)} {
 		for _, f := range export.Formats() {
@@ -113,7 +112,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkOrder: a tool's definition depends on nothing but the tool, and equal lists have one revision.
+// checkOrder checks that a tool's definition depends only on the tool, and that equal lists have the same revision.
 func checkOrder(t *testing.T, f export.Format, tools []*tool.Descriptor, list *export.List) {
 	t.Helper()
 	again, _ := exported(t, f, tools)

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// geminiName matches names of parameters for Gemini.
+// geminiName matches the parameter names that Gemini accepts.
 var geminiName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 var geminiFormats = map[string][]string{"STRING": {"date-time"}, "NUMBER": {"float", "double"}, "INTEGER": {"int32", "int64"}}
 
-// gemini translates a schema to Gemini's format (a subset of OpenAPI 3.0): one type in capitals, null as a flag, enums of strings only,
-// counts as strings.
+// gemini translates a schema to Gemini's format, a subset of OpenAPI 3.0. It has one type, in capitals; null is a flag; enums have only
+// strings; counts are strings.
 func (p *conversion) gemini(o *object, at string) (*object, error) {
 	p.spread(o, at)
 	out := &object{}
@@ -57,7 +57,7 @@ func (p *conversion) branches(o, out *object) (branches []*object) {
 
 // oneType splits a schema by the types of its values.
 func oneType(o *object) []*object {
-	if o.has("anyOf") { // a branch with alternatives
+	if o.has("anyOf") { // a branch that has alternatives of its own
 		return []*object{o}
 	}
 	if o.has("const") {
@@ -90,7 +90,7 @@ func oneType(o *object) []*object {
 	return out
 }
 
-// typeIn returns the type of a schema that allows a value; nil when none does.
+// typeIn returns the type of a schema that allows a value, or nil when no type does.
 func typeIn(o *object, v any) any {
 	name := typeOf(v)
 	switch {
@@ -141,7 +141,7 @@ func (p *conversion) geminiUnion(branches []*object, out *object, at string) (*o
 	return out, nil
 }
 
-// geminiAny returns a schema for values of any type, because each schema needs a type.
+// geminiAny makes out a schema for values of any type. Gemini requires a type in each schema.
 func (p *conversion) geminiAny(out *object, at string) *object {
 	out.set("anyOf", []any{obj("type", "STRING"), obj("type", "NUMBER"), obj("type", "BOOLEAN")})
 	out.set("nullable", true)
@@ -203,7 +203,7 @@ func memberNames(o *object) []string {
 	return names
 }
 
-// counts are 64-bit integers, which the JSON of Gemini writes as strings.
+// counts translates 64-bit counts. Gemini's JSON has them as strings.
 func (p *conversion) counts(o, out *object, names ...string) {
 	for _, name := range names {
 		if n, ok := o.get(name).(json.Number); ok {
@@ -215,7 +215,7 @@ func (p *conversion) counts(o, out *object, names ...string) {
 	}
 }
 
-// geminiBounds keeps bounds; exclusive ones of integers have an inclusive form.
+// geminiBounds keeps bounds. It converts exclusive bounds of integers to inclusive ones.
 func (p *conversion) geminiBounds(o, out *object) {
 	for _, name := range []string{"minimum", "maximum"} {
 		if o.has(name) {
@@ -237,7 +237,7 @@ func (p *conversion) geminiBounds(o, out *object) {
 	}
 }
 
-// geminiItems is one schema for all items.
+// geminiItems returns one schema for all items.
 func (p *conversion) geminiItems(o, out *object, at string) (*object, error) {
 	below := join(at, "*")
 	tuple := o.list("prefixItems")
@@ -281,7 +281,7 @@ func (p *conversion) geminiObject(o, out *object, at string) error {
 	}
 	o.take("properties")
 	o.take("required")
-	if len(properties.members) > 0 { // Gemini refuses an empty map
+	if len(properties.members) > 0 { // Gemini refuses an empty map.
 		out.set("properties", properties)
 	}
 	if len(names) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// hostile are tools that providers would refuse as they stand: their names, and what their schemas say.
+// hostile returns tools that providers would refuse without the export, because of their names or schemas.
 func hostile() []*tool.Descriptor {
 	var out []*tool.Descriptor
 	for _, h := range []struct{ id, parameters string }{
@@ -55,7 +55,7 @@ func hostile() []*tool.Descriptor {
 	return append(out, wordy)
 }
 
-// forks is a small schema whose references make 2^n schemas.
+// forks returns a small schema whose references expand to 2^n schemas.
 func forks(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{"f":{"$ref":"#/$defs/0"}},"$defs":{`)
@@ -67,7 +67,7 @@ func forks(n int) string {
 	return b.String()
 }
 
-// nest is an object n levels deep.
+// nest returns an object that is n levels deep.
 func nest(n int) string {
 	return strings.Repeat(`{"type":"object","properties":{"d":`, n) + `{"type":"string"}` + strings.Repeat(`}}`, n)
 }

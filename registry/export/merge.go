@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// merged returns a schema for values that fit both a and b. Where it cannot merge two keywords it keeps that of a and describes that of b.
+// merged returns a schema for values that match both a and b. For two keywords that it cannot merge, it keeps the one of a and describes
+// the one of b.
 func (p *conversion) merged(a, b *object, at string) *object {
 	for _, m := range b.members {
 		if !a.has(m.name) {
@@ -110,7 +111,7 @@ func contains(list []any, v any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return same(v, other) })
 }
 
-// oneOrAll returns the value of the keyword type.
+// oneOrAll returns the value of the keyword type for these types: a string for one type, else an array.
 func oneOrAll(types []any) any {
 	if len(types) == 1 {
 		return types[0]
@@ -138,7 +139,7 @@ func common(a, b any) (any, bool) {
 	return out, len(out) > 0
 }
 
-// further returns the stricter of two bounds: the greater one for a sign of 1.
+// further returns the stricter of two bounds: the greater one when sign is 1, else the smaller one.
 func further(a, b any, sign int) (any, bool) {
 	an, ok := a.(json.Number)
 	bn, ok2 := b.(json.Number)
@@ -156,7 +157,7 @@ func further(a, b any, sign int) (any, bool) {
 	return b, true
 }
 
-// joined merges allOf into its schema.
+// joined merges the subschemas of allOf into the schema.
 func (p *conversion) joined(o *object, at string) {
 	for _, part := range types(o.take("allOf")) {
 		part := part.(*object)
@@ -249,7 +250,7 @@ func or(a, b any) any {
 	return b
 }
 
-// impossible reports whether a schema was false.
+// impossible reports whether a schema comes from the schema false.
 func impossible(o *object) bool {
 	not := o.object("not")
 	return not != nil && len(not.members) == 0

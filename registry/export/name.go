@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A nameRule says which names of tools a provider accepts. All accept ASCII letters, digits, - and _.
+// A nameRule says which tool names a provider accepts. All providers accept ASCII letters, digits, - and _.
 type nameRule struct {
-	more   string // further characters
+	more   string // other allowed characters
 	most   int
-	letter bool // starts with a letter or _
+	letter bool // The name must start with a letter or _.
 }
 
 func (r nameRule) fits(name string) bool {
 	return name != "" && len(name) <= r.most && r.clean(name) == name
 }
 
-// clean replaces characters that the provider refuses by _.
+// clean replaces characters that the provider refuses with _.
 func (r nameRule) clean(name string) string {
 	clean := strings.Map(func(c rune) rune {
 		if isLetter(c) || '0' <= c && c <= '9' || c == '_' || c == '-' || strings.ContainsRune(r.more, c) {
@@ -34,8 +34,8 @@ func (r nameRule) clean(name string) string {
 
 func isLetter(c rune) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
-// names gives each id a unique name that the provider accepts. A valid id keeps its name. Another one is shortened and gets digits of its
-// SHA-256, as many as make it unique, so that other tools in the list change a name only in a collision.
+// names gives each id a unique name that the provider accepts. A valid id keeps its name. An invalid id is shortened and gets as many
+// digits of its SHA-256 as it needs to be unique. So other tools in the list change a name only in a collision.
 func (r nameRule) names(ids []string) map[string]string {
 	names := make(map[string]string, len(ids))
 	taken := make(map[string]bool, len(ids))
@@ -57,7 +57,7 @@ func (r nameRule) names(ids []string) map[string]string {
 
 func (r nameRule) cut(id string, taken map[string]bool) string {
 	clean := r.clean(id)
-	for sum := sha256.Sum256([]byte(id)); ; sum = sha256.Sum256(sum[:]) { // once, except in a deliberate collision
+	for sum := sha256.Sum256([]byte(id)); ; sum = sha256.Sum256(sum[:]) { // More than one round only happens in a deliberate collision.
 		digest := hex.EncodeToString(sum[:])
 		for digits := 8; digits < 32; digits++ {
 			if name := clean[:min(len(clean), r.most-1-digits)] + "_" + digest[:digits]; !taken[name] {

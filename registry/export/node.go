@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An object is a JSON object that keeps the order of its members, because models write properties in the order in which they read them.
-// Values are *object, []any, string, [json.Number], bool and nil.
+// An object is a JSON object that keeps the order of its members, because models write properties in the order of the schema. Values are
+// *object, []any, string, [json.Number], bool and nil.
 type object struct{ members []member }
 
 type member struct {
@@ -84,7 +84,7 @@ func copyOf(v any) any {
 	return v
 }
 
-// obj returns an object of alternating names and values; it omits members whose value is nil.
+// obj returns an object from alternating names and values. It omits members with a nil value.
 func obj(pairs ...any) *object {
 	o := &object{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -95,9 +95,9 @@ func obj(pairs ...any) *object {
 	return o
 }
 
-// parse reads JSON text. It keeps the text of numbers.
+// parse parses JSON text and keeps number tokens unchanged.
 func parse(text []byte) (any, error) {
-	if _, err := call.ParseJSON(string(text), 0); err != nil { // the code below relies on valid syntax and a bounded depth
+	if _, err := call.ParseJSON(string(text), 0); err != nil { // The code below relies on valid syntax and a limited depth.
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -172,5 +172,5 @@ func write(dst []byte, v any) []byte {
 
 func compact(v any) string { return string(write(nil, v)) }
 
-// same compares by value, including the order of members.
+// same reports whether two values are equal, including the order of members.
 func same(a, b any) bool { return compact(a) == compact(b) }

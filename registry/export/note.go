@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The bounds of notes and of descriptions.
+// The limits of notes and of descriptions.
 const (
 	maxNotes = 64
-	maxQuote = 200 // bytes of the value of a keyword in a description
+	maxQuote = 200 // bytes of a keyword's value in a description
 )
 
-// notes collects the changes of one tool.
+// notes collects the notes of one tool.
 type notes struct {
 	list []string
 	seen map[string]bool
@@ -47,7 +47,7 @@ func (n *notes) all() []string {
 	return n.list
 }
 
-// phrases describe keywords that a provider does not support.
+// phrases has the texts for keywords that a provider does not support.
 var phrases = map[string]string{
 	"minLength": "length at least %s", "maxLength": "length at most %s", "pattern": "matches %s", "format": "format %s",
 	"minimum": "at least %s", "maximum": "at most %s", "exclusiveMinimum": "more than %s", "exclusiveMaximum": "less than %s",
@@ -101,13 +101,13 @@ func phrase(name string, v any) string {
 	return name + " " + text
 }
 
-// ignored are keywords that do not constrain a value.
+// ignored has the keywords that do not constrain a value.
 var ignored = map[string]bool{
 	"$schema": true, "$id": true, "$comment": true, "$anchor": true, "$dynamicAnchor": true, "$vocabulary": true, "$defs": true,
 	"definitions": true, "id": true, "readOnly": true, "writeOnly": true, "deprecated": true, "nullable": true,
 }
 
-// describe replaces keywords by a text in the description.
+// describe replaces keywords with a text in the description.
 func (p *conversion) describe(o *object, at string, names ...string) {
 	p.describeIn(o, o, at, names...)
 }

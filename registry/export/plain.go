@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The bounds of one exported schema, because references can make a small schema large.
+// The limits of one exported schema, because references can make a small schema large.
 const (
 	maxNodes = 1000
 	maxDepth = 32
@@ -21,12 +21,12 @@ type conversion struct {
 	root  *object
 	notes notes
 	nulls []string
-	open  map[string]bool // references on the way to the current schema
+	open  map[string]bool // references on the path to the current schema
 	nodes int
 }
 
-// plain returns a self-contained schema: without references, with every schema an object, in the dialect 2020-12, without numbers that a
-// double cannot represent. at is its path in the arguments.
+// plain returns a self-contained schema in the dialect 2020-12: without references, with every subschema an object, and without numbers
+// that a double cannot represent. at is the path of the schema in the arguments.
 func (p *conversion) plain(v any, at string, depth int) *object {
 	p.nodes++
 	switch {
@@ -81,12 +81,12 @@ func (p *conversion) keyword(out *object, m member, at string, depth int) {
 	case "allOf", "anyOf", "oneOf", "prefixItems":
 		out.set(m.name, p.plains(m.value, at, depth))
 	case "items":
-		if _, tuple := m.value.([]any); tuple { // before 2020-12
+		if _, tuple := m.value.([]any); tuple { // An array was a tuple before 2020-12.
 			out.set("prefixItems", p.plains(m.value, join(at, "*"), depth))
 			return
 		}
 		if m.value == false {
-			return // there are no items after the tuple
+			return // The tuple allows no further items.
 		}
 		out.set(m.name, p.plain(m.value, join(at, "*"), depth))
 	case "additionalItems":
@@ -121,7 +121,7 @@ func (p *conversion) plains(v any, at string, depth int) []any {
 	return out
 }
 
-// dependencies of draft 7 became two keywords.
+// dependencies translates the keyword dependencies of draft 7 to the two keywords that replaced it.
 func (p *conversion) dependencies(out *object, v any, at string, depth int) {
 	in, _ := v.(*object)
 	if in == nil {
@@ -157,7 +157,7 @@ func (p *conversion) modern(o *object) {
 	declare(o)
 }
 
-// declare adds properties for required names without one, because providers compare the two lists.
+// declare adds missing properties for required names, because providers compare the two lists.
 func declare(o *object) {
 	if !isType(o, "object") || o.has("anyOf") || o.has("oneOf") || o.has("allOf") {
 		return
@@ -178,7 +178,7 @@ func declare(o *object) {
 
 var bounds = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 
-// numbers describes bounds and values that a double cannot represent.
+// numbers moves bounds and values that a double cannot represent to the description.
 func (p *conversion) numbers(o *object, at string) {
 	for _, name := range bounds {
 		if n, ok := o.get(name).(json.Number); ok && !isDouble(n) {
@@ -217,7 +217,7 @@ func doubles(v any) bool {
 	return true
 }
 
-// isDouble reports whether a double represents a number. Every reader rounds fractions, so only integers must be exact.
+// isDouble reports whether a double represents a number. Only integers must be exact, because every JSON parser rounds fractions.
 func isDouble(n json.Number) bool {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
@@ -227,7 +227,7 @@ func isDouble(n json.Number) bool {
 	return ok && (!r.IsInt() || new(big.Rat).SetFloat64(f).Cmp(r) == 0)
 }
 
-// follow replaces a reference by its target. It does not follow the reference of a schema to itself again.
+// follow replaces a reference with its target. It does not follow a reference that leads back to a schema on the current path.
 func (p *conversion) follow(in *object, at string, depth int) *object {
 	rest := &object{}
 	for _, m := range in.members {
@@ -258,7 +258,7 @@ func (p *conversion) follow(in *object, at string, depth int) *object {
 	p.open[ref] = true
 	out := p.plain(target, at, depth+1)
 	delete(p.open, ref)
-	if d := beside.take("description"); d != nil { // the description beside the reference is more specific
+	if d := beside.take("description"); d != nil { // The description beside the reference is more specific.
 		out.set("description", d)
 	}
 	return p.merged(out, beside, at)
@@ -336,7 +336,7 @@ func lastPart(ref string) string {
 	return ref[strings.LastIndexAny(ref, "#/")+1:]
 }
 
-// join appends to a JSON pointer into arguments; * is each item or member.
+// join appends a name to a JSON pointer into arguments. The name * means each item or member.
 func join(at, name string) string {
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// arguments returns the root of a tool's schema as a self-contained schema of an object, because no provider supports alternatives or
-// references at the root.
+// arguments returns the root of a tool's schema as a self-contained object schema. No provider supports alternatives or references at the
+// root.
 func (p *conversion) arguments(schema any) *object {
 	o := p.plain(schema, "", 0)
 	p.joined(o, "")
@@ -30,8 +30,8 @@ func rank(name string) int {
 	return 100
 }
 
-// flatten merges alternatives into one object: it has all their properties, requires those that all of them require, and describes which
-// belong together.
+// flatten merges alternatives into one object. The object has the properties of all alternatives and requires those that all of them
+// require. Its description says which properties belong together.
 func (p *conversion) flatten(o *object, name string) {
 	if !o.has(name) {
 		return
@@ -98,7 +98,7 @@ func (p *conversion) setOf(branch *object) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// either returns a schema for values that fit a or b.
+// either returns a schema for values that match a or b.
 func (p *conversion) either(a, b *object) *object {
 	switch {
 	case a == nil || same(a, b):
@@ -117,7 +117,7 @@ func (p *conversion) either(a, b *object) *object {
 	return obj("anyOf", []any{a, b})
 }
 
-// choices returns the values of a schema that has only a type and an enum or const; nil for others.
+// choices returns the values of a schema that has only a type and an enum or const, else nil.
 func choices(o *object) []any {
 	for _, m := range o.members {
 		if m.name != "type" && m.name != "enum" && m.name != "const" && m.name != "description" {

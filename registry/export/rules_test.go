@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The rules that the providers publish, as far as they are about a list of tools; each says why a definition is refused.
+// The published rules of the providers for lists of tools. Each function returns why the provider would refuse a definition.
 var rules = map[export.Format]func(d map[string]any) error{
 	export.OpenAI:       openAI,
 	export.OpenAIStrict: openAI,
@@ -219,7 +219,7 @@ func mcp(d map[string]any) error {
 	return nil
 }
 
-// each calls visit for every schema below s that a keyword of ours leads to.
+// each calls visit for every subschema that a keyword in an exported schema leads to.
 func each(s map[string]any, visit func(map[string]any) error) error {
 	if err := visit(s); err != nil {
 		return err
@@ -241,7 +241,7 @@ func each(s map[string]any, visit func(map[string]any) error) error {
 	return nil
 }
 
-// checkRules exports and holds every definition against the rules.
+// checkRules exports the tools and checks every definition against the rules.
 func checkRules(t *testing.T, tools []*tool.Descriptor) {
 	t.Helper()
 	for _, f := range export.Formats() {
@@ -271,10 +271,10 @@ func checkRules(t *testing.T, tools []*tool.Descriptor) {
 
 func TestRules(t *testing.T) { checkRules(t, hostile()) }
 
-// TestNamesAreNeverShared registers the names that another id would get.
+// TestNamesAreNeverShared uses ids that equal the shortened names of other ids.
 func TestNamesAreNeverShared(t *testing.T) {
 	tools := []*tool.Descriptor{{ID: "a.b"}, {ID: "a b"}, {ID: "a/b"}}
-	for range 40 { // more than one digest has digits for
+	for range 40 { // more collisions than one digest has digits for
 		list, err := export.Export(export.OpenAI, tools)
 		if err != nil {
 			t.Fatal(err)
@@ -305,21 +305,21 @@ func TestForksAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzExport: whatever a schema says, each provider takes what becomes of it, and the same bytes come again.
+// FuzzExport checks that the export of every schema follows the rules of each provider, and that the same schema gives the same bytes.
 func FuzzExport(f *testing.F) {
 	for _, d := range hostile() {
 		f.Add(d.ID, string(d.Parameters))
 	}
 	f.Fuzz(func(t *testing.T, id, parameters string) {
 		if _, err := registry.New(registry.Config{}).CompileSchema(json.RawMessage(parameters)); err != nil {
-			return // no such tool is ever registered
+			return // The registry would refuse this tool.
 		}
 		tools := []*tool.Descriptor{{ID: id, Parameters: json.RawMessage(parameters)}}
 		checkRules(t, tools)
 	})
 }
 
-// Guidance that all tools of a server share occurs once, with their names.
+// Guidance that all tools of a server share occurs once, with the names of the tools.
 func TestGuidanceIsSaidOnce(t *testing.T) {
 	got := export.Guidance([]export.Tool{{Name: "a", Guidance: "first"}, {Name: "b", Guidance: "other"}, {Name: "c"}, {Name: "d", Guidance: "first"}})
 	if got != "## a, d\n\nfirst\n\n## b\n\nother" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The limits of strict mode, as OpenAI publishes them.
+// The limits of strict mode that OpenAI publishes.
 const (
 	strictDepth   = 10
 	strictMembers = 5000
@@ -33,8 +33,8 @@ type looseError struct{ at, why string }
 
 func (e *looseError) Error() string { return e.at + ": " + e.why }
 
-// schema makes o strict: objects are closed, every property is required, and optional ones are nullable. It fails if strict mode would
-// exclude values that a call may need.
+// schema makes o strict: objects are closed, every property is required, and optional properties accept null. It fails when strict mode
+// would exclude values that a call may need.
 func (s *strict) schema(o *object, at string, depth int) error {
 	if depth > strictDepth {
 		return &looseError{at, fmt.Sprintf("is deeper than %d levels", strictDepth)}
@@ -56,10 +56,10 @@ func (s *strict) schema(o *object, at string, depth int) error {
 		s.describe(o, at, "format")
 	}
 	if f := o.text("pattern"); strings.Contains(f, "(?") {
-		s.describe(o, at, "pattern") // mostly lookarounds
+		s.describe(o, at, "pattern") // Most patterns that are refused have lookarounds.
 	}
 	s.drop(o, at, strictKeywords...)
-	if !isType(o, "object") { // they do not constrain other values, but strict mode would require a closed object
+	if !isType(o, "object") { // These keywords do not constrain other values, but in strict mode they would require a closed object.
 		for _, name := range []string{"properties", "required", "additionalProperties"} {
 			o.take(name)
 		}
@@ -166,7 +166,7 @@ func (s *strict) within(at string) error {
 	return nil
 }
 
-// drop describes and removes every keyword that is not among the kept ones.
+// drop describes and removes every keyword that is not in kept.
 func (p *conversion) drop(o *object, at string, kept ...string) {
 	p.describe(o, at, slices.DeleteFunc(memberNames(o), func(name string) bool { return slices.Contains(kept, name) })...)
 }
@@ -183,7 +183,7 @@ func nullable(o *object) bool {
 	return isType(o, "null")
 }
 
-// orNull allows null beside what a schema allows.
+// orNull returns a schema that also allows null.
 func orNull(o *object) *object {
 	switch {
 	case o.has("anyOf"):
