@@ -135,7 +135,7 @@ func (p *pipeline) panicked(r any, executed call.Executed) *outcome.Terminal {
 	return outcome.Panicked(id, executed)
 }
 
-// stoppedWith is how far a stopped attempt got that returned err.
+// stoppedWith returns how far a stopped attempt got that returned err.
 func (r returned) stoppedWith(err error) call.Executed {
 	p := r.p
 	switch {
@@ -147,7 +147,7 @@ func (r returned) stoppedWith(err error) call.Executed {
 	return call.Started
 }
 
-// beforeAttempt is how far a call got whose newest attempt did not begin.
+// beforeAttempt returns how far a call got when its newest attempt did not begin.
 func (p *pipeline) beforeAttempt() call.Executed {
 	for _, earlier := range p.l.record().Attempts[:p.attempt-1] {
 		if earlier.Ended.IsZero() {
@@ -157,7 +157,7 @@ func (p *pipeline) beforeAttempt() call.Executed {
 	return call.NotStarted
 }
 
-// checkData returns the outcome of a result that does not meet its schema; nil when it does.
+// checkData returns an outcome if the result does not satisfy its schema, else nil.
 func (r returned) checkData(result *tool.Result) *outcome.Terminal {
 	p := r.p
 	if err := p.def.Schema.ValidateResult(result.JSON()); err != nil {
@@ -166,7 +166,7 @@ func (r returned) checkData(result *tool.Result) *outcome.Terminal {
 	return nil
 }
 
-// asks is how a pipeline run ends whose tool has a question.
+// asks returns how the pipeline run ends when the tool asks a question.
 func (r returned) asks(result *tool.Result) outcome.Conclusion {
 	p := r.p
 	t := tool.Ticket{Message: result.Message}
@@ -184,10 +184,10 @@ func (r returned) asks(result *tool.Result) outcome.Conclusion {
 	return &outcome.Question{Ticket: &t, Origin: call.OriginTool, Executed: call.Started, Writes: outcome.WritesOf(result)}
 }
 
-// call builds what the tool gets.
+// call returns the input of the tool.
 func (p *pipeline) call(r tool.Reporter) *tool.Call {
 	p.l.mu.Lock()
-	defer p.l.mu.Unlock() // an attempt that was abandoned meanwhile is ended by another goroutine
+	defer p.l.mu.Unlock() // Another goroutine may end the attempt after it was abandoned.
 	c := p.l.c
 	return &tool.Call{
 		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Assessment.Mutability == tool.ReadOnly,

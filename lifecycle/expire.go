@@ -15,19 +15,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Sweep expires suspensions without a decision in time. It blocks until ctx is done.
+// Sweep expires suspensions that got no decision in time. It blocks until ctx is done.
 func (e *Engine) Sweep(ctx context.Context) error {
 	e.expiry.Run(ctx)
 	return nil
 }
 
-// ExpireDue expires what is due by the store's clock and returns when that is stored.
+// ExpireDue expires everything that is due by the store's clock, and returns when the results are stored.
 func (e *Engine) ExpireDue(ctx context.Context) error { return e.expiry.Once(ctx) }
 
 func newExpiry(e *Engine) *expiry.Sweeper {
 	return expiry.New(e.cfg.Store, e.held, e.log, func(ctx context.Context, key call.Key) bool {
 		if !e.drain.Admit() {
-			return false // the next daemon finds it
+			return false // The next daemon finds the question.
 		}
 		defer e.drain.Leave()
 		l, err := e.acquire(ctx, key)
@@ -39,7 +39,7 @@ func newExpiry(e *Engine) *expiry.Sweeper {
 	})
 }
 
-// expire ends the open suspension of a call. It reports whether it did.
+// expire ends the open suspension of a call, and reports whether it did.
 func expire(ctx context.Context, l *activeCall) bool {
 	l.slot.Take()
 	open := l.record().Open()
@@ -50,7 +50,7 @@ func expire(ctx context.Context, l *activeCall) bool {
 	asked := *open
 	var err error
 	if asked.DefaultResult != "" {
-		// A client's decision has no space in its id, so that none can take this one.
+		// The id contains spaces, which client ids cannot contain, so that no client decision has the same id.
 		d := tool.Decision{ID: "expiry of " + asked.ID, Action: tool.Resume, Result: asked.DefaultResult, Reason: "expired: the default answer", Time: l.e.store.Now(), DecidedBy: tool.Principal{Namespace: l.key.Namespace, Subject: "toold", Method: "expiry"}}
 		final := l.e.decisions.step(l, decision.Expiry(d, l.record().LastRound()), &d)
 		final.notBefore = asked.ExpiresAt
@@ -73,7 +73,7 @@ func expire(ctx context.Context, l *activeCall) bool {
 	return err == nil
 }
 
-// storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
+// storeExpired ends the call in the same transaction that checks the expiry time. The caller holds the slot.
 func storeExpired(l *activeCall, s *call.Suspension) error {
 	p := lookupPipeline(l)
 	out := outcome.Expired(s.ExpiresAt.Sub(s.Created))

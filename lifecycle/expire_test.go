@@ -22,7 +22,7 @@ func TestT101DecisionAndExpiryRace(t *testing.T) {
 			p.runs.Store(0)
 			c := w.do(spec("t", ""))
 			until := time.Until(c.Open().ExpiresAt)
-			// The clock stands still in a bubble: a round races just before the end, or at it.
+			// The fake clock stops during the race, so the rounds alternate between the moment of expiry and just before it.
 			time.Sleep(until - time.Duration(round%2))
 			var all sync.WaitGroup
 			var decided error
@@ -85,7 +85,8 @@ func TestT101DaemonDownAtExpiry(t *testing.T) {
 	})
 }
 
-// P8: the store's clock decides, and it never runs backwards, so what has expired stays so.
+// TestP8ClockJumpNeverReopens checks that expired questions stay expired when the clock jumps, because the store's clock never runs
+// backwards.
 func TestP8ClockJumpNeverReopens(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{ExpiresIn: time.Hour}))), func(t *testing.T, w *world) {
 		var back time.Duration
@@ -100,7 +101,7 @@ func TestP8ClockJumpNeverReopens(t *testing.T) {
 	})
 }
 
-// A question that comes while expiry waits for its next look is not late for that.
+// TestSweepExpiresInTime checks that a question that is asked while Sweep waits still expires on time.
 func TestSweepExpiresInTime(t *testing.T) {
 	for _, open := range []time.Duration{time.Second, 10 * time.Minute} {
 		t.Run(open.String(), func(t *testing.T) { sweepsIn(t, open) })
@@ -155,7 +156,7 @@ func TestDefaultAnswerAtExpiry(t *testing.T) {
 	}
 }
 
-// earlyStore finds calls due that are not: their question was answered meanwhile and another one is open.
+// earlyStore reports calls as due whose question was answered meanwhile and that have a newer question.
 type earlyStore struct {
 	store.Store
 	ids []string

@@ -19,19 +19,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ordeal is a life of several calls on a journal that fails, and what was told of it.
+// ordeal runs several calls on a journal that fails, and records the published events.
 type ordeal struct {
 	w     *world
 	t     *testing.T
 	mu    sync.Mutex
 	told  map[string][]call.Event
-	acked map[string]string // decisions that were acknowledged, by call
+	acked map[string]string // ids of acknowledged decisions, by call
 	runs  map[string]int
 	specs map[string]call.Spec
-	again atomic.Bool // after a restart: nobody cancels any more what was accepted and starts only now
+	again atomic.Bool // set after a restart: a call that starts only then is not cancelled, so the tool "held" must return
 }
 
-// faultTools work, read, ask, and wait; each looks whether the journal knows of the attempt.
+// tools returns tools that work, read, ask or wait. Each checks that the journal has its attempt.
 func (o *ordeal) tools() []tool.Tool {
 	run := func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		o.mu.Lock()
@@ -82,7 +82,7 @@ func (o *ordeal) gate(in *hook.Input) (hook.Verdict, error) {
 	return hook.Allow(), nil
 }
 
-// follow sends a call as a client does that sends it again when it is refused for want of room, and notes what is told.
+// follow sends a call, records the events, and repeats the request when the journal was full or busy.
 func (o *ordeal) follow(id string) (suspended *call.Suspension) {
 	o.mu.Lock()
 	s := o.specs[id]
@@ -130,7 +130,7 @@ func (o *ordeal) note(id string, list []call.Event) {
 	o.told[id] = append(o.told[id], list...)
 }
 
-// refused reports whether it makes sense to try again; what is no refusal of the journal is a failure.
+// refused reports whether a retry makes sense. The test fails for an error that is not a refusal of the journal.
 func (o *ordeal) refused(err error) bool {
 	var r *call.Refusal
 	if !errors.As(err, &r) {
@@ -147,8 +147,7 @@ func (o *ordeal) refused(err error) bool {
 	return false
 }
 
-// live plays the life. Each call goes its way in a goroutine of its own, one after the other, so that changes have an
-// order.
+// live runs the calls. Each call has its own goroutine, but they start one after the other, so that the changes have a fixed order.
 func (o *ordeal) live() {
 	o.told, o.acked, o.runs, o.specs = map[string][]call.Event{}, map[string]string{}, map[string]int{}, map[string]call.Spec{}
 	for _, id := range []string{"work", "read", "gated", "gated", "asks", "held", "blocked"} {
@@ -177,7 +176,7 @@ func (o *ordeal) one(s call.Spec) {
 		if asked == nil {
 			return
 		}
-		if len(o.specs) == 4 { // the second one expires
+		if len(o.specs) == 4 { // The second question expires.
 			time.Sleep(time.Hour)
 			for range 3 {
 				_ = e.ExpireDue(ctx)
@@ -205,7 +204,7 @@ func (o *ordeal) one(s call.Spec) {
 	}
 }
 
-// check holds what is left to what was told.
+// check compares the stored calls with the published events.
 func (o *ordeal) check(when string) {
 	t, w := o.t, o.w
 	for id, s := range o.specs {
@@ -243,8 +242,8 @@ func (o *ordeal) check(when string) {
 	}
 }
 
-// undergo plays the life on a journal that fails as fail says, and checks what is left, also after a restart. It returns
-// how many changes were tried.
+// undergo runs the calls on a journal that fails according to fail, and checks the stored calls, also after a restart. It returns the
+// number of attempted changes.
 func undergo(t *testing.T, name string, fail func(n int) error, after bool) (changes int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -295,7 +294,7 @@ func undergo(t *testing.T, name string, fail func(n int) error, after bool) (cha
 	return changes
 }
 
-// doubtful is a journal that makes a change and then fails: nobody knows whether it did.
+// doubtful is a journal that makes a change and then returns an error, so the caller cannot know whether the change was made.
 type doubtful struct {
 	store.Store
 	fail   func(*store.Change) error
@@ -356,7 +355,8 @@ func TestP7JournalThatFails(t *testing.T) {
 	}
 }
 
-// A full disk holds a tool that prints back, and memory with it; with space it goes on without a restart.
+// TestP7FullDiskGoesOnWithSpace checks that a full disk blocks a tool that prints, so that memory stays bounded, and that the call
+// continues without a restart when there is space.
 func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		var full atomic.Bool
@@ -374,7 +374,7 @@ func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 		inBubble(t, []tool.Tool{loud, echo("new", mutating)}, nil, func(t *testing.T, w *world) {
 			w.cfg.FailPoint = func(at string) {
 				if at == "before-commit" && full.Load() {
-					time.Sleep(70 * time.Millisecond) // it is slow to refuse, so that tries of two meet
+					time.Sleep(70 * time.Millisecond) // The refusal is slow, so that two tries overlap.
 				}
 			}
 			w.useStore(nil, failing(func(int, *change) bool { return full.Load() }))
@@ -392,7 +392,7 @@ func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 			if c := w.do(s); c.Status != call.Succeeded {
 				t.Errorf("call %s %+v", c.Status, c.Result)
 			}
-			if c := w.do(refused); c.Status != call.Succeeded { // the same id, again
+			if c := w.do(refused); c.Status != call.Succeeded { // same id as before
 				t.Errorf("the refused call: %s", c.Status)
 			}
 			time.Sleep(time.Minute)

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// readFeed reads a feed until it has seen n calls end, coming back with the last cursor after each frame.
+// readFeed reads a feed until n calls have ended, and reconnects with the last cursor after each frame.
 func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (logs map[string][]call.Event, last string) {
 	logs = map[string][]call.Event{}
 	for n > 0 {
@@ -50,7 +50,7 @@ func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (lo
 	return logs, cursor
 }
 
-// Who waits for what happens in a run hears of it when it is stored, not with what comes next.
+// TestP4FeedsTellAtOnce checks that a waiting feed returns an event as soon as it is stored, and not only with the next event.
 func TestP4FeedsTellAtOnce(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{echo("t", effects)}, nil, func(t *testing.T, w *world) {
@@ -67,7 +67,7 @@ func TestP4FeedsTellAtOnce(t *testing.T) {
 					heard.Add(int64(len(f.Events)))
 				}
 			})
-			synctest.Wait() // it waits
+			synctest.Wait() // The reader waits.
 			c := w.do(spec("t", ""))
 			time.Sleep(time.Second)
 			if heard.Load() != c.LastSequence || c.LastSequence == 0 {
@@ -83,7 +83,7 @@ func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {
 	tools := []tool.Tool{talker("t", mutating, 400, 0), talker("read", reading, 30, 11*time.Millisecond)}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
 		viewer := tool.Principal{Namespace: "ns", Subject: "vera", Roles: []string{"viewer"}}
-		of := map[string][]string{} // ids by feed
+		of := map[string][]string{} // call ids by feed
 		var all sync.WaitGroup
 		type feed struct{ name, run, thread string }
 		feeds := []feed{{"namespace", "", ""}, {"run", "run-0", ""}, {"thread", "", "thread-1"}}
@@ -125,7 +125,7 @@ func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {
 				}
 			}
 		}
-		// What was kept can be read again, and after a restart.
+		// The stored events can be read again, also after a restart.
 		w.crash()
 		again, err := w.e.Watches().WatchFeed(t.Context(), viewer, "run-0", "", "", false)
 		if err != nil {
@@ -263,7 +263,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 	})
 }
 
-// A watcher that waits is told that the daemon closes, with the cursor to come back with.
+// TestClosingTellsTheCursor checks that a waiting watcher gets a frame with its cursor when the daemon closes.
 func TestClosingTellsTheCursor(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
@@ -290,14 +290,14 @@ func TestClosingTellsTheCursor(t *testing.T) {
 	})
 }
 
-// A list must have what was told before it was asked for, also while its write is on the way.
+// TestListsHaveWhatWasTold checks that a list contains everything that was published before the request, even while it is being written.
 func TestListsHaveWhatWasTold(t *testing.T) {
 	release := make(chan struct{})
 	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
 		release = make(chan struct{})
 		w.useStore(nil, func(*store.Change) error { <-release; return nil })
 		c := w.do(spec("t", ""))
-		time.Sleep(60 * time.Millisecond) // the write has begun
+		time.Sleep(60 * time.Millisecond) // The write has begun.
 		synctest.Wait()
 		listed := make(chan call.Page)
 		go func() {
@@ -316,7 +316,7 @@ func TestListsHaveWhatWasTold(t *testing.T) {
 	})
 }
 
-// damagedStore is a journal that cannot read the events of one call for its feeds.
+// damagedStore is a journal whose feeds cannot read the events of one call.
 type damagedStore struct {
 	store.Store
 	id string
@@ -332,7 +332,7 @@ func (s *damagedStore) Feed(ctx context.Context, f store.Feed, after int64, limi
 	return entries, newest, err
 }
 
-// P4: a feed whose rows are damaged has a gap there and goes on behind it.
+// TestP4FeedHasAGapForDamagedRows checks that a feed returns a gap for damaged rows and continues after it.
 func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
@@ -340,7 +340,7 @@ func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 		broken := w.do(s)
 		s.ID = spec("t", "").ID
 		sound := w.do(s)
-		other := w.do(spec("t", "")) // of another run and thread
+		other := w.do(spec("t", "")) // a call of another run and thread
 		cfg := w.cfg
 		cfg.Store = &damagedStore{w.store, broken.ID}
 		e, err := lifecycle.New(cfg)
@@ -351,7 +351,7 @@ func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 		for _, of := range []struct {
 			who         tool.Principal
 			run, thread string
-		}{{carol, "", ""}, {carol, "run", ""}, {carol, "", "thread"}, {alice, "run", ""}, {alice, "", "thread"}} { // alice sees her own calls
+		}{{carol, "", ""}, {carol, "run", ""}, {carol, "", "thread"}, {alice, "run", ""}, {alice, "", "thread"}} { // Alice sees her own calls.
 			watcher, err := e.Watches().WatchFeed(t.Context(), of.who, of.run, of.thread, "", false)
 			if err != nil {
 				t.Fatal(err)

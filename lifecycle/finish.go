@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// finish stores the outcome of a call and publishes it: one transaction holds documents, records, result, status and the one
-// terminal event, and nothing is published before it is stored.
+// finish stores the outcome of a call and publishes it afterwards. One transaction holds documents, records, result, status and the
+// terminal event.
 func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 	l := p.l
 	asked := l.peek().LastRound()
@@ -31,13 +31,13 @@ func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 		return
 	}
 	l.e.cfg.FailPoint("after-result")
-	if asked != nil && asked.Decision == nil { // the call was cancelled instead
+	if asked != nil && asked.Decision == nil { // The call was cancelled instead of answered.
 		p.abandoned(&asked.Suspension)
 	}
 }
 
-// storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
-// call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
+// storeEnd stores the last step of a call. It tries again while the journal may accept the step later, because an unstored end would leave
+// the call RUNNING until a restart. If the journal refuses the content of the step, storeEnd stores a step without that content.
 func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	l := p.l
 	replaced := false
@@ -60,7 +60,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	}
 }
 
-// finalStep builds the last step of a call; before are events that it publishes before the outcome.
+// finalStep returns the last step of a call. The events in before are published before the outcome.
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()
@@ -86,7 +86,7 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	shortener := p.shortener()
 	if err := errors.Join(shortener.Shorten(result), l.intake.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
-		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
+		*result = *calllog.Withhold(result, "spool") // Changed in place, because the event shares the result.
 	}
 	status, executed := out.Status, out.Executed
 	s := step{
@@ -112,7 +112,7 @@ func endAttempt(c *call.Call, number int, now time.Time) {
 	c.Attempts[number-1].Ended = now
 }
 
-// closeRound marks the last round as over.
+// closeRound marks the last round as closed.
 func closeRound(c *call.Call, expired bool) {
 	n := len(c.Rounds)
 	if n == 0 || c.Rounds[n-1].Closed {
@@ -122,7 +122,7 @@ func closeRound(c *call.Call, expired bool) {
 	c.Rounds[n-1].Closed, c.Rounds[n-1].Expired = true, expired
 }
 
-// shortener keeps the result within the budget of the tool.
+// shortener returns a Shortener with the output budget of the tool.
 func (p *pipeline) shortener() calllog.Shortener {
 	s := calllog.Shortener{Output: &p.l.intake.output, CallID: p.l.key.ID, Thread: p.l.thread(), Budget: p.l.e.cfg.OutputBudget, Compact: p.l.e.cfg.Compact}
 	if p.def != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// withFrontends lets callers declare tools, as daemon does.
+// withFrontends allows callers to declare tools, like the daemon.
 func withFrontends(c *lifecycle.Config) {
 	r := registry.New(registry.Config{})
 	c.Frontend = func(f *tool.FrontendTool) (*lifecycle.Definition, error) {
@@ -37,7 +37,8 @@ var pick = tool.FrontendTool{
 	ResponseSchema: json.RawMessage(`{"type":"string"}`),
 }
 
-// A question to the frontend is stored with its declaration: the daemon that took it may be gone when the answer comes.
+// TestFrontendSurvivesACrash checks that a question to the frontend is stored with the declaration of its tool, because another daemon may
+// receive the answer.
 func TestFrontendSurvivesACrash(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		c := w.do(declaring(`{"of":3}`, pick))
@@ -54,7 +55,8 @@ func TestFrontendSurvivesACrash(t *testing.T) {
 	})
 }
 
-// A crash before the question is stored asks again: nobody was asked, and asking twice does no harm.
+// TestFrontendIsAskedAgain checks that a crash before the question is stored leads to a new question. This is harmless, because the
+// frontend has not executed the first one.
 func TestFrontendIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		s := declaring(`{}`, pick)
@@ -71,7 +73,8 @@ func TestFrontendIsAskedAgain(t *testing.T) {
 	})
 }
 
-// Gates and the list of hidden tools see a frontend tool like any other, and no declaration makes it milder.
+// TestFrontendIsGated checks that gates and the list of hidden tools apply to frontend tools, and that a declaration cannot lower their
+// effects.
 func TestFrontendIsGated(t *testing.T) {
 	var seen tool.Effects
 	deny := namedGate("deny", func(in *hook.Input) (hook.Verdict, error) {
@@ -113,7 +116,7 @@ func TestDeclarationsAreBounded(t *testing.T) {
 			{"too large", many(64, 5<<10), false},
 			{"a tool of the daemon", []tool.FrontendTool{{Name: "t"}}, false},
 			{"no name", []tool.FrontendTool{{}}, false},
-			{"another letter that looks alike", []tool.FrontendTool{{Name: "fе_x"}}, false}, // the e is Cyrillic
+			{"another letter that looks alike", []tool.FrontendTool{{Name: "fе_x"}}, false}, // the e is a Cyrillic letter
 		} {
 			s := spec("t", "{}")
 			s.Frontend = tt.tools
@@ -132,6 +135,6 @@ func TestDeclarationsAreBounded(t *testing.T) {
 	})
 	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
 		_, err := w.e.Execute(t.Context(), alice, declaring("{}", pick), call.ExecuteOptions{})
-		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD") // rather than a call that nobody executes
+		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD") // Refused, because no frontend would execute the call.
 	})
 }

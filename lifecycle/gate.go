@@ -16,16 +16,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// asked is what all gates of a call said.
+// asked holds the combined verdicts of all gates of a call.
 type asked struct {
 	gating.Verdicts
-	failed *outcome.Terminal // a gate failed and that refuses the call
+	failed *outcome.Terminal // the outcome when a failed gate refuses the call
 }
 
-// intercepts reports whether the call does not simply run.
+// intercepts reports whether the gates do not simply allow the call.
 func (a *asked) intercepts() bool { return a.failed != nil || a.Verdict.Kind() != hook.KindAllow }
 
-// gate asks all gates and acts on their combined verdict.
+// gate calls all gates and acts on their combined verdict.
 func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil
@@ -38,14 +38,14 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	for i := range a.All {
 		v := &a.All[i]
 		if v.Kind != string(hook.KindAllow) {
-			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // the call is not over: this is its path
+			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // The call has not ended, because this is its pipeline run.
 		}
 	}
 	if k := a.Verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
 		p.found.description = view.Bare(p.found.description)
 	}
 	switch {
-	case a.Verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
+	case a.Verdict.Kind() == hook.KindBlock: // A block counts even when another gate fails.
 		return outcome.Blocked(a.Verdict.Reason())
 	case a.failed != nil:
 		return a.failed
@@ -60,7 +60,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// askGates asks every gate, in configured order, and combines the answers.
+// askGates calls every gate in configured order and combines the verdicts.
 func askGates(ctx context.Context, p *pipeline) asked {
 	out := asked{Verdicts: gating.NewVerdicts()}
 	for i := range p.hooks.Gate {
@@ -81,7 +81,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 			return v, err
 		})
 		if err != nil && ctx.Err() != nil {
-			return out // the call was stopped: that is no fault of the gate
+			return out // The gate has not failed; the call was stopped.
 		}
 		if err != nil {
 			v = failedGate(p, entry, err, &out)
@@ -100,7 +100,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 	return out
 }
 
-// failedGate does what the entry's failure mode says.
+// failedGate applies the failure mode of a gate and returns its verdict.
 func failedGate(p *pipeline, entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
@@ -120,7 +120,7 @@ func failedGate(p *pipeline, entry *hook.Entry[hook.Gate], err error, out *asked
 	return hook.Verdict{}
 }
 
-// askedWithin returns the deadline of a question to the tool: none for a tool that only computes its answer.
+// askedWithin returns the deadline of a question to the tool. There is none for a tool that only computes its answer.
 func (d *Definition) askedWithin(limit time.Duration) time.Duration {
 	if _, ok := d.Tool.(tool.Prompt); ok {
 		return hook.NoDeadline

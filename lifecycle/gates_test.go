@@ -26,7 +26,7 @@ var (
 	fails         = func(*hook.Input) (hook.Verdict, error) { return hook.Verdict{}, errors.New("no database") }
 )
 
-// verdictsOf writes the recorded verdicts as gate:KIND, with a ! on those that lost.
+// verdictsOf formats the recorded verdicts as gate:KIND, with a ! after overruled ones.
 func verdictsOf(list []call.GateVerdict) string {
 	var b []string
 	for _, v := range list {
@@ -46,7 +46,7 @@ func TestGatesCombine(t *testing.T) {
 		status   call.Status
 		text     string
 		verdicts string
-		outcome  string // of DescribeCall
+		outcome  string // outcome of DescribeCall
 	}{
 		{"all allow", []gate{allow, allow}, call.Succeeded, "{}", "a:ALLOW b:ALLOW", "ALLOW"},
 		{"block beats suspend", []gate{suspends, blocks}, call.Failed, "Blocked: stop", "a:SUSPEND! b:BLOCK", "BLOCK"},
@@ -59,7 +59,7 @@ func TestGatesCombine(t *testing.T) {
 		{"the first of equals stands", []gate{answersFirst, answersSecond}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
 		{"all are asked after a block", []gate{blocks, blocks, allow}, call.Failed, "Blocked: stop", "a:BLOCK b:BLOCK! c:ALLOW", "BLOCK"},
 		{"a failure refuses whatever the others allow", []gate{answersFirst, fails}, call.Failed, `Refused: the hook "b" failed`, "a:SET_RESULT b:FAILED", "FAILED"},
-		// A gate that blocks still blocks when another one is broken.
+		// A gate blocks even when another gate is broken.
 		{"a failure does not soften a block", []gate{fails, blocks}, call.Failed, "Blocked: stop", "a:FAILED b:BLOCK", "BLOCK"},
 	}
 	for _, tt := range tests {
@@ -85,7 +85,7 @@ func TestGatesCombine(t *testing.T) {
 					t.Errorf("tool ran %d times", p.runs.Load())
 				}
 				lost := strings.Count(tt.verdicts, "!")
-				if got := w.e.Stats().GateConflicts; got != int64(2*lost) { // once for the preview
+				if got := w.e.Stats().GateConflicts; got != int64(2*lost) { // counted also for the preview
 					t.Errorf("%d conflicts counted, want %d", got, 2*lost)
 				}
 				var told []call.GateVerdict
@@ -160,7 +160,7 @@ func TestGatesMatch(t *testing.T) {
 	})
 }
 
-// What a gate sees on resume is the call as it stands, and its own answer only.
+// TestAnswersAreForTheirOwnGate checks that on resume a gate sees the current call and only the answer to its own question.
 func TestAnswersAreForTheirOwnGate(t *testing.T) {
 	ask := func(name string, seen map[string]int) gate {
 		return func(in *hook.Input) (hook.Verdict, error) {
@@ -192,7 +192,7 @@ func TestAnswersAreForTheirOwnGate(t *testing.T) {
 	})
 }
 
-// A yes never beats a no.
+// TestGateThatBlocksNowStillBlocks checks that an approval never overrides a block.
 func TestGateThatBlocksNowStillBlocks(t *testing.T) {
 	closed := false
 	guard := func(*hook.Input) (hook.Verdict, error) {
@@ -236,7 +236,7 @@ func TestT113BlockedRun(t *testing.T) {
 		}
 		refused("at once", alice)
 		refused("from another connection", bob)
-		if c := w.do(known); c.Status != call.Succeeded { // attaching is not a new call
+		if c := w.do(known); c.Status != call.Succeeded { // Attaching is not a new call.
 			t.Errorf("attached to %s", c.Status)
 		}
 		other := spec("good", "")
@@ -305,7 +305,8 @@ func TestT115DeniedIsUnknown(t *testing.T) {
 	})
 }
 
-// The record of a question says by which version of its policy the gate asked, and keeps saying so when the rules change.
+// TestPolicyVersionIsRecorded checks that the record of a question keeps the version of the policy that asked it, even after the rules
+// change.
 func TestPolicyVersionIsRecorded(t *testing.T) {
 	version := "rules 1"
 	ask := namedGate("ask", func(in *hook.Input) (hook.Verdict, error) {

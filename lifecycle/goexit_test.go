@@ -14,12 +14,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A tool that ends its goroutine ends its call as one that panics does, and a drain does not wait for it.
+// TestToolThatEndsItsGoroutine checks that a tool that calls runtime.Goexit ends its call like a panic, and that a drain does not wait for
+// it.
 func TestToolThatEndsItsGoroutine(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		gone := made("t", effects, func(context.Context, *tool.Call) (*tool.Result, error) { runtime.Goexit(); return nil, nil })
 		inBubble(t, []tool.Tool{gone}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
-			for range 2 { // the place is given back
+			for range 2 { // The second call shows that the slot was released.
 				c := w.do(spec("t", ""))
 				if c.Status != call.Failed || c.Executed != call.Started || c.Result.Error.Code != tool.Internal {
 					t.Errorf("call %s, %s: %+v", c.Status, c.Executed, c.Result)
@@ -29,13 +30,13 @@ func TestToolThatEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// leaver ends the goroutine in which it looks at arguments.
+// leaver ends its goroutine while it validates arguments.
 type leaver struct{ tool.Tool }
 
 func (leaver) Validate(tool.Arguments) error { runtime.Goexit(); return nil }
 
-// A hook or a tool that ends a goroutine before the tool, or panics there, ends the call and nothing else: what is told is
-// stored, the place is given back, and a drain does not wait. The request of a quick call goes with its goroutine.
+// TestHookThatEndsItsGoroutine checks that a hook or tool that ends its goroutine or panics before the tool runs ends only its call.
+// Published events are stored, the slot is released, and a drain does not wait. The request of a quick call ends with its goroutine.
 func TestHookThatEndsItsGoroutine(t *testing.T) {
 	leave := func() { runtime.Goexit() }
 	kinds := map[string]func(c *lifecycle.Config, d time.Duration, gone func()){
@@ -71,7 +72,7 @@ func TestHookThatEndsItsGoroutine(t *testing.T) {
 }
 
 func endsTwice(t *testing.T, w *world) {
-	for range 2 { // the place is given back
+	for range 2 { // The second call shows that the slot was released.
 		s := spec("t", "")
 		go func() {
 			if watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{}); err != nil {
@@ -92,7 +93,8 @@ func endsTwice(t *testing.T, w *world) {
 	}
 }
 
-// What follows the tool has a goroutine of its own, and a deadline: the result is stored whatever becomes of it.
+// TestHooksBehindTheToolCannotHoldUpTheEnd checks that the result is stored even if a hook after the tool hangs, panics or ends its
+// goroutine. These hooks run in a separate goroutine with a deadline.
 func TestHooksBehindTheToolCannotHoldUpTheEnd(t *testing.T) {
 	for how, gone := range map[string]func(){"goexit": func() { runtime.Goexit() }, "panic": func() { panic("h") }, "wait": func() { time.Sleep(time.Hour) }} {
 		t.Run(how, func(t *testing.T) {

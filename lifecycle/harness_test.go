@@ -22,20 +22,20 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// world is an engine on a store in memory, with tools, and ways to crash it.
+// world is an engine with tools on an in-memory store, which a test can crash.
 type world struct {
 	t     *testing.T
 	store *memory.Store
 	cfg   lifecycle.Config
 	e     *lifecycle.Engine
 	tools *toolbox
-	past  []*lifecycle.Engine // that crashed
+	past  []*lifecycle.Engine // crashed engines
 
-	unowned int64  // calls that the checker is to take up, in all engines
-	check   func() // stops the checker of e
+	unowned int64  // calls that the checker should adopt, over all engines
+	check   func() // stops the owner checks of e
 }
 
-// toolbox is a registry by id, as daemon makes one.
+// toolbox is a registry of tools by id.
 type toolbox struct {
 	mu sync.Mutex
 	r  *registry.Registry
@@ -56,7 +56,7 @@ func (b *toolbox) set(t *testing.T, tools ...tool.Tool) {
 	b.put(tools...)
 }
 
-// put replaces all tools; they have to be valid.
+// put replaces all tools. They must be valid.
 func (b *toolbox) put(tools ...tool.Tool) {
 	r := registry.New(registry.Config{})
 	if err := register(r, tools); err != nil {
@@ -111,7 +111,7 @@ func inBubble(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config), r
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, tools, change)
-		defer w.stop() // also when the test fails
+		defer w.stop() // also after a failed test
 		run(t, w)
 	})
 }
@@ -148,7 +148,7 @@ func (w *world) open() {
 	w.checkOwners()
 }
 
-// checkOwners checks the owners of calls each minute, as the daemon does, and ever more rarely in tests of weeks.
+// checkOwners checks the owners of calls each minute, like the daemon. In tests that cover weeks the interval grows.
 func (w *world) checkOwners() {
 	if w.check != nil {
 		w.check()
@@ -161,27 +161,27 @@ func (w *world) checkOwners() {
 			case <-ctx.Done():
 				return
 			case <-time.After(wait):
-				_ = e.CheckOwners(ctx) // a journal may fail here
+				_ = e.CheckOwners(ctx) // The journal may fail in this test.
 			}
 		}
 	}(w.e)
 }
 
-// crash ends the daemon as kill -9 would, and starts the next one. What ran is cut off from the journal and stopped.
+// crash ends the daemon like kill -9, and starts the next one. Running calls lose the journal and are stopped.
 func (w *world) crash() {
 	w.t.Helper()
 	w.kill()
 	w.open()
 }
 
-// kill ends the daemon as kill -9 would. What it still does goes nowhere.
+// kill ends the daemon like kill -9. Its later writes have no effect.
 func (w *world) kill() {
 	w.store = w.store.Crash()
 	w.past = append(w.past, w.e)
 	drain(w.e)
 }
 
-// stop drains: a bubble must not be left with goroutines.
+// stop drains all engines, because no goroutine may remain in a synctest bubble.
 func (w *world) stop() {
 	w.check()
 	synctest.Wait()
@@ -223,7 +223,7 @@ func spec(id, args string) call.Spec {
 	return call.Spec{Tool: id, Arguments: args, ID: newCallID(), Run: tool.Run{ID: "run-1", Thread: "thread-1"}}
 }
 
-// apart puts a call into a thread of its own, where it waits for no other.
+// apart removes the call from its thread, so that it waits for no other call.
 func apart(s call.Spec) call.Spec {
 	s.Run.Thread = "thread of " + s.ID
 	return s
@@ -243,7 +243,7 @@ func (w *world) do(s call.Spec) *call.Call {
 	return c
 }
 
-// resume decides and waits for what follows.
+// resume sends a decision and waits until the call has ended or is suspended again.
 func (w *world) resume(p tool.Principal, c *call.Call, d tool.Decision) (*call.Call, error) {
 	w.t.Helper()
 	if d.ID == "" {
@@ -282,7 +282,7 @@ func events(t *testing.T, w call.Stream) (list []call.Event, controls []call.Fra
 	}
 }
 
-// types returns the types of events, which must be numbered from first on.
+// types returns the types of events, whose sequences must be consecutive from first.
 func types(t *testing.T, first int64, list []call.Event) string {
 	t.Helper()
 	var names []string
@@ -306,7 +306,7 @@ func wantRefusal(t *testing.T, err error, kind call.RefusalKind, reason string) 
 	}
 }
 
-// gate is a gate that a function decides.
+// gate implements [hook.Gate] with a function.
 type gate func(in *hook.Input) (hook.Verdict, error)
 
 func (g gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) { return g(in) }
@@ -315,12 +315,12 @@ func gates(named ...hook.Entry[hook.Gate]) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) { c.Hooks.Gate = named }
 }
 
-// namedGate is a gate that only computes, as the ones that most daemons have.
+// namedGate returns a gate without a deadline, because it only computes. Most gates of real daemons are like this.
 func namedGate(name string, g gate) hook.Entry[hook.Gate] {
 	return hook.Entry[hook.Gate]{Name: name, Hook: g, Deadline: hook.NoDeadline}
 }
 
-// approval asks until it has an answer for these very arguments.
+// approval returns a gate that asks until it has an answer for exactly the current arguments.
 func approval(ticket tool.Ticket) gate {
 	if ticket.Approvers == nil {
 		ticket.Approvers = &tool.Approvers{}
@@ -333,7 +333,7 @@ func approval(ticket tool.Ticket) gate {
 	}
 }
 
-// Tools.
+// The functions below return tools.
 
 var (
 	mutating = tool.Effects{}

@@ -13,10 +13,10 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// hold has the calls that are left alone while another daemon may still run them.
+// hold keeps the calls that another daemon may still run.
 type hold struct {
 	custody.Hold
-	store store.Owned // nil: no other daemon can take the journal
+	store store.Owned // nil when no other daemon can take over the journal
 	calls []*activeCall
 }
 
@@ -26,8 +26,8 @@ func (h *hold) begin(s store.Store) {
 	}
 }
 
-// keep leaves a call alone and reports whether there is reason to: its newest attempt is one of an earlier epoch, and nobody
-// saw its end. The caller has a reference, which is kept.
+// keep adds a call to the hold if its newest attempt is of an earlier epoch and has no known end. It reports whether it did. The caller's
+// reference then belongs to the hold.
 func (h *hold) keep(l *activeCall) bool {
 	c := l.record()
 	if !h.Began() || !began(c) || c.Operation() != nil {
@@ -38,7 +38,7 @@ func (h *hold) keep(l *activeCall) bool {
 	return true
 }
 
-// await recovers the calls that were left alone, when the hold is over. A daemon that ends earlier leaves them to the next one.
+// await recovers the calls in the hold when the hold is over. If the daemon ends earlier, the next daemon recovers them.
 func (h *hold) await(e *Engine) {
 	if !h.Began() {
 		return
@@ -53,7 +53,7 @@ func (h *hold) await(e *Engine) {
 			return
 		}
 		if !e.drain.Admit() {
-			return // it drains
+			return // The daemon drains.
 		}
 		defer e.drain.Leave()
 		r := recovery{e: e}
@@ -69,8 +69,7 @@ func (h *hold) await(e *Engine) {
 	}()
 }
 
-// awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
-// then on.
+// awaitThread waits until no earlier call of the thread is in the hold. The queue timeout begins after that.
 func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 	p := c.p
 	if !p.l.e.hold.Holds(p.l.record()) {
@@ -82,8 +81,8 @@ func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 	return out
 }
 
-// own returns the end of a pipeline run whose effect may not start, because another daemon may own the journal; nil when it may. A
-// read-only effect always may.
+// own returns an outcome if the effect of the pipeline run may not start because another daemon may own the journal. It returns nil
+// otherwise, and always for a read-only effect.
 func (p *pipeline) own(ctx context.Context) outcome.Conclusion {
 	if p.l.peek().Class == call.Behind {
 		return nil
@@ -98,7 +97,7 @@ func (p *pipeline) own(ctx context.Context) outcome.Conclusion {
 	return outcome.Unaccepted{Err: err}
 }
 
-// Own returns why nothing may start, because another daemon may own the journal.
+// Own returns an error when no effect may start, because another daemon may own the journal.
 func (e *Engine) Own(ctx context.Context) error {
 	if e.hold.store == nil {
 		return nil
@@ -110,5 +109,5 @@ func (e *Engine) Own(ctx context.Context) error {
 	return err
 }
 
-// Epoch counts the daemons that had the journal.
+// Epoch returns the number of daemons that have used the journal, including this one.
 func (e *Engine) Epoch() int64 { return e.epoch }

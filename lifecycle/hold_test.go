@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ownedStore is a store that another daemon can take, as one on a server.
+// ownedStore is a store that another daemon can take over, like a store on a server.
 type ownedStore struct {
 	*memory.Store
 	hold time.Duration
@@ -33,7 +33,7 @@ func (s *ownedStore) Own(ctx context.Context) error {
 	return s.own(ctx)
 }
 
-// takeOver opens the next daemon on the store of one that was killed.
+// takeOver starts the next daemon on the store of a killed daemon.
 func (w *world) takeOver(hold time.Duration, own func(context.Context) error) {
 	w.t.Helper()
 	cfg := w.cfg
@@ -48,8 +48,9 @@ func (w *world) takeOver(hold time.Duration, own func(context.Context) error) {
 	w.e = e
 }
 
-// TestT126SuccessorLeavesAttemptsAlone: the owner before may run a call still. Until the hold is over the successor neither
-// runs it again nor ends it, also when it is cancelled, and starts no other call of its thread; the others run at once.
+// TestT126SuccessorLeavesAttemptsAlone checks that a new owner does not touch a call that the previous owner may still run. Until the hold
+// is over, it neither repeats nor ends the call, even after a cancellation, and starts no other call of its thread. Calls of other threads
+// run at once.
 func TestT126SuccessorLeavesAttemptsAlone(t *testing.T) {
 	for _, as := range []tool.Descriptor{{ID: "t"}, {ID: "t", Idempotent: true}} {
 		p := held()
@@ -86,7 +87,7 @@ func TestT126SuccessorLeavesAttemptsAlone(t *testing.T) {
 	}
 }
 
-// TestT126CallGoesOnAfterTheHold is the same for calls that nobody cancels.
+// TestT126CallGoesOnAfterTheHold is the same test without a cancellation.
 func TestT126CallGoesOnAfterTheHold(t *testing.T) {
 	p := held()
 	again := p.toolAs(tool.Descriptor{ID: "again", Idempotent: true})
@@ -107,7 +108,7 @@ func TestT126CallGoesOnAfterTheHold(t *testing.T) {
 	})
 }
 
-// TestT126DaemonEndsInTheHold: what is left alone does not keep a daemon from its end, and the next one finds it.
+// TestT126DaemonEndsInTheHold checks that a daemon can end during the hold, and that the next daemon recovers the calls.
 func TestT126DaemonEndsInTheHold(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -125,8 +126,8 @@ func TestT126DaemonEndsInTheHold(t *testing.T) {
 	})
 }
 
-// TestT126NothingStartsWithoutProof: an owner that was stopped between the intent and the start of a tool, and is not the
-// owner any more, does not start it. One whose server was slow does, as soon as it is the owner again.
+// TestT126NothingStartsWithoutProof checks a daemon that was paused between the intent and the start of a tool. If it is not the owner any
+// more, it does not start the tool. If only its server was slow, it starts the tool when it is the owner again.
 func TestT126NothingStartsWithoutProof(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		p := &probe{}
@@ -174,8 +175,8 @@ func TestT126NothingStartsWithoutProof(t *testing.T) {
 	}
 }
 
-// TestT89FencedOwnerSendsCallersOn: what a daemon answers that lost its journal is UNAVAILABLE, whatever it is asked: a client
-// comes to the next one.
+// TestT89FencedOwnerSendsCallersOn checks that a daemon that has lost its journal answers every request with UNAVAILABLE, so that clients
+// reconnect to the next daemon.
 func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 	inBubble(t, nil, nil, func(t *testing.T, w *world) {
 		w.store.Crash()
@@ -194,7 +195,7 @@ func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 	})
 }
 
-// TestT126NoWebhookOfAFencedOwner: what is to be done after a commit is done by the daemon that has the journal.
+// TestT126NoWebhookOfAFencedOwner checks that only the daemon that owns the journal executes actions after a commit.
 func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 	h := &handler{}
 	inBubble(t, []tool.Tool{asksFor(do(tool.AfterCommit, "1"))}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
@@ -210,7 +211,7 @@ func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 	})
 }
 
-// TestT126BatchGoesOnAfterTheHold: a batch with a call that the owner before may run still waits for it, and ends after it.
+// TestT126BatchGoesOnAfterTheHold checks that a batch waits for a call that the previous owner may still run, and ends after it.
 func TestT126BatchGoesOnAfterTheHold(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()

@@ -9,7 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// scrubber returns what looks at texts of the call beside its events. A call that ended early gets the input for its filters here.
+// scrubber returns the filters for texts of the call outside its events. For a call that ended early, it first creates the input of the
+// filters.
 func (p *pipeline) scrubber() *hooks.Scrubber {
 	if p.in == nil {
 		p.in = newInput(p.l.peek(), p.def)
@@ -17,8 +18,8 @@ func (p *pipeline) scrubber() *hooks.Scrubber {
 	return &hooks.Scrubber{Set: p.hooks, In: p.in, Failed: func(name string, err error) { failures{p.l.e}.FilterFailed(name, p.l.key.ID, err) }}
 }
 
-// forOperators returns what the caller reads of an error inside the daemon, a hook or a tool: an id under which the log has the text.
-// A caller with the role operator reads the text itself.
+// forOperators hides the text of an internal error from callers. It logs the text under an id and returns the id. For a caller with the
+// role operator it returns the text.
 func (p *pipeline) forOperators(text string) string {
 	if text == "" || p.l == nil {
 		return ""
@@ -34,8 +35,7 @@ func (p *pipeline) forOperators(text string) string {
 	return "the log has the cause under the id " + id
 }
 
-// SetHooks replaces the hooks. Calls that are on their way keep those that they began with; a call that waits is resumed
-// with the new ones.
+// SetHooks replaces the hooks. Active pipeline runs keep their hooks; a suspended call is resumed with the new ones.
 func (e *Engine) SetHooks(s hook.Set) error {
 	set, err := hooks.New(s)
 	if err == nil {
@@ -44,8 +44,8 @@ func (e *Engine) SetHooks(s hook.Set) error {
 	return err
 }
 
-// failedHook counts and logs the failure of a hook that may hold a call up, and returns what its entry says of failures; nil
-// when the call continues as if the hook had not been asked.
+// failedHook counts and logs the failure of a hook, and applies the failure mode of its entry. It returns nil when the call continues as if
+// the hook did not exist.
 func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *outcome.Terminal {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error(kind+" hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))

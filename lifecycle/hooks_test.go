@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// adds returns a Rewrite hook that adds a letter to the member s.
+// adds returns a Rewrite hook that appends a letter to the argument s.
 func adds(letter string) rewriteFunc {
 	return func(in *hook.Input) (string, error) {
 		b, err := json.Marshal(map[string]string{"s": in.Arguments.String("s") + letter})
@@ -44,7 +44,7 @@ func TestRewriteHooksRunInOrderAndOnce(t *testing.T) {
 			t.Fatalf("requested %s, effective %s by %v", c.Requested, c.Effective, c.Rewriters)
 		}
 		w.crash()
-		c = w.answer(bob, c, yes()) // what was approved runs: no hook sees it again
+		c = w.answer(bob, c, yes()) // The approved arguments run unchanged; no Rewrite hook runs again.
 		if got := p.seen(); len(got) != 1 || got[0].Arguments.Text() != `{"s":"axy"}` {
 			t.Errorf("ran %+v", got)
 		}
@@ -54,7 +54,8 @@ func TestRewriteHooksRunInOrderAndOnce(t *testing.T) {
 	})
 }
 
-// Edited arguments are new arguments: hooks run on them, and when they change them the approval is for something else.
+// TestRewriteHooksRunOnEditedArguments checks that Rewrite hooks run on edited arguments. If they change these, the approval does not apply
+// any more.
 func TestRewriteHooksRunOnEditedArguments(t *testing.T) {
 	p := &probe{}
 	once := rewriteFunc(func(in *hook.Input) (string, error) {
@@ -123,7 +124,7 @@ func TestAdmitOnceForEachAttemptAndReleased(t *testing.T) {
 	})
 }
 
-// TestLatePlaceIsGivenBack: what an Admit hook gives after its deadline, or after the call was cancelled, is nobody's.
+// TestLatePlaceIsGivenBack checks that an admission that arrives after the deadline of its hook, or after a cancellation, is released.
 func TestLatePlaceIsGivenBack(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cancelled %t", cancelled), func(t *testing.T) {
@@ -267,7 +268,8 @@ func TestFailingAfterHookHidesTheData(t *testing.T) {
 	}
 }
 
-// redactor replaces the word "secret" in everything that a tool shows, keeping the end of its output back.
+// redactor replaces the word "secret" in all events of a tool. It delays the end of each output, because a word may continue in the next
+// one.
 func redactor(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
 	kept := map[string][]byte{}
 	mask := func(s string) string { return strings.ReplaceAll(s, "secret", "******") }
@@ -407,7 +409,7 @@ func TestFailingFilterWithholds(t *testing.T) {
 	})
 }
 
-// What a filter let go for an end that the journal refused comes with the one that it takes, once.
+// TestFilterAndAFullJournal checks that output that a filter released for a refused end is published once, with the end that is stored.
 func TestFilterAndAFullJournal(t *testing.T) {
 	config := func(c *lifecycle.Config) {
 		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "redact", Hook: filterFunc(redactor)}}
@@ -428,7 +430,7 @@ func TestFilterAndAFullJournal(t *testing.T) {
 	})
 }
 
-// watching is a filter that only looks.
+// watching is a filter that only observes.
 type watching struct {
 	filterFunc
 	see func(*call.Event)

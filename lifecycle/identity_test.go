@@ -46,7 +46,7 @@ func TestT104SameIDFromElsewhere(t *testing.T) {
 			}
 			w.crash()
 		}
-		// The same request in another form is the same; another namespace is another world.
+		// Equivalent JSON is the same request. In another namespace the id belongs to another call.
 		again := s
 		again.Arguments = " { \"secret\" : 1 } "
 		if c := w.do(again); c.Status != call.Succeeded || p.runs.Load() != 1 {
@@ -109,7 +109,7 @@ func TestT105RefusedAtTheFence(t *testing.T) {
 		generated.ID = ""
 		_, err := w.e.Execute(t.Context(), alice, generated, call.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
-		w.start(queued, call.ExecuteOptions{}).Close() // attaching needs no room
+		w.start(queued, call.ExecuteOptions{}).Close() // Attaching needs no capacity.
 		ctx, cancel := context.WithCancel(t.Context())
 		drained := make(chan struct{})
 		go func() { w.e.Drain(ctx); close(drained) }()
@@ -142,7 +142,7 @@ func TestSameIDAtOnceRunsOnce(t *testing.T) {
 				for i := range 100 {
 					all.Go(func() {
 						if i%10 == 9 {
-							_, _ = w.e.Records().Get(t.Context(), alice, s.ID) // who looks for it does not make it unknown
+							_, _ = w.e.Records().Get(t.Context(), alice, s.ID) // A reader of the id must not make the call unknown.
 							return
 						}
 						watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Attended: i%2 == 0})
@@ -165,7 +165,7 @@ func TestSameIDAtOnceRunsOnce(t *testing.T) {
 	}
 }
 
-// slowStore takes its time to say that it does not know a call.
+// slowStore is slow to report that a call does not exist.
 type slowStore struct {
 	store.Store
 	asked, answer chan struct{}
@@ -181,7 +181,7 @@ func (s *slowStore) Call(ctx context.Context, key call.Key) (*call.Call, error) 
 	return c, err
 }
 
-// Who looks for an id that does not exist must not make the call that comes with it unknown.
+// TestLookForACallThatComes checks that reading an unknown id does not make a call with this id unknown that arrives at the same time.
 func TestLookForACallThatComes(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		slow := &slowStore{Store: w.store, asked: make(chan struct{}), answer: make(chan struct{})}
@@ -218,7 +218,7 @@ func TestAttachToACallInEachState(t *testing.T) {
 		tests := []struct {
 			tool   string
 			status call.Status
-			rest   string // events after the snapshot
+			rest   string // types of the events after the snapshot
 		}{
 			{"held", call.Running, "finished"},
 			{"heldread", call.Running, "finished"},

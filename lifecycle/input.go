@@ -28,10 +28,10 @@ func (r *reporter) Input(c tool.Controls) (io.ReadCloser, error) {
 	return k, nil
 }
 
-// openingTime is how long a tool that has just begun may take to ask for input.
+// openingTime is how long a tool that has just begun may take until it asks for input.
 const openingTime = time.Second
 
-// SendInput types into a running call of the principal's own, and returns how far its input has come.
+// SendInput sends input to a running call of the principal, and returns the position of the input.
 func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error) {
 	if err := input.Check(&in); err != nil {
 		return call.InputState{}, err
@@ -55,7 +55,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 		if errors.Is(err, errNotRunning) || time.Since(began) > openingTime {
 			return call.InputState{}, err
 		}
-		select { // the tool may not have come to asking for it
+		select { // The tool may not have asked for input yet.
 		case <-ctx.Done():
 			return call.InputState{}, err
 		case <-time.After(openingTime / 50):
@@ -65,7 +65,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 
 var errNotRunning = call.Refuse(call.FailedPrecondition, "NOT_RUNNING", "the call does not run, so nothing can be typed into it")
 
-// keyboard returns that of the running attempt, or why there is none.
+// keyboard returns the keyboard and the number of the running attempt, or an error when the call takes no input.
 func (l *activeCall) keyboard() (*input.Keyboard, int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

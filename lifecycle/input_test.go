@@ -12,9 +12,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// typist is a tool that takes input and says what it got.
+// typist is a tool that reads input and returns it.
 type typist struct {
-	gate    chan struct{} // nil: it reads at once
+	gate    chan struct{} // nil: reads immediately
 	signals []string
 	sizes   [][2]int
 }
@@ -51,7 +51,7 @@ func (w *world) send(id string, in call.Input) call.InputState {
 	return state
 }
 
-// What is sent twice, or in parts that overlap, is typed once; so is a signal.
+// TestInputIsTypedOnce checks that repeated or overlapping input and repeated signals take effect once.
 func TestInputIsTypedOnce(t *testing.T) {
 	p := &typist{}
 	inBubble(t, []tool.Tool{p.tool()}, nil, func(t *testing.T, w *world) {
@@ -89,7 +89,7 @@ func TestInputIsTypedOnce(t *testing.T) {
 	})
 }
 
-// A tool that does not read fills a buffer and no more; what it refuses may be sent again.
+// TestInputPushesBack checks that unread input fills only a bounded buffer, and that refused input may be sent again.
 func TestInputPushesBack(t *testing.T) {
 	p := &typist{}
 	inBubble(t, []tool.Tool{p.tool()}, nil, func(t *testing.T, w *world) {
@@ -116,12 +116,13 @@ func TestInputPushesBack(t *testing.T) {
 	})
 }
 
-// Input is for calls that run and take it, and only from who began them; a tool that waits for some heeds a cancel.
+// TestInputIsRefused checks that only the caller of a running call that reads input may send input. A tool that waits for input must still
+// end when it is cancelled.
 func TestInputIsRefused(t *testing.T) {
 	p, deaf := &typist{}, held()
 	inBubble(t, []tool.Tool{p.tool(), deaf.tool("deaf", mutating)}, nil, func(t *testing.T, w *world) {
 		s, other := spec("types", ""), spec("deaf", "")
-		other.Run = tool.Run{} // or it would wait for its turn in the thread
+		other.Run = tool.Run{} // Without a thread, so that the call does not wait for its turn.
 		w.begin(s)
 		w.begin(other)
 		try := func(who tool.Principal, id string, in call.Input) error {

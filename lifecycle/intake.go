@@ -14,19 +14,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// An intake passes the events of a call through its filters, and puts their output into the spool of the call.
+// An intake passes the events of a call through its filters, and stores their output in the spool of the call.
 type intake struct {
 	l *activeCall
 
 	order    sync.Mutex       // held while events pass the filters; taken before activeCall.mu
-	filters  *calllog.Filters // nil: not made yet
-	accepted *call.Accepted   // what the first event says; nil when the log has begun
+	filters  *calllog.Filters // nil until they are created
+	accepted *call.Accepted   // content of the accepted event; nil after the log has begun
 	output   calllog.Output
 }
 
-// pass passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
-// stored or published before. The records that filters keep of the events go where the events go. An error means that output was
-// lost, and how.
+// pass filters events and stores the remaining output in the spool. Events are numbered, stored and published only after that. It also
+// returns the records that filters store with the events. The error reports output that was lost.
 func (in *intake) pass(events []call.Event) ([]call.Event, []store.Record, error) {
 	l := in.l
 	in.order.Lock()
@@ -40,7 +39,7 @@ func (in *intake) pass(events []call.Event) ([]call.Event, []store.Record, error
 	return in.passOrdered(events)
 }
 
-// passOrdered is filter for a caller that has in.order.
+// passOrdered is like pass, for a caller that holds in.order.
 func (in *intake) passOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
 	l := in.l
 	for i := range events {
@@ -56,7 +55,7 @@ func (in *intake) passOrdered(events []call.Event) ([]call.Event, []store.Record
 	return events, append(records, in.filters.Observe(events)...), in.exhausted(err)
 }
 
-// exhausted stops the call when err says that it has reached a limit, and returns err.
+// exhausted stops the call if err is an [calllog.ExhaustedError]. It returns err.
 func (in *intake) exhausted(err error) error {
 	l := in.l
 	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {
@@ -65,7 +64,7 @@ func (in *intake) exhausted(err error) error {
 	return err
 }
 
-// takeCheckpoint counts a checkpoint of n bytes, or stops the call.
+// takeCheckpoint counts a checkpoint of n bytes. It stops the call if the quota is exceeded.
 func (in *intake) takeCheckpoint(n int) error {
 	l := in.l
 	in.order.Lock()
@@ -73,14 +72,14 @@ func (in *intake) takeCheckpoint(n int) error {
 	return in.exhausted(in.output.TakeCheckpoint(n, len(l.peek().Checkpoint)))
 }
 
-// takeCommand counts a document command of the tool and reports whether the quota has room for it.
+// takeCommand counts a document command of the tool and reports whether it fits into the quota.
 func (in *intake) takeCommand(c *tool.Command) bool {
 	in.order.Lock()
 	defer in.order.Unlock()
 	return in.output.TakeCommand(c)
 }
 
-// save stores an artifact of the tool, or stops the call.
+// save stores an artifact of the tool. It stops the call if the quota is exceeded.
 func (in *intake) save(name string, b []byte) (string, error) {
 	l := in.l
 	in.order.Lock()
@@ -89,7 +88,7 @@ func (in *intake) save(name string, b []byte) (string, error) {
 	return name, in.exhausted(err)
 }
 
-// step is pass for a step: output that could not be kept does not stop it.
+// step is like pass, for a step. Output that cannot be stored does not stop the step.
 func (in *intake) step(events []call.Event) ([]call.Event, []store.Record) {
 	l := in.l
 	events, kept, err := in.pass(events)
@@ -99,22 +98,21 @@ func (in *intake) step(events []call.Event) ([]call.Event, []store.Record) {
 	return events, kept
 }
 
-// changes reports whether a filter may have changed events or left some out.
+// changes reports whether a filter may change or remove events.
 func (in *intake) changes() bool {
 	in.order.Lock()
 	defer in.order.Unlock()
 	return in.filters.Changes()
 }
 
-// reset makes filters anew after an end that was not stored: the call continues.
+// reset creates new filters after an end was not stored, because the call continues.
 func (in *intake) reset() {
 	in.order.Lock()
 	defer in.order.Unlock()
 	in.filters = nil
 }
 
-// open begins the log, whatever is known of the call; the caller has in.order. The end of a call that was not described
-// begins its log so.
+// open begins the log with the accepted event, even if the call was not described. The caller holds in.order.
 func (in *intake) open() {
 	l := in.l
 	if in.accepted == nil {
@@ -123,7 +121,7 @@ func (in *intake) open() {
 	accepted, c := in.accepted, l.peek()
 	in.accepted, accepted.Class = nil, c.Class
 	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
-	events, records, _ := in.passOrdered(append(make([]call.Event, 0, calllog.Few), first)) // an error is of output
+	events, records, _ := in.passOrdered(append(make([]call.Event, 0, calllog.Few), first)) // The error only reports lost output, and this event has none.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.log.Begin(events, records, c.Class == call.Behind)
@@ -133,8 +131,8 @@ func (in *intake) open() {
 	}
 }
 
-// end passes the last events of a call through its filters. The stored result is what they leave of it: the
-// record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
+// end passes the last events of a call through its filters. It also returns the result to store, which equals the result in the filtered
+// events. Filters can neither change nor remove the status of the outcome.
 func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
 	events, kept := in.step(events)
@@ -160,7 +158,7 @@ func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event,
 	return append(events, last), kept, result
 }
 
-// question passes a question through the filters, which may change its texts but not leave it out.
+// question passes a question through the filters. They may change its texts but not remove it.
 func (in *intake) question(events []call.Event) ([]call.Event, []store.Record) {
 	asked := events[len(events)-1]
 	events, kept := in.step(events)

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// intent writes that the attempt starts. When it cannot be written, the tool does not run. A BEHIND call whose intent has
-// to be written first becomes SYNC here.
+// intent stores that the attempt starts. If that fails, the tool does not run. A BEHIND call whose intent must be stored first becomes
+// SYNC.
 func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
 	p.l.intake.output.Cut(nil)
@@ -43,7 +43,7 @@ func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	return nil
 }
 
-// unwritten is how a pipeline run ends whose step the journal did not take.
+// unwritten returns how a pipeline run ends when the journal refused a step.
 func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	if out := p.outcomeWithout(err); out != nil {
 		return out
@@ -51,9 +51,10 @@ func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	return outcome.Unaccepted{Err: err}
 }
 
-// outcomeWithout returns the outcome of a call whose step the journal did not take; nil when it has none. A call that was never stored never
-// came to be, unless events of it were published: were it forgotten, the same call_id would publish others under their numbers. A cancel may
-// have stored it since the step was refused; it wins, also before it has reached this pipeline run. When the journal is lost, recovery decides.
+// outcomeWithout returns the outcome of a call when the journal refused a step. It returns nil for a call that is neither stored nor
+// published: such a call is forgotten. A call with published events must have an outcome, because otherwise a new call with the same
+// call_id would publish other events under their numbers. A cancellation that was stored meanwhile determines the outcome. After a failure
+// of the journal it returns nil, because recovery decides.
 func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
@@ -68,13 +69,13 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	return outcome.NotStored(p.forOperators(err.Error()))
 }
 
-// refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
+// refuse marks a call as never accepted. If the call was stored meanwhile, it ends with an outcome.
 func (p *pipeline) refuse(ctx context.Context, err error, ran bool) {
 	l := p.l
 	l.slot.Take()
 	out := p.outcomeWithout(err)
 	if out == nil {
-		l.lose(refusal.OfCall(err, l.key.ID)) // with the slot: the next holder must see it
+		l.lose(refusal.OfCall(err, l.key.ID)) // With the slot held, so that the next holder sees it.
 		l.unslot()
 		return
 	}

@@ -7,11 +7,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fullIsolation is the facts that must hold for a tool that requires [tool.IsolationFull]: files, network, processes. The
-// network of a tool that requires an open one is not isolated.
+// fullIsolation lists the facts that must hold for [tool.IsolationFull]. A tool that requires an open network does not need the fact "net".
 var fullIsolation = []string{"fs_read", "fs_write", "net", "processes_killed"}
 
-// isolate ends a call whose tool requires more isolation than there is: nothing ever runs with less.
+// isolate returns an outcome if the required isolation of the tool is not available. No tool ever runs with less isolation.
 func (p *pipeline) isolate(context.Context) outcome.Conclusion {
 	if p.basis.Isolation != tool.IsolationFull {
 		return nil

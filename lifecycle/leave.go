@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// left notes that a watcher went. A call ends only when it is NEW or RUNNING, was started by a stream, was never
-// suspended, is in no batch, and had no watcher by name for its linger time.
+// left is called when a watcher has left. The call ends if all of these hold: it is NEW or RUNNING, a stream started it, it was never
+// suspended, it is in no batch, and it has had no watcher for its linger time. Watchers of feeds do not count.
 func (l *activeCall) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,7 +22,7 @@ func (l *activeCall) left() {
 	l.unwatchedLocked()
 }
 
-// unwatched starts the clock of a call that a restart runs again, unless it has a watcher already.
+// unwatched starts the linger time of a call that runs again after a restart, unless it has a watcher.
 func (l *activeCall) unwatched() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,14 +36,14 @@ func (l *activeCall) unwatchedLocked() {
 	l.lingerLocked()
 }
 
-// lingerLocked ends the call when no watcher comes in time.
+// lingerLocked starts the timer that ends the call if no watcher returns in time.
 func (l *activeCall) lingerLocked() {
 	if linger := lingerOf(l.c, l.e.cfg.Linger); linger >= 0 {
 		l.linger = time.AfterFunc(linger, l.gone)
 	}
 }
 
-// lingerOf returns how long a call runs without watchers; below 0 there is no limit.
+// lingerOf returns how long a call runs without watchers. A negative value means no limit.
 func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	if c.Linger != nil {
 		return *c.Linger
@@ -51,8 +51,8 @@ func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	return usual
 }
 
-// gone cancels a call without watchers. The request is stored first, under the slot: meanwhile a watcher may have come
-// back, cancelled it, or the call may have asked its question.
+// gone cancels a call without watchers. It stores the request first, with the slot held, and checks again: meanwhile a watcher may have
+// returned, a client may have cancelled the call, or the call may have asked a question.
 func (l *activeCall) gone() {
 	l.retain()
 	defer l.release()
@@ -76,8 +76,7 @@ func (l *activeCall) gone() {
 	}
 }
 
-// alone reports whether the journal knows the call, and whether it ends without watchers, and has none; no
-// does. The caller has the slot.
+// alone reports whether the journal has the call, and whether the call must end because it has no watcher. The caller holds the slot.
 func (l *activeCall) alone() (stored, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ func TestLeaving(t *testing.T) {
 		linger  *time.Duration
 		options call.ExecuteOptions
 		tool    string
-		after   time.Duration // it still runs shortly before
+		after   time.Duration // the call still runs just before this time
 		ends    bool
 	}{
 		{"default", nil, attended, "held", 30 * time.Second, true},
@@ -45,7 +45,7 @@ func TestLeaving(t *testing.T) {
 				s := spec(tt.tool, "")
 				s.Linger = tt.linger
 				watcher := w.start(s, tt.options)
-				time.Sleep(time.Hour) // as long as somebody watches nothing happens
+				time.Sleep(time.Hour) // A watched call does not end.
 				synctest.Wait()
 				if tt.tool == "asks" {
 					w.start(s, tt.options).Close()
@@ -60,7 +60,7 @@ func TestLeaving(t *testing.T) {
 					t.Fatalf("while watched: %s", c.Status)
 				}
 				watcher.Close()
-				watcher.Close() // once is enough
+				watcher.Close() // A second Close has no effect.
 				if tt.after > 0 {
 					time.Sleep(tt.after - time.Millisecond)
 					synctest.Wait()
@@ -93,7 +93,7 @@ func TestWhoComesBackKeepsTheCall(t *testing.T) {
 		s := spec("t", "")
 		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		synctest.Wait()
-		for range 5 { // by its id, or by watching it
+		for range 5 { // returns by attaching or by watching the id
 			time.Sleep(29 * time.Second)
 			w.start(s, call.ExecuteOptions{}).Close()
 			time.Sleep(29 * time.Second)
@@ -104,7 +104,7 @@ func TestWhoComesBackKeepsTheCall(t *testing.T) {
 			time.Sleep(time.Minute)
 			watcher.Close()
 		}
-		feed, err := w.e.Watches().WatchFeed(t.Context(), alice, "run-1", "", "", true) // a feed watches nobody by name
+		feed, err := w.e.Watches().WatchFeed(t.Context(), alice, "run-1", "", "", true) // The watcher of a feed does not count.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestT106SuspendedCallNobodyWatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		watcher.Close() // hangs up
+		watcher.Close() // disconnects
 		time.Sleep(time.Hour)
 		if c := w.get(s.ID); c.Status != call.Succeeded || p.runs.Load() != 1 {
 			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
@@ -149,7 +149,7 @@ func TestT106SuspendedCallNobodyWatches(t *testing.T) {
 	})
 }
 
-// The deadline of a request bounds the waiting, not the call.
+// TestWaitEndsBeforeTheCall checks that the deadline of a request limits the wait and not the call.
 func TestWaitEndsBeforeTheCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -165,14 +165,15 @@ func TestWaitEndsBeforeTheCall(t *testing.T) {
 	})
 }
 
-// Nobody watches a call that a restart runs again until its caller comes back: it has its linger time for that.
+// TestRerunCallIsLeftWhenNobodyComesBack checks that a call that runs again after a restart ends when no watcher returns within its linger
+// time.
 func TestRerunCallIsLeftWhenNobodyComesBack(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("t", reading)}, func(c *lifecycle.Config) { c.Attempt = time.Hour }, func(t *testing.T, w *world) {
 			s := spec("t", "")
 			watcher := w.start(s, call.ExecuteOptions{Attended: true})
-			time.Sleep(time.Second) // it is in the journal
+			time.Sleep(time.Second) // The call is in the journal now.
 			synctest.Wait()
 			w.crash()
 			watcher.Close()

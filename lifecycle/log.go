@@ -9,10 +9,10 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// flushPause is how long what the journal refused is kept before it is tried again.
+// flushPause is the delay before events that the journal refused are written again.
 const flushPause = 100 * time.Millisecond
 
-// emit adds events to the call's log. It waits for the journal only when the tool is faster than that.
+// emit adds events to the call's log. It waits for the journal only when too much is unwritten.
 func (l *activeCall) emit(events ...call.Event) error {
 	if l.over() {
 		return errEnded
@@ -49,7 +49,7 @@ func (l *activeCall) emit(events ...call.Event) error {
 	return nil
 }
 
-// over reports, and counts, that the call has ended: what a tool says then is dropped.
+// over reports whether the call has ended, and counts the late report of the tool, which is dropped.
 func (l *activeCall) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,8 +60,8 @@ func (l *activeCall) over() bool {
 	return false
 }
 
-// makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, however much a tool
-// prints and however full the disk is.
+// makeRoom waits until the journal has stored the unwritten events, or the call is stopped. This bounds memory when a tool prints a lot or
+// the disk is full.
 func (l *activeCall) makeRoom(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -81,7 +81,7 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 			return nil
 		}
 		if progress {
-			continue // others print, too
+			continue // Other goroutines of the tool print too.
 		}
 		select {
 		case <-ctx.Done():
@@ -91,10 +91,10 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 	}
 }
 
-// kick writes what is unwritten of a SYNC call, unless the holder of the slot will do so.
+// kick writes the unwritten events of a SYNC call, unless the holder of the slot will do so.
 func (l *activeCall) kick() {
 	l.mu.Lock()
-	idle := !l.stored || l.stalled // the first step of the call, or the next try, takes it along
+	idle := !l.stored || l.stalled // The first step of the call or the next try will write them.
 	l.mu.Unlock()
 	if idle {
 		return
@@ -110,7 +110,7 @@ func (l *activeCall) kick() {
 	}()
 }
 
-// stallLocked keeps what the journal refused for a while. A journal that has ended is not tried again.
+// stallLocked delays the next write after a refusal. It does not try again when the journal has failed.
 func (l *activeCall) stallLocked(err error) {
 	if l.stalled {
 		return
@@ -129,8 +129,8 @@ func (l *activeCall) stallLocked(err error) {
 	})
 }
 
-// flushSlotted appends what is unwritten to the journal; the caller has the slot. Events that fail stay unwritten and go
-// with the next step.
+// flushSlotted appends the unwritten events to the journal. The caller holds the slot. Events that fail stay unwritten and are written with
+// the next step.
 func (l *activeCall) flushSlotted() {
 	l.mu.Lock()
 	if !l.log.Unwritten() || !l.stored {
@@ -142,7 +142,7 @@ func (l *activeCall) flushSlotted() {
 	l.numberLocked(events)
 	change := &store.Change{Key: l.key, Events: events, Durability: store.Normal, Records: records, Actions: l.e.outbox.NewPosts(l.c, events)}
 	if epochs := l.c.Epochs; len(epochs) > 0 && epochs[len(epochs)-1].First > l.log.Written() {
-		// A new epoch begins with these events: the record must say so.
+		// These events begin a new epoch, which the record must contain.
 		next := *l.c
 		next.Revision++
 		next.LastSequence = l.log.Last()
@@ -166,12 +166,12 @@ func (l *activeCall) flushSlotted() {
 	l.publishLocked(events)
 }
 
-// publishLocked shows numbered events to watchers.
+// publishLocked publishes numbered events to watchers.
 func (l *activeCall) publishLocked(events []call.Event) {
 	l.e.stats.events.Add(int64(l.log.Publish(events)))
 }
 
-// lose ends the watches of a call that was never accepted.
+// lose ends the watchers of a call that was never accepted.
 func (l *activeCall) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *activeCall) lose(err error) {
 	}
 }
 
-// numberLocked gives events the next numbers.
+// numberLocked assigns the next sequences to events.
 func (l *activeCall) numberLocked(events []call.Event) {
 	epochs := l.log.Number(events, l.c.Epochs, l.e.epoch)
 	if len(epochs) != len(l.c.Epochs) {

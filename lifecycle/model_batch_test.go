@@ -17,18 +17,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model of batches knows how each call of a batch must stand when nothing moves, after any sequence of decisions,
-// cancels, repeats, crashes and restarts, and that no call ran twice without a decision.
+// The model of batches predicts the status of each call when no call can change any more, after any sequence of decisions, cancellations,
+// repeats, crashes and restarts. It also checks that no call runs twice without a decision.
 
 var batchTools = []string{"plain", "read", "gated", "asker", "fails", "bad", "turns"}
 
-// batchOp is one thing that happens to a batch.
+// batchOp is one operation on a batch.
 type batchOp struct {
 	kind string
 	call int
 }
 
-// batchPlan is a batch and what happens to it.
+// batchPlan is a batch and the operations on it.
 type batchPlan struct {
 	options call.BatchOptions
 	tools   []string
@@ -46,7 +46,7 @@ func drawBatch(t *rapid.T) batchPlan {
 	}
 	most := 3
 	if p.options.FailFast || slices.Contains(p.tools, "turns") {
-		most = 1 // of two that end together nobody knows which is seen first
+		most = 1 // When two calls end together, their order is not defined.
 	}
 	p.options.MaxParallel = rapid.IntRange(0, most).Draw(t, "max parallel")
 	p.ops = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) batchOp {
@@ -58,12 +58,12 @@ func drawBatch(t *rapid.T) batchPlan {
 	return p
 }
 
-// batchModel is how the calls must stand.
+// batchModel holds the expected state of the calls.
 type batchModel struct {
 	batchPlan
-	at      []string // status, with the error code of an end
-	decided []int    // decisions of each
-	no      []bool   // the last one declined it
+	at      []string // status, with the error code of an ended call
+	decided []int    // number of decisions of each call
+	no      []bool   // the last decision declined the call
 }
 
 func (m *batchModel) open(i int) bool {
@@ -79,13 +79,13 @@ func (m *batchModel) any(holds func(i int) bool) bool {
 	return false
 }
 
-// settle moves what can be moved.
+// settle applies all changes that follow from the current state.
 func (m *batchModel) settle() {
 	for m.stop() || m.step() {
 	}
 }
 
-// stop ends what is behind a Block, and with fail_fast everything when something has failed.
+// stop interrupts the calls behind a Block, and with fail_fast all calls after a failure.
 func (m *batchModel) stop() (did bool) {
 	failed := m.options.FailFast && m.any(func(i int) bool { return !m.open(i) && m.at[i] != "SUCCEEDED" })
 	blocked := slices.Index(m.at, "FAILED/DENIED")
@@ -108,7 +108,7 @@ func (m *batchModel) step() bool {
 			if m.options.Strategy != call.Parallel || m.options.MaxParallel > 0 {
 				return true
 			}
-			for i, s := range m.at { // those that were answered together go on together
+			for i, s := range m.at { // Calls that were decided together resume together.
 				if s == "RESUMING" && (m.no[i] || !declines) {
 					m.resume(i)
 				}
@@ -130,7 +130,7 @@ func (m *batchModel) resume(i int) {
 	}
 }
 
-// begin runs the first call that has not begun, of a PARALLEL batch all: first the gates of all are asked.
+// begin runs the first new call. In a PARALLEL batch it runs all new calls after the gates of all of them.
 func (m *batchModel) begin() bool {
 	if m.options.Strategy != call.Parallel {
 		i := slices.Index(m.at, "NEW")
@@ -166,17 +166,17 @@ func (m *batchModel) begin() bool {
 	return true
 }
 
-// asked is what the gates make of a call; "" lets it run.
+// asked returns the status of a call after its gates. An empty string means that the call runs.
 func (m *batchModel) asked(i int) string {
 	return map[string]string{"gated": "SUSPENDED", "turns": "SUSPENDED", "bad": "FAILED/DENIED"}[m.tools[i]]
 }
 
-// ran is what becomes of a call that may run.
+// ran returns the status of a call after its tool.
 func (m *batchModel) ran(i int) string {
 	return map[string]string{"plain": "SUCCEEDED", "read": "SUCCEEDED", "asker": "SUSPENDED", "fails": "FAILED/EXECUTION_FAILED"}[m.tools[i]]
 }
 
-// batchGame plays a plan on the real engine.
+// batchGame executes a plan on the real engine.
 type batchGame struct {
 	*game
 	*bubble
@@ -213,7 +213,7 @@ func (g *batchGame) play() error {
 	return nil
 }
 
-// config adds gates that block: one tool always, one when it was answered.
+// config adds gates that block: one blocks a tool always, one after an answer.
 func (g *batchGame) config() lifecycle.Config {
 	c := g.game.config()
 	asks := c.Hooks.Gate[0]
@@ -314,7 +314,7 @@ func (g *batchGame) check() error {
 	return err
 }
 
-// TestModelOfBatches plays random batches on the journal in memory.
+// TestModelOfBatches executes random batches on the in-memory journal.
 func TestModelOfBatches(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := drawBatch(rt)

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// disk plays on SQLite files. Time is real but for the store's clock, which runs ahead by what was passed. A crash is a
-// copy of the files as they are: what kill -9 leaves.
+// disk runs games on SQLite files. Time is real, but the store's clock is ahead by the durations that were passed. A crash copies the files
+// in their current state, which is the state after kill -9.
 type disk struct {
 	root  string
 	n     int
@@ -70,7 +70,7 @@ func (d *disk) cut(e *lifecycle.Engine, crash bool) {
 	}
 }
 
-// copyFiles copies what is written, the log before the database: between two steps nothing changes either.
+// copyFiles copies the files, the log before the database. Neither changes between two steps.
 func copyFiles(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -108,7 +108,7 @@ func (d *disk) pass(t time.Duration) {
 	d.mu.Unlock()
 }
 
-// settle looks until the world is as the model says; it gives up after a while that no right engine needs.
+// settle repeats check until the world equals the model. It gives up after a time that a correct engine never needs.
 func (d *disk) settle(check func() error) error {
 	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 		err := check()
@@ -120,7 +120,7 @@ func (d *disk) settle(check func() error) error {
 
 func (d *disk) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.Background()) }
 
-// TestModelSQLite plays random calls on real files.
+// TestModelSQLite runs random calls on real files.
 func TestModelSQLite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := drawOps(rt, modelTools)

@@ -24,16 +24,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model knows, for each slot of a small world, what status its call must have after any sequence of starts,
-// decisions, cancels, expiries, crashes and restarts, and how often its tool may have run. The world is the real engine;
-// a sequence is drawn first and then played, so that a failing one shrinks and plays again.
+// The model predicts the status of each call, and how often its tool may have run, after any sequence of starts, decisions, cancellations,
+// expiries, crashes and restarts. The test executes the sequence on the real engine. It draws the whole sequence first, so that a failing
+// sequence can be shrunk and repeated.
 
 const slots = 4
 
-// carl is the second approver: two have to agree on calls of the tool gatedtwo.
+// carl is the second approver. Calls of the tool gatedtwo need two approvals.
 var carl = tool.Principal{Namespace: "ns", Subject: "carl", Roles: []string{"approver"}}
 
-// op is one thing that happens.
+// op is one operation.
 type op struct {
 	kind string
 	slot int
@@ -45,7 +45,7 @@ func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot,
 
 var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "heldask", "chatty"}
 
-// bubbleTools are those of worlds with a fake clock, too: the end of one that rests takes its time.
+// bubbleTools are the tools for worlds with a fake clock. They include "rests", whose calls end slowly.
 var bubbleTools = append(slices.Clone(modelTools), "rests")
 
 var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "crash", "restart", "expire", "watch", "pause"}
@@ -53,7 +53,7 @@ var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel",
 func drawOps(t *rapid.T, tools []string) []op {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		o := op{
-			kind: rapid.SampledFrom(append([]string{"start", "start", "yes", "free"}, opKinds...)).Draw(t, "kind"), // these more often
+			kind: rapid.SampledFrom(append([]string{"start", "start", "yes", "free"}, opKinds...)).Draw(t, "kind"), // listed twice, so that they are drawn more often
 			slot: rapid.IntRange(0, slots-1).Draw(t, "slot"),
 		}
 		switch o.kind {
@@ -66,7 +66,7 @@ func drawOps(t *rapid.T, tools []string) []op {
 	}), 1, 25).Draw(t, "ops")
 }
 
-// slot is what the model knows of one call.
+// slot is the model of one call.
 type slot struct {
 	spec    call.Spec
 	tool    string
@@ -75,18 +75,18 @@ type slot struct {
 	code    tool.Code
 	edited  bool
 	gone    bool // superseded by another turn
-	freed   bool // the held tool may go on
-	forgot  bool // a crash may have taken it: read-only, and nothing of it had to be stored
+	freed   bool // the held tool may return
+	forgot  bool // a crash may have lost the call: it is read-only, and nothing of it had to be stored
 	last    *call.Call
-	opened  string // the suspension that is open
-	ending  bool   // its end waits until it is freed, or the tool's time is over
-	closed  string // the question that was open when it was cancelled
+	opened  string // id of the open suspension
+	ending  bool   // the end of the call waits until the tool is freed or its time is over
+	closed  string // the question that was open at the cancellation
 	decided map[string]tool.Decision
-	votes   map[string]string // of the open question, where it needs two: who said what
-	epochs  map[string]string // (epoch, sequence) to the event's content
+	votes   map[string]string // votes on an open question that needs two, by voter
+	epochs  map[string]string // content of each event, by epoch and sequence
 }
 
-// game plays operations on a world and keeps the model.
+// game executes operations on a world and updates the model.
 type game struct {
 	t     *testing.T
 	d     driver
@@ -96,17 +96,17 @@ type game struct {
 
 	mu    sync.Mutex
 	runs  map[string]int             // executions by call id
-	ran   map[string]map[string]bool // arguments that ran, by call id
-	gates map[string]chan struct{}   // what held tools wait for
+	ran   map[string]map[string]bool // executed arguments, by call id
+	gates map[string]chan struct{}   // channels that held tools wait for, by call id
 }
 
-// driver is the world that a game is played in.
+// driver provides the world of a game.
 type driver interface {
 	open(cfg lifecycle.Config) (*lifecycle.Engine, error)
-	// cut ends the daemon: as kill -9 would, or in order.
+	// cut ends the daemon, either like kill -9 or with a drain.
 	cut(e *lifecycle.Engine, crash bool)
 	pass(d time.Duration)
-	// settle calls check until it is nil or there is no more hope.
+	// settle repeats check until it returns nil or no more progress is expected.
 	settle(check func() error) error
 	expire(e *lifecycle.Engine) error
 }
@@ -146,7 +146,7 @@ func (g *game) tools() []tool.Tool {
 	return tools
 }
 
-// rester is a tool whose calls end when those that they made have: when they are freed.
+// rester is a tool whose calls end only after their nested calls, which end when they are freed.
 type rester struct {
 	tool.Tool
 	g *game
@@ -198,7 +198,7 @@ func (g *game) run(ctx context.Context, id string, c *tool.Call) (*tool.Result, 
 	return tool.Text("done"), nil
 }
 
-// play returns the first thing that is not as the model says.
+// play executes the operations and returns the first difference from the model.
 func (g *game) play(ops []op) error {
 	g.runs, g.ran, g.gates = map[string]int{}, map[string]map[string]bool{}, map[string]chan struct{}{}
 	e, err := g.d.open(g.config())
@@ -224,7 +224,7 @@ func (g *game) play(ops []op) error {
 	return nil
 }
 
-// errSentAgain asks for another look, when what was sent again has come to rest.
+// errSentAgain requests another check after the repeated call has settled.
 var errSentAgain = errors.New("a forgotten call was sent again")
 
 func (g *game) settle() error {
@@ -246,7 +246,7 @@ func (g *game) freeAll() {
 	}
 }
 
-// freeSlot lets the tool of a call that is forgotten here come to its end.
+// freeSlot lets the tool of a call return that the game stops tracking.
 func (g *game) freeSlot(s *slot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -295,7 +295,7 @@ func (s *slot) end(status call.Status, code tool.Code) {
 	s.status, s.code, s.opened = status, code, ""
 }
 
-// start puts a new call into a slot.
+// start begins a new call in a slot.
 func (g *game) start(s *slot, id string) error {
 	g.n++
 	g.freeSlot(s)
@@ -308,7 +308,7 @@ func (g *game) start(s *slot, id string) error {
 	return g.send(s)
 }
 
-// expectStart is what becomes of a call that nobody touches.
+// expectStart sets the expected state of a call without further operations.
 func (s *slot) expectStart() {
 	s.forgot = strings.HasSuffix(s.tool, "read") && s.tool != "gatedread"
 	switch {
@@ -334,7 +334,7 @@ func (g *game) send(s *slot) error {
 	return nil
 }
 
-// again sends the same call once more: it attaches, whatever has become of it.
+// again sends the same call once more. It must attach in any state of the call.
 func (g *game) again(s *slot) error {
 	if !s.started {
 		return nil
@@ -356,7 +356,7 @@ func wantReason(err error, reason string) error {
 	return nil
 }
 
-// decide answers the open question, as somebody who may or may not.
+// decide answers the open question as a principal that may or may not have the right to.
 func (g *game) decide(s *slot, o op) error {
 	if s.opened == "" {
 		return nil
@@ -408,7 +408,7 @@ func (g *game) decide(s *slot, o op) error {
 	return nil
 }
 
-// agreed counts a vote and reports whether it decides.
+// agreed counts a vote and reports whether it decides the question.
 func (s *slot) agreed(o op) bool {
 	if o.kind == "no" {
 		return true
@@ -424,7 +424,7 @@ func (s *slot) agreed(o op) bool {
 
 func hasRole(p tool.Principal, role string) bool { return contains(p.Roles, role) }
 
-// stale repeats decisions: the same one replays, another one loses, and neither changes anything.
+// stale repeats decisions. The same decision returns the same outcome, a different one is refused, and neither changes the call.
 func (g *game) stale(s *slot, o op) error {
 	if s.closed != "" {
 		g.n++
@@ -436,7 +436,7 @@ func (g *game) stale(s *slot, o op) error {
 	}
 	for id, d := range s.decided {
 		var replays int
-		for _, by := range []tool.Principal{alice, bob, carol, carl} { // who decided is not remembered here
+		for _, by := range []tool.Principal{alice, bob, carol, carl} { // The model does not record the voter, so it tries all.
 			if w, err := g.e.Resume(g.t.Context(), by, call.ResumeRequest{SuspensionID: id, Decision: d}); err == nil {
 				w.Close()
 				replays++
@@ -470,7 +470,7 @@ func (g *game) cancel(s *slot) error {
 	return nil
 }
 
-// supersede ends all that has not ended, because another turn takes its place.
+// supersede ends all unfinished calls in favor of another turn.
 func (g *game) supersede() error {
 	if _, err := g.e.CancelAll(g.t.Context(), alice, "run", "", "", "another"); err != nil {
 		return err
@@ -512,7 +512,7 @@ func (g *game) restart(crash bool) error {
 		case s.tool == "held":
 			s.end(call.Failed, tool.InDoubt)
 		case s.tool == "heldask":
-			s.status = call.Suspended // somebody has to say what became of it
+			s.status = call.Suspended // A person must decide about the attempt.
 		}
 	}
 	e, err := g.d.open(g.config())
@@ -537,7 +537,7 @@ func (g *game) checkSlot(s *slot) error {
 	c, err := g.e.Records().Get(g.t.Context(), alice, s.spec.ID)
 	if err != nil {
 		if s.forgot && wantReason(err, "CALL_NOT_FOUND") == nil {
-			if err := g.send(s); err != nil { // a crash took it: the same id simply runs again
+			if err := g.send(s); err != nil { // A crash lost the call, so the same id runs again.
 				return err
 			}
 			return errSentAgain
@@ -568,7 +568,7 @@ func (g *game) checkSlot(s *slot) error {
 	return g.checkRuns(s, c)
 }
 
-// checkVotes compares the votes that count with what was voted: none is lost, none is there twice.
+// checkVotes checks that the stored votes equal the votes of the model.
 func (s *slot) checkVotes(c *call.Call) error {
 	votes := map[string]string{}
 	for _, v := range c.LastRound().Votes {
@@ -598,14 +598,14 @@ func (g *game) checkEnd(s *slot, c *call.Call) error {
 	return nil
 }
 
-// checkRuns holds executions to P3, and what ran to what was approved.
+// checkRuns checks promise P3 for the executions, and that only approved arguments ran.
 func (g *game) checkRuns(s *slot, c *call.Call) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	most := 1
 	switch {
 	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
-		most = 1 << 20 // may run again after a crash
+		most = 1 << 20 // The call may run again after each crash.
 	case s.tool == "asker", s.tool == "rests", s.tool == "heldask":
 		most = 1 + len(s.decided)
 	}
@@ -621,7 +621,8 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 	return nil
 }
 
-// watch reads a call's whole log: numbered from 1, nothing after the end, and never other events under known numbers.
+// watch reads the whole log of a call. The log must be numbered from 1, have no event after the terminal one, and never have a different
+// event under a known number.
 func (g *game) watch(s *slot) error {
 	if !s.started || s.forgot || s.ending {
 		return nil
@@ -661,7 +662,7 @@ func (g *game) watch(s *slot) error {
 	return nil
 }
 
-// bubble plays in memory with a fake clock.
+// bubble runs games in memory with a fake clock.
 type bubble struct {
 	store *memory.Store
 }
@@ -684,7 +685,7 @@ func (b *bubble) cut(e *lifecycle.Engine, crash bool) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	e.Drain(ctx) // after a crash this reaches no journal: it ends the goroutines of the bubble
+	e.Drain(ctx) // After a crash this does not reach the journal. It only ends the goroutines of the bubble.
 	if !crash {
 		b.store = b.store.Reopen()
 	}
@@ -699,7 +700,7 @@ func (b *bubble) settle(check func() error) error {
 
 func (b *bubble) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.Background()) }
 
-// TestModel plays random calls on the journal in memory.
+// TestModel runs random calls on the in-memory journal.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := playInBubble(t, drawOps(rt, bubbleTools)); err != nil {
@@ -708,7 +709,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestModelOfEachTool plays what chance may leave out: each tool meets everything that can happen, and a crash before it.
+// TestModelOfEachTool covers cases that the random test may miss: for each tool every operation, with and without a crash before it.
 func TestModelOfEachTool(t *testing.T) {
 	for _, id := range bubbleTools {
 		for _, kind := range opKinds {

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// chosenBy is who may choose which mode.
+// chosenBy lists the subjects that may choose each mode.
 type chosenBy map[string][]string
 
 func (m chosenBy) MayChoose(mode string, p tool.Principal) (may, exists bool) {
@@ -56,7 +56,7 @@ func TestSetMode(t *testing.T) {
 			w.again()
 		}
 		set(alice, "run-1", "", "edits", "", "MODE_NOT_ALLOWED")
-		set(alice, "", "thread-1", "default", "", "MODE_NOT_ALLOWED") // a caller does not leave what it could not choose
+		set(alice, "", "thread-1", "default", "", "MODE_NOT_ALLOWED") // A caller cannot leave a mode that it could not choose.
 		set(bob, "run-1", "", "bypass", "", "MODE_NOT_ALLOWED")
 		set(carol, "run-1", "", "bypass", "plan", "")
 		set(bob, "run-1", "", "default", "", "MODE_NOT_ALLOWED")
@@ -65,7 +65,7 @@ func TestSetMode(t *testing.T) {
 		set(alice, "run-1", "thread-1", "plan", "", "INVALID_FIELD")
 		set(albert, "run-1", "", "plan", "", "RUN_NOT_FOUND")
 		set(albert, "", "thread-1", "plan", "", "THREAD_NOT_FOUND")
-		set(eve, "run-1", "", "bypass", "default", "") // another namespace has a run of this name of its own
+		set(eve, "run-1", "", "bypass", "default", "") // Another namespace has a different run with this name.
 		set(bob, "run-x", "", "edits", "", "RUN_NOT_FOUND")
 		holds("run-1", "thread-1", "bypass", "edits")
 		if info, err := w.e.Records().Run(t.Context(), alice, "run-1"); err != nil || info.Mode != "bypass" {
@@ -81,7 +81,8 @@ func TestSetMode(t *testing.T) {
 	})
 }
 
-// A mode that is set before the first call makes the run its owner's, also over a restart: nobody else's calls get it.
+// TestModeBeforeTheFirstCall checks that setting a mode before the first call makes the principal the owner of the run, also after a
+// restart, so that calls of other callers do not get the mode.
 func TestModeBeforeTheFirstCall(t *testing.T) {
 	both := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
 	albert := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// pollDeadline is what a tool gets to find out how far an operation is.
+	// pollDeadline is the time that a tool has to report the state of an operation.
 	pollDeadline = 30 * time.Second
 	// pollLeast is the shortest interval between two polls.
 	pollLeast = 100 * time.Millisecond
-	// operationExpiry is when an operation ends of which the tool does not say it; maxOperation bounds its name, in bytes.
+	// operationExpiry is the default expiry of an operation. maxOperation is the maximum length of an operation's id, in bytes.
 	operationExpiry = 24 * time.Hour
 	maxOperation    = 1 << 10
 )
 
-// continues is how a pipeline run ends whose tool started work that continues elsewhere.
+// continues returns how the pipeline run ends when the tool has started work outside the daemon.
 func (r returned) continues(result *tool.Result) outcome.Conclusion {
 	p := r.p
 	o := *result.Operation
@@ -56,7 +56,7 @@ func (r returned) continues(result *tool.Result) outcome.Conclusion {
 	}
 }
 
-// park stores that the work of a call continues elsewhere. From then on the call holds nothing: no goroutine, no slot.
+// park stores that the work of a call continues outside the daemon. From then on the call uses no goroutine and no slot.
 func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l := p.l
 	documents, events := p.documentChanges(out.Commands, nil)
@@ -66,7 +66,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l.slot.Take()
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
-		stopOperation(p, out.Operation) // no record has it: this is its only stop
+		stopOperation(p, out.Operation) // The operation is not stored, so nothing else would stop it.
 		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 		return
 	}
@@ -89,8 +89,8 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l.e.operations.Arm(l.key, out.Operation, 0)
 }
 
-// stopOperation tells a tool that its operation is not needed any more. That happens before the end of the call is stored: a crash
-// between the two makes it happen twice, and not never.
+// stopOperation asks a tool to stop an operation. The caller does this before the end of the call is stored, so a crash in between stops
+// the operation twice rather than never.
 func stopOperation(p *pipeline, o *call.Operation) {
 	if p.def == nil {
 		return
@@ -112,11 +112,11 @@ func stopOperation(p *pipeline, o *call.Operation) {
 
 func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, PollAfter: o.Every} }
 
-// turn ends an operation, or polls it. given is the answer of a completion; nil polls
-// the tool. One turn of a call comes after the other. It reports whether the answer that was given counts, and is stored.
+// turn polls or ends an operation. given returns the answer of a completion; a nil given polls the tool. Turns of a call run one after the
+// other. turn returns nil when the answer was applied and stored.
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) error {
 	if !e.drain.Admit() {
-		return refusal.Draining() // the next daemon finds it
+		return refusal.Draining() // The next daemon handles it.
 	}
 	defer e.drain.Leave()
 	defer e.operations.Take(key)()
@@ -126,14 +126,14 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	}
 	defer l.release()
 	if err := l.unstored(context.Background()); err != nil {
-		return err // the journal did not take its end: recovery decides
+		return err // The journal refused the end of the call; recovery decides.
 	}
 	o := l.record().Operation()
 	switch {
 	case e.held.Holds(l.record()):
 		return errNoOperation
 	case o == nil && given != nil && began(l.record()) && l.record().Status == call.Running:
-		return errNotYet // the tool may be about to say that there is one
+		return errNotYet // The tool may be about to return the operation.
 	case o == nil:
 		return errNoOperation
 	}
@@ -164,7 +164,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	return err
 }
 
-// pollOperation is turn for the schedule of operations: it returns an error only when the turn has to be repeated.
+// pollOperation calls turn for the schedule of operations. It returns an error only when the turn must be repeated.
 func (e *Engine) pollOperation(key call.Key, failures int) error {
 	err := e.turn(key, failures, nil)
 	if errors.Is(err, errNoOperation) || e.drain.Refusing() {
@@ -173,7 +173,7 @@ func (e *Engine) pollOperation(key call.Key, failures int) error {
 	return err
 }
 
-// unstored returns why the journal does not have what the pipeline run of ctx came to; nil when it has.
+// unstored returns an error when the journal does not have the conclusion of the pipeline run with ctx.
 func (l *activeCall) unstored(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errJournal) {
 		return refusal.OfCall(store.ErrFatal, l.key.ID)
@@ -188,13 +188,13 @@ var (
 	errNotYet      = call.Refuse(call.Unavailable, "NO_OPERATION_YET", "the call runs and has no operation yet")
 )
 
-// coming is what follows a turn after which the operation continues.
+// coming is the result of a turn. operation is nil when the operation is over.
 type coming struct {
 	operation *call.Operation
-	failed    bool // the tool could not say how far it is
+	failed    bool // the tool could not report the state
 }
 
-// turn is the turn of a pipeline run that was made for it. What is complete before the operation is stopped stands.
+// turn polls or ends an operation within a pipeline run. A result that is complete before the operation is stopped is kept.
 func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 	l := p.l
 	next := coming{operation: o}
@@ -209,7 +209,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errJournal):
-		return coming{} // the next daemon finds the call as this one did
+		return coming{} // The next daemon finds the call unchanged.
 	case a != nil && a.result != nil || a != nil && a.err != nil:
 		if now, goesOn := answered(ctx, p, *a, o); goesOn {
 			next.operation = now
@@ -230,7 +230,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	return next
 }
 
-// poll asks the tool. A tool whose definition changed is not asked.
+// poll asks the tool for the state of an operation. It returns an error when the definition of the tool has changed.
 func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	poller, ok := tool.Poller(nil), false
 	if p.same() {
@@ -252,7 +252,7 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	return &answer{result: result, err: err}
 }
 
-// answered acts on an answer about an operation. It reports whether the operation continues, and as which one.
+// answered applies an answer about an operation. It reports whether the operation continues, and returns its new state.
 func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*call.Operation, bool) {
 	out := returned{p}.conclusion(ctx, a)
 	switch out := out.(type) {
@@ -261,16 +261,16 @@ func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*c
 			out.Operation.Expires = o.Expires
 		}
 		if *out.Operation != *o {
-			break // to park asks for the next turn
+			break // park, called below, schedules the next turn.
 		}
 		if out.Note != "" {
 			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: calllog.Readable(out.Note)}})
 		}
 		return o, true
 	case outcome.Lost:
-		return o, true // the operation may have ended: the tool is asked again
+		return o, true // The operation may have ended, so the tool is polled again.
 	case *outcome.Terminal:
-		if a.err == nil && a.result.IsPending() { // it continues, in a way that toold cannot follow
+		if a.err == nil && a.result.IsPending() { // The operation continues in a way that toold cannot follow.
 			stopOperation(p, o)
 		}
 	}
@@ -278,8 +278,8 @@ func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*c
 	return nil, false
 }
 
-// Complete ends an operation of a source, with a result or an error of its tool. It returns when that is stored. [errNoOperation] says
-// that the source has no such operation, whatever else there is.
+// Complete ends an operation of a source with a result or an error, and returns when that is stored. It returns [errNoOperation] when the
+// source has no such operation.
 func (e *Engine) Complete(namespace, source, id, operation string, r *tool.Result, failed error) error {
 	return e.turn(call.Key{Namespace: namespace, ID: id}, 0, func(c *call.Call, p *pipeline) *answer {
 		if o := c.Operation(); o.ID != operation || !p.same() || p.def.Descriptor.Source != source || r == nil && failed == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestOperationsInBatches: a batch waits for work that goes on elsewhere, and holds nothing for that: a drain does not wait for it, and
-// the next daemon goes on.
+// TestOperationsInBatches checks that a batch waits for work outside the daemon and uses no resources for it. A drain does not wait for
+// that work, and the next daemon continues the batch.
 func TestOperationsInBatches(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto, call.Parallel} {
 		r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("a picture"), nil }}
@@ -36,7 +36,7 @@ func TestOperationsInBatches(t *testing.T) {
 
 			again := batchOf(strategy, of("render", "echo")...)
 			w.launch(again)
-			drain(w.e) // which would wait for ever
+			drain(w.e) // It must not wait for the operation.
 			w.wantBatch(again, "RUNNING "+second)
 			w.crash()
 			poll()
@@ -54,8 +54,8 @@ func TestOperationsInBatches(t *testing.T) {
 	}
 }
 
-// TestBatchDoesNotRestWhenItsOperationEnds: the end of the work is stored a while before the batch goes on, and nobody who watches takes
-// that for the end of the batch.
+// TestBatchDoesNotRestWhenItsOperationEnds checks that the stream of a batch does not end between the end of an operation and the next step
+// of the batch.
 func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
 		var slow atomic.Bool
@@ -70,7 +70,7 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 			}
-			w.cfg.Heartbeat = time.Second // the watcher looks again
+			w.cfg.Heartbeat = time.Second // makes the watcher check again
 			w.crash()
 			poll()
 			b := batchOf(strategy, of("render", "echo")...)
@@ -88,8 +88,8 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 	}
 }
 
-// TestHeldOperationDoesNotKeepWatchers: in a store that was copied nothing of a batch moves by itself, the work of an operation neither:
-// who attaches hears so, and what becomes of it when it is released.
+// TestHeldOperationDoesNotKeepWatchers checks that in a copied store the stream of a batch with a held operation ends, because no call can
+// change. After the release a stream reports the rest of the operation.
 func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 	r := &render{}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {
@@ -128,7 +128,8 @@ func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 	})
 }
 
-// TestOperationsOfRunsAndCopies: the end of a run ends them, and in a store that was copied nobody asks for them until they are released.
+// TestOperationsOfRunsAndCopies checks that the end of a run ends its operations, and that the operations of a copied store are polled only
+// after their release.
 func TestOperationsOfRunsAndCopies(t *testing.T) {
 	r := &render{}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {

@@ -12,15 +12,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestOperationStopComesFirst: nobody is told that a call has ended whose operation was not stopped, and a crash between the two
-// stops it again.
+// TestOperationStopComesFirst checks that the end of a call is published only after its operation was stopped. A crash in between stops the
+// operation again.
 func TestOperationStopComesFirst(t *testing.T) {
 	started := tool.Continues(tool.Operation{ID: "op", PollAfter: time.Minute}, "")
 	for _, tt := range []struct {
 		name   string
-		end    func(w *world, id string) // nil: the tool's start does
+		end    func(w *world, id string) // nil: the start of the tool ends the call
 		status call.Status
-		stops  []string // over a crash within the first one
+		stops  []string // with a crash during the first stop
 	}{
 		{"cancel", func(w *world, id string) { _, _ = w.e.Cancel(context.Background(), alice, id, "", 0) }, call.Cancelled, []string{"op", "op"}},
 		{"expiry", func(*world, string) { time.Sleep(25 * time.Hour) }, call.Failed, []string{"op", "op"}},
@@ -51,7 +51,7 @@ func TestOperationStopComesFirst(t *testing.T) {
 					w.start(s, call.ExecuteOptions{}).Close()
 				} else {
 					w.park(s)
-					defer w.start(s, call.ExecuteOptions{}).Close() // it keeps the call in memory when the journal has failed
+					defer w.start(s, call.ExecuteOptions{}).Close() // The watcher keeps the call in memory when the journal has failed.
 					tt.end(w, s.ID)
 				}
 				synctest.Wait()
@@ -73,7 +73,7 @@ func TestOperationStopComesFirst(t *testing.T) {
 	}
 }
 
-// TestOperationThatNobodyCanFollow: an operation is stopped when its tool says of it what cannot be.
+// TestOperationThatNobodyCanFollow checks that an operation is stopped when its tool describes it in a way that toold cannot follow.
 func TestOperationThatNobodyCanFollow(t *testing.T) {
 	for name, answer := range map[string]*tool.Result{
 		"no name":  tool.Continues(tool.Operation{PollAfter: time.Second}, ""),

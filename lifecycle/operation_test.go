@@ -16,14 +16,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// render is a tool whose work goes on elsewhere.
+// render is a tool whose work continues outside the daemon.
 type render struct {
-	start func(c *tool.Call) *tool.Result                               // nil: an operation that is asked for each minute
-	poll  func(ctx context.Context, c *tool.Call) (*tool.Result, error) // nil: it goes on
-	late  func(c *tool.Call) (*tool.Result, error)                      // of Reconcile
+	start func(c *tool.Call) *tool.Result                               // nil: an operation that is polled each minute
+	poll  func(ctx context.Context, c *tool.Call) (*tool.Result, error) // nil: the operation continues
+	late  func(c *tool.Call) (*tool.Result, error)                      // result of Reconcile
 
 	about string
-	stop  func(c *tool.Call) // what Abandon does first
+	stop  func(c *tool.Call) // called first by Abandon
 
 	mu      sync.Mutex
 	runs    int
@@ -77,7 +77,7 @@ func (r *render) Reconcile(_ context.Context, c *tool.Call) (*tool.Result, error
 
 func (r *render) polls() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.polled) }
 
-// operating is inBubble with an engine that polls.
+// operating is like inBubble, with an engine that polls.
 func operating(t *testing.T, r *render, run func(t *testing.T, w *world, poll func())) {
 	t.Helper()
 	inBubble(t, []tool.Tool{r}, nil, func(t *testing.T, w *world) {
@@ -94,7 +94,7 @@ func operating(t *testing.T, r *render, run func(t *testing.T, w *world, poll fu
 	})
 }
 
-// park starts a call and waits until its work goes on elsewhere.
+// park starts a call and waits until its work continues outside the daemon.
 func (w *world) park(s call.Spec) *call.Call {
 	w.t.Helper()
 	watcher, err := w.e.Execute(w.t.Context(), alice, s, call.ExecuteOptions{Attended: true})
@@ -128,7 +128,7 @@ func TestOperationIsPolled(t *testing.T) {
 		switch r.polls() {
 		case 1:
 			return nil, c.Progress(tool.ProgressRunning, 0.5, "half")
-		case 3: // nobody has the call in memory then until the next question
+		case 3: // Until the next poll, the call is not in memory.
 			return nil, c.Progress(tool.ProgressRunning, 0.9, "almost")
 		case 2:
 			return tool.Continues(tool.Operation{ID: "op", PollAfter: time.Hour}, "slower"), nil
@@ -142,7 +142,7 @@ func TestOperationIsPolled(t *testing.T) {
 		if got := w.e.Stats(); got.Live != 0 || got.Running != 0 {
 			t.Errorf("it holds %d places and %d calls in memory", got.Running, got.Live)
 		}
-		// The lane of its thread is free: another call of it runs.
+		// The thread is free, so another call of it runs.
 		other := spec("render", "{}")
 		w.park(other)
 		if _, err := w.e.Cancel(t.Context(), alice, other.ID, "", time.Second); err != nil {
@@ -176,7 +176,8 @@ func TestOperationIsPolled(t *testing.T) {
 	})
 }
 
-// TestOperationCrashWhileAsked: what a tool told before a crash in the middle of its answer keeps its number, also when the call was out of memory since.
+// TestOperationCrashWhileAsked checks that events that a tool published before a crash during a poll keep their sequences, even if the call
+// was not in memory in between.
 func TestOperationCrashWhileAsked(t *testing.T) {
 	r := &render{}
 	r.poll = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -209,14 +210,14 @@ func TestOperationFailures(t *testing.T) {
 		s := spec("render", "{}")
 		w.park(s)
 		time.Sleep(time.Hour)
-		// After 1, 2, 4 and then each 5 minutes.
+		// Polls after 1, 2 and 4 minutes, and then every 5 minutes.
 		if n := r.polls(); n < 12 || n > 15 {
 			t.Errorf("asked %d times in an hour", n)
 		}
 		r.mu.Lock()
 		r.poll = func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 			<-ctx.Done()
-			time.Sleep(time.Hour) // nor does it heed the end
+			time.Sleep(time.Hour) // The tool does not react to its cancellation either.
 			return tool.Text("late"), nil
 		}
 		r.mu.Unlock()
@@ -259,7 +260,7 @@ func TestOperationCancelled(t *testing.T) {
 			case "over a crash":
 				w.cfg.FailPoint = nil
 				e := w.e
-				drain(e) // so that the wish is stored and nobody acts on it
+				drain(e) // The cancel request is stored, but this daemon does not act on it.
 				if _, err := e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
 					t.Fatal(err)
 				}
@@ -282,7 +283,7 @@ func TestOperationCancelled(t *testing.T) {
 	}
 }
 
-// TestOperationEndsOnce: of many who end an operation at the same time one does.
+// TestOperationEndsOnce checks that of several concurrent completions of an operation exactly one succeeds.
 func TestOperationEndsOnce(t *testing.T) {
 	r := &render{start: func(*tool.Call) *tool.Result { return tool.Continues(tool.Operation{ID: "op"}, "") }}
 	operating(t, r, func(t *testing.T, w *world, _ func()) {
@@ -334,7 +335,7 @@ func TestOperationEndsOnce(t *testing.T) {
 	})
 }
 
-// TestOperationsHoldNothing: a thousand of them have no goroutine and are not in memory; a start finds them all.
+// TestOperationsHoldNothing checks that a thousand operations use no goroutines and are not in memory, and that a start finds all of them.
 func TestOperationsHoldNothing(t *testing.T) {
 	const many = 1000
 	r := &render{}
@@ -366,8 +367,8 @@ func TestOperationsHoldNothing(t *testing.T) {
 	})
 }
 
-// TestOperationAndOthers: an operation may end with a question; Reconcile may find one; a changed tool is not asked; a drain leaves
-// them; a batch waits for them.
+// TestOperationAndOthers checks operations together with other features: an operation may end with a question, Reconcile may return one, a
+// changed tool is not polled, a drain leaves operations running, and a batch waits for them.
 func TestOperationAndOthers(t *testing.T) {
 	asks := &render{}
 	asks.start = func(c *tool.Call) *tool.Result {

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
-// Meanwhile the attempt is not settled, and the call keeps its turn in the thread.
+// expect waits in the background for a program that may still run the newest attempt of a call from before the start. It reports whether
+// there may be such a program. Meanwhile the attempt is not settled, and the call keeps its turn in the thread.
 func expect(p *pipeline) bool {
 	l := p.l
 	c := l.record()
@@ -32,13 +32,13 @@ func expect(p *pipeline) bool {
 	return true
 }
 
-// awaitRunner continues the attempt when its program comes back, else takes the call up as if there were none.
+// awaitRunner continues the attempt when its program reconnects. Otherwise it recovers the call as if there were no program.
 func awaitRunner(p *pipeline, x tool.Expected) {
 	l := p.l
 	defer l.release()
 	back := awaitBack(l, x)
 	if !l.e.drain.Admit() {
-		return // it drains: the next daemon finds the call as this one did
+		return // The daemon drains, and the next daemon finds the call unchanged.
 	}
 	if back {
 		ctx := l.started(l.e.trace.Begin(context.Background(), l.record()))
@@ -59,8 +59,8 @@ func awaitRunner(p *pipeline, x tool.Expected) {
 	r.end()
 }
 
-// awaitBack reports whether the program of an expected attempt came back in time. A wish to end the call ends the wait, unless another
-// daemon may run the call.
+// awaitBack reports whether the program of an expected attempt reconnected in time. A cancel request ends the wait, unless another daemon
+// may run the call.
 func awaitBack(l *activeCall, x tool.Expected) bool {
 	within := x.Within
 	if l.e.hold.Began() {
@@ -82,12 +82,12 @@ func awaitBack(l *activeCall, x tool.Expected) bool {
 			return false
 		case <-changed:
 		case <-l.e.drain.Closed():
-			return false // and it drains
+			return false // The daemon drains.
 		}
 	}
 }
 
-// settled lets the tool of an attempt know that the journal has what came of it.
+// settled notifies the tool that the outcome of its attempt is stored.
 func (p *pipeline) settled(ctx context.Context) {
 	if p.attempt == 0 || p.def == nil {
 		return

@@ -11,16 +11,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// remote is a tool whose attempts run in another program, which may come back to the next daemon.
+// remote is a tool whose attempts run in another program, which may reconnect to the next daemon.
 type remote struct {
 	probe
 	within    time.Duration
 	back      chan struct{}
-	forgotten atomic.Int32 // how often
-	continued atomic.Int32 // attempt
-	settled   atomic.Int32 // how many
+	forgotten atomic.Int32 // number of calls of Forget
+	continued atomic.Int32 // number of the continued attempt
+	settled   atomic.Int32 // number of settled attempts
 	stored    func(id string) bool
-	unstored  atomic.Bool // an outcome was settled that was not stored
+	unstored  atomic.Bool // an attempt was settled before its outcome was stored
 }
 
 func (r *remote) Descriptor() tool.Descriptor {
@@ -53,7 +53,7 @@ func (r *remote) Settled(_, id string, _ int) {
 	}
 }
 
-// overRestart kills a daemon while a remote attempt runs, and opens the next one.
+// overRestart kills a daemon while a remote attempt runs, and starts the next one.
 func overRestart(t *testing.T, hold time.Duration, run func(w *world, r *remote, id, next string)) {
 	t.Helper()
 	r := &remote{probe: probe{hold: true}, within: 15 * time.Second}
@@ -69,8 +69,8 @@ func overRestart(t *testing.T, hold time.Duration, run func(w *world, r *remote,
 	})
 }
 
-// TestT84AttemptOutlivesTheDaemon: what runs in another program continues when that comes back, whether or not another daemon may live,
-// and is not begun again. Its thread waits for it.
+// TestT84AttemptOutlivesTheDaemon checks that an attempt in another program continues when the program reconnects, and does not begin
+// again. This must hold with and without a possible other daemon. The thread of the call waits for it.
 func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
 	for _, hold := range []time.Duration{0, 40 * time.Second} {
 		overRestart(t, hold, func(w *world, r *remote, id, next string) {
@@ -104,8 +104,8 @@ func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// TestT84AttemptDoesNotOutlive: recovery decides of what does not come back in time. Its time is the longer one of the lease and of
-// the hold; a wish to end the call shortens the lease alone.
+// TestT84AttemptDoesNotOutlive checks that recovery handles an attempt that does not reconnect in time. The time is the longer one of the
+// lease and the hold. A cancel request shortens the lease but not the hold.
 func TestT84AttemptDoesNotOutlive(t *testing.T) {
 	tests := []struct {
 		hold, until time.Duration
@@ -145,7 +145,7 @@ func TestT84AttemptDoesNotOutlive(t *testing.T) {
 	}
 }
 
-// TestT84OutlivedAttemptKeepsItsTime: the clock of an attempt does not begin anew with a daemon.
+// TestT84OutlivedAttemptKeepsItsTime checks that the timeout of an attempt does not restart with a new daemon.
 func TestT84OutlivedAttemptKeepsItsTime(t *testing.T) {
 	overRestart(t, 0, func(w *world, r *remote, id, _ string) {
 		time.Sleep(10 * time.Second)

@@ -16,16 +16,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// reporter is a running tool's way into the log of its call. What comes after the attempt is dropped and counted.
+// reporter passes the reports of a running tool to the log of its call. It drops and counts reports after the attempt.
 type reporter struct {
 	p      *pipeline
 	closed atomic.Bool
 
-	// order keeps the pieces of one Output together. It is held over a write to this call's own spool and nothing else
-	// waits for it.
+	// order keeps the pieces of one Output call together. It is held during a write to this call's spool, and nothing else waits for it.
 	order sync.Mutex
 
-	keys atomic.Pointer[input.Keyboard] // nil: the tool takes no input
+	keys atomic.Pointer[input.Keyboard] // nil when the tool takes no input
 }
 
 func (r *reporter) close() {
@@ -33,7 +32,7 @@ func (r *reporter) close() {
 	r.hangUp()
 }
 
-// hangUp ends what can be typed.
+// hangUp closes the input.
 func (r *reporter) hangUp() {
 	if k := r.keys.Load(); k != nil {
 		k.Close()
@@ -48,7 +47,7 @@ func (r *reporter) tell(ev call.Event) error {
 	return r.p.l.emit(ev)
 }
 
-// maxReport bounds what one progress or activity event carries, in bytes.
+// maxReport bounds the content of one progress or activity event, in bytes.
 const maxReport = 256 << 10
 
 func (r *reporter) report(ev call.Event) error {
@@ -71,7 +70,7 @@ func (r *reporter) ActivityDelta(id, patch string) error {
 	return r.report(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: calllog.Readable(id), Patch: calllog.Readable(patch)}})
 }
 
-// outputPiece is the most that one output event carries, so that every frame has room for one.
+// outputPiece is the maximum size of one output event in bytes, so that each event fits into a frame.
 const outputPiece = 64 << 10
 
 func (r *reporter) Output(stream string, b []byte) error {
@@ -82,7 +81,7 @@ func (r *reporter) Output(stream string, b []byte) error {
 	r.order.Lock()
 	defer r.order.Unlock()
 	for piece := range slices.Chunk(b, outputPiece) {
-		// The tool may use its buffer again.
+		// A copy, because the tool may reuse its buffer.
 		err := r.tell(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Bytes: slices.Clone(piece)}})
 		if err != nil {
 			return err
@@ -91,7 +90,7 @@ func (r *reporter) Output(stream string, b []byte) error {
 	return nil
 }
 
-// SaveCheckpoint returns when the checkpoint is in the journal.
+// SaveCheckpoint stores a checkpoint and returns when it is in the journal.
 func (r *reporter) SaveCheckpoint(b []byte) error {
 	if r.closed.Load() {
 		return errEnded

@@ -12,7 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A run and a thread belong to the caller of their first call: documents, blocks and the end are its alone.
+// TestRunsAndThreadsBelongToOneCaller checks that a run and a thread belong to the caller of their first call. Only that caller has access
+// to their documents, block and end.
 func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
 	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -58,12 +59,13 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 	})
 }
 
-// noModes lets nobody choose anything, but asks whose the run is.
+// noModes allows no principal to choose a mode. The service still checks the owner of the run first.
 type noModes struct{}
 
 func (noModes) MayChoose(string, tool.Principal) (may, exists bool) { return false, true }
 
-// A run and a thread whose first call is not in the journal yet belong to its caller, however many others are begun meanwhile.
+// TestRunOfACallThatIsNotStored checks that a run and a thread belong to the caller of a first call that is not stored yet, even if many
+// other runs begin meanwhile.
 func TestRunOfACallThatIsNotStored(t *testing.T) {
 	waits := hook.Entry[hook.Gate]{Name: "waits", Deadline: time.Hour, Hook: gate(func(in *hook.Input) (hook.Verdict, error) {
 		if in.Caller.Subject == alice.Subject {
@@ -89,11 +91,12 @@ func TestRunOfACallThatIsNotStored(t *testing.T) {
 			}
 			wantRefusal(t, err, call.PermissionDenied, reason)
 		}
-		time.Sleep(time.Hour) // the gate has its time
+		time.Sleep(time.Hour) // until the gate has returned
 	})
 }
 
-// Who describes a call sees no documents of other callers' runs and threads, and takes none of its own.
+// TestDescribeInRunsOfOthers checks that DescribeCall shows no documents of other callers' runs and threads, and does not claim a run or
+// thread.
 func TestDescribeInRunsOfOthers(t *testing.T) {
 	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
 	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -20,63 +20,63 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A pipeline is one run of a call along the path: from its start, or from a decision, to a conclusion.
+// A pipeline is one pipeline run of a call: from its start, or from a decision, to a conclusion.
 type pipeline struct {
 	l      *activeCall
 	hooks  *hooks.Set
 	def    *Definition
-	stages []stage            // that are before it
-	early  outcome.Conclusion // from a goroutine that is not its own
+	stages []stage            // remaining stages
+	early  outcome.Conclusion // conclusion from another goroutine
 
-	arguments call.Parsed  // as requested; on resume as stored or as the decision brought
-	basis     gating.Basis // of the effective arguments: from here on only these count
+	arguments call.Parsed  // as requested; on resume as stored or as in the decision
+	basis     gating.Basis // basis with the effective arguments, which all later stages use
 	resume    *tool.ResumeInput
 	in        *hook.Input
-	unread    *hook.Input // the same before the arguments were read, when no hook holds it
+	unread    *hook.Input // the input before the arguments were parsed, when no hook holds it
 	documents *documents.Snapshot
 
-	fresh     bool // of a call that begins
-	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
-	ahead     bool // it continues in the goroutine of its caller
-	tentative bool // calls before it run first if a gate intercepts it
-	outlived  bool // its attempt began before the daemon started
+	fresh     bool // the call begins
+	rewritten bool // the arguments are the effective ones, after the Rewrite hooks
+	ahead     bool // continues in the goroutine of its caller
+	tentative bool // if a gate intercepts the call, earlier calls run first
+	outlived  bool // the attempt began before the daemon started
 
 	capacity   capacity
-	group      string // of calls that run together: the Before hooks of all come before its tool
+	group      string // calls of a group run together; the Before hooks of all run before its tool
 	attempt    int
-	owner      atomic.Int32 // of the attempt: its goroutine until it returned, or the one that abandoned it
+	owner      atomic.Int32 // owner of the attempt: its goroutine until the tool has returned, or the goroutine that abandoned it
 	process    *tool.ProcessReport
 	found      findings
-	commands   []tool.Command // of Before hooks, which commit with the call
-	suppressed []call.Event   // what filters let go for a question that was not stored
+	commands   []tool.Command // document commands of Before hooks, stored with the call
+	suppressed []call.Event   // events that filters released for a question that was not stored
 	room
 }
 
-// capacity is what a pipeline run waits for before its tool runs, and holds until it ends: its turn in the thread, a slot, the circuit
-// of its source, and what Admit hooks gave it.
+// capacity holds the resources of a pipeline run from before its tool runs until it ends: the turn in the thread, a slot, the circuit of
+// its source, and the admissions of Admit hooks.
 type capacity struct {
 	p           *pipeline
-	queued      time.Time // since when it waits; zero: it did not have to
+	queued      time.Time // start of the wait; zero when the call did not wait
 	slot        limit.Slot
-	visit       limit.Visit // of its source
-	leaveThread func()      // ends its turn in its thread; nil: it has none
-	releases    []func()    // of Admit hooks
+	visit       limit.Visit // visit of the source
+	leaveThread func()      // ends the turn in the thread; nil without one
+	releases    []func()    // release functions of Admit hooks
 }
 
-// room is memory for what most calls need once.
+// room is preallocated memory that most pipeline runs need once.
 type room struct {
-	one     [1]call.Event      // the event of a step, which is not kept
-	success outcome.Terminal   // of a tool that succeeded
-	seen    documents.Snapshot // what documents is in the beginning
+	one     [1]call.Event      // event of the current step
+	success outcome.Terminal   // outcome of a tool that succeeded
+	seen    documents.Snapshot // first value of pipeline.documents
 }
 
-// start counts a pipeline run and makes the call's context from what [Engine.follow] returned. The caller calls run.
+// start counts a pipeline run for a drain, and returns its context, derived from base. The caller then calls run.
 func (l *activeCall) start(base context.Context) context.Context {
 	l.e.drain.Enter()
 	return l.started(base)
 }
 
-// started is start for a pipeline run that counts already.
+// started is like start, for a pipeline run that is counted already.
 func (l *activeCall) started(base context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
@@ -84,7 +84,7 @@ func (l *activeCall) started(base context.Context) context.Context {
 	wish := l.c.Cancel
 	l.mu.Unlock()
 	l.retain()
-	if wish != nil { // it came between the decision and this start
+	if wish != nil { // The cancel request was stored after the decision and before this start.
 		cancel(outcome.Wished(wish))
 	}
 	if l.e.drain.Stopped() {
@@ -93,7 +93,8 @@ func (l *activeCall) started(base context.Context) context.Context {
 	return ctx
 }
 
-// endPipeline ends the context of a pipeline run. The next one may have begun: a call can be decided as soon as its question is published.
+// endPipeline ends the context of a pipeline run. The next pipeline run may have begun already, because a call can be decided as soon as
+// its question is published.
 func (l *activeCall) endPipeline(ctx context.Context) {
 	l.mu.Lock()
 	if l.ctx == ctx {
@@ -107,7 +108,7 @@ func (l *activeCall) endPipeline(ctx context.Context) {
 	}
 }
 
-// run carries a call along the path and stores how that ended.
+// run executes the stages of a call and stores the conclusion.
 func (p *pipeline) run(ctx context.Context) {
 	l := p.l
 	returned := false
@@ -116,7 +117,7 @@ func (p *pipeline) run(ctx context.Context) {
 			l.release()
 			return
 		}
-		go func() { // with runtime.Goexit: this goroutine cannot continue
+		go func() { // After runtime.Goexit this goroutine cannot continue.
 			defer l.release()
 			p.conclude(ctx, p.deserted())
 		}()
@@ -126,7 +127,7 @@ func (p *pipeline) run(ctx context.Context) {
 	p.conclude(ctx, out)
 }
 
-// deserted is how a pipeline run ends whose goroutine was ended by a tool or a hook. That is no better than a panic.
+// deserted returns the conclusion of a pipeline run whose goroutine was ended by a tool or a hook. It is handled like a panic.
 func (p *pipeline) deserted() outcome.Conclusion {
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
 		return nil
@@ -138,8 +139,8 @@ func (p *pipeline) deserted() outcome.Conclusion {
 	return p.panicked(errors.New("the goroutine of the call was ended"), executed)
 }
 
-// conclude ends a pipeline run: it gives back what the run holds and stores the conclusion. nil is the conclusion of an attempt that was
-// abandoned: the goroutine that abandoned it ends the run.
+// conclude ends a pipeline run: it releases its resources and stores the conclusion. A nil conclusion means that the attempt was abandoned;
+// the goroutine that abandoned it ends the pipeline run.
 func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	l := p.l
 	if out == nil {
@@ -153,12 +154,12 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		p.capacity.giveBack(release)
 	}
 	if errors.Is(context.Cause(ctx), errJournal) {
-		l.lose(refusal.OfCall(store.ErrFatal, l.key.ID)) // the content of the journal is unknown: recovery decides
+		l.lose(refusal.OfCall(store.ErrFatal, l.key.ID)) // The content of the journal is unknown; recovery decides.
 	} else {
 		p.carryOut(ctx, out)
 	}
 	p.settled(ctx)
-	if p.capacity.leaveThread != nil { // the next call of the thread finds the effects of this one
+	if p.capacity.leaveThread != nil { // Now the next call of the thread sees the effects of this one.
 		p.capacity.leaveThread()
 	}
 	if out == (outcome.Lost{}) {
@@ -180,17 +181,17 @@ func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) {
 		p.park(ctx, c)
 	case outcome.Unaccepted:
 		p.refuse(ctx, c.Err, false)
-	case outcome.Lost, outcome.Postponed: // the call does not change
+	case outcome.Lost, outcome.Postponed: // The record of the call does not change.
 	}
 }
 
-// A stage is a part of the path of a call. It returns nil when the call continues.
+// A stage is a step of a pipeline run. It returns nil when the call continues.
 type stage struct {
 	name string
 	run  func(*pipeline, context.Context) outcome.Conclusion
 }
 
-// newPath returns the path of a call, from top to bottom. The tool runs behind it.
+// newPath returns the stages of a call in order. The tool runs after them.
 func newPath() []stage {
 	return []stage{
 		{stageValidate, (*pipeline).validate},
@@ -199,15 +200,15 @@ func newPath() []stage {
 		{"isolate", (*pipeline).isolate},
 		{"secrets", (*pipeline).secrets},
 		{stageGate, (*pipeline).gate},
-		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // before it no call waits
+		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // The stages before this one do not wait.
 		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
 		{"before", (*pipeline).before},
 		{"intent", (*pipeline).intent},
 	}
 }
 
-// newGroupPath returns the path behind the gates of calls that run together. They wait for slots after the Before hooks of all, or the calls
-// that have a slot would wait for the calls that have none.
+// newGroupPath returns the stages after the gates for calls that run together. They wait for slots only after the Before hooks of all
+// calls. Otherwise calls with a slot would wait for calls without one.
 func newGroupPath() []stage {
 	return []stage{
 		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
@@ -217,7 +218,7 @@ func newGroupPath() []stage {
 	}
 }
 
-// The stages up to which a pipeline run can go alone, and all of them.
+// The names of stages at which a pipeline run can pause, and of the end.
 const (
 	stageValidate = "validate"
 	stageRewrite  = "rewrite"
@@ -226,14 +227,14 @@ const (
 	allStages     = ""
 )
 
-// newPipeline returns a pipeline at the beginning of the path.
+// newPipeline returns a pipeline run at the first stage.
 func newPipeline(l *activeCall) *pipeline {
 	p := &pipeline{l: l, hooks: l.e.hooks.Load(), stages: l.e.path}
 	p.capacity.p = p
 	return p
 }
 
-// lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.
+// lookupPipeline returns a pipeline run for ending a stored call, with the input for its hooks.
 func lookupPipeline(l *activeCall) *pipeline {
 	c := l.record()
 	p := newPipeline(l)
@@ -250,7 +251,7 @@ func lookupPipeline(l *activeCall) *pipeline {
 	return p
 }
 
-// guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
+// guarded runs the stages and recovers panics: a bug in the engine or a hook ends the call and not the daemon.
 func (p *pipeline) guarded(ctx context.Context) (out outcome.Conclusion) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -272,11 +273,11 @@ func (p *pipeline) guarded(ctx context.Context) (out outcome.Conclusion) {
 	return p.execute(ctx)
 }
 
-// walk takes the stages before the one of that name.
+// walk runs the stages before the stage named to.
 func (p *pipeline) walk(ctx context.Context, to string) outcome.Conclusion {
 	for ; len(p.stages) > 0 && p.stages[0].name != to; p.stages = p.stages[1:] {
 		stage := &p.stages[0]
-		if stage.name != stageValidate { // a stopped call is validated first: After hooks see its arguments
+		if stage.name != stageValidate { // A stopped call is still validated, so that After hooks see its arguments.
 			if out := p.stopped(ctx); out != nil {
 				return out
 			}
@@ -291,9 +292,9 @@ func (p *pipeline) walk(ctx context.Context, to string) outcome.Conclusion {
 	return nil
 }
 
-// check takes the stages up to the one of that name, and all of them when the call is ahead and has to wait for nothing. A new call does this
-// in the goroutine of its caller, whose stack is large enough already: validation on a fresh stack costs twice as much, and the events so far
-// go out in one frame.
+// check runs the stages up to the stage named to. It runs all stages when the call is ahead and need not wait. A new call does this in the
+// goroutine of its caller, whose stack is large enough already. Validation on a new stack costs twice as much, and all events so far fit
+// into one frame.
 func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion) {
 	returned := false
 	defer func() {
@@ -304,7 +305,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
 		} else {
-			out = p.deserted() // the result reaches no caller
+			out = p.deserted() // The result does not reach the caller.
 		}
 		p.early = out
 	}()
@@ -316,12 +317,12 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 	return out
 }
 
-// startsAtOnce reports whether a call that its gates allowed has to wait for nothing.
+// startsAtOnce reports whether an allowed call need not wait.
 func (p *pipeline) startsAtOnce() bool {
 	return !p.capacity.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.record()) && p.capacity.takeSlot()
 }
 
-// validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.
+// validate returns an outcome if the tool does not exist for the caller, or if the arguments are invalid.
 func (p *pipeline) validate(ctx context.Context) outcome.Conclusion {
 	if p.def != nil {
 		return p.parse(ctx)
@@ -336,7 +337,7 @@ func (p *pipeline) validate(ctx context.Context) outcome.Conclusion {
 	return outcome.NoTool(c.Tool, why)
 }
 
-// stopped returns the outcome of a call that was stopped before its tool started; nil when ctx is not done.
+// stopped returns the outcome of a call that was stopped before its tool started. It returns nil when ctx is not done.
 func (p *pipeline) stopped(ctx context.Context) outcome.Conclusion {
 	if ctx.Err() == nil {
 		return nil
@@ -344,8 +345,8 @@ func (p *pipeline) stopped(ctx context.Context) outcome.Conclusion {
 	return outcome.StoppedBy(context.Cause(ctx), begun(p.l.record()))
 }
 
-// findings is what a pipeline run found out for the record; each of its steps writes it. Writing the record for each thing that
-// is found out would copy it as often.
+// findings holds the fields of the record that a pipeline run determines. Each step of the pipeline run writes them; writing each field
+// separately would copy the record each time.
 type findings struct {
 	rewritten, assessed, gated bool
 
@@ -373,7 +374,7 @@ func (f *findings) write(c *call.Call) {
 	}
 }
 
-// event is a step's only one.
+// event returns a slice with only e, without an allocation.
 func (p *pipeline) event(e call.Event) []call.Event {
 	p.one[0] = e
 	return p.one[:]

@@ -61,7 +61,7 @@ func TestSuspendDecideFinish(t *testing.T) {
 	})
 }
 
-// P12, T41: a call never runs below the isolation that its tool requires.
+// TestP12RequiredIsolation checks that a call never runs with less isolation than its tool requires (also T41).
 func TestP12RequiredIsolation(t *testing.T) {
 	ran := 0
 	isolated := tool.Func(tool.Descriptor{ID: "isolated", RequiredIsolation: tool.IsolationFull, Parameters: json.RawMessage(anyObject)},
@@ -79,7 +79,8 @@ func TestP12RequiredIsolation(t *testing.T) {
 	})
 }
 
-// T79: nobody is asked about a call whose tool cannot have a secret that it requires, and DescribeCall says so.
+// TestRequiredSecrets checks that no person is asked about a call whose tool lacks a required secret, and that DescribeCall reports it
+// (T79).
 func TestRequiredSecrets(t *testing.T) {
 	ran := 0
 	needs := tool.Func(tool.Descriptor{ID: "needs", RequiredSecrets: []string{"there", "db"}, Parameters: json.RawMessage(anyObject)},
@@ -118,7 +119,7 @@ func TestRequiredSecrets(t *testing.T) {
 	})
 }
 
-// factsHeld is facts of isolation that hold.
+// factsHeld returns isolation facts that hold.
 func factsHeld(names ...string) (facts []call.Fact) {
 	for _, name := range names {
 		facts = append(facts, call.Fact{Name: name, Held: true})

@@ -16,12 +16,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ward is a tool whose runs a test lets go one by one.
+// ward is a tool whose runs the test ends one by one.
 type ward struct {
 	mu      sync.Mutex
 	running []*tool.Call
 	let     map[string]chan struct{}
-	order   []string // who came in, as namespace/subject
+	order   []string // namespace/subject of each started call, in order
 	most    map[string]int
 }
 
@@ -64,7 +64,7 @@ func (w *ward) leave(c *tool.Call) {
 	w.running = slices.DeleteFunc(w.running, func(r *tool.Call) bool { return r.ID == c.ID })
 }
 
-// next ends the run that began first and returns when whoever comes in for it has begun.
+// next ends the oldest run, and returns after the call that gets its slot has begun.
 func (w *ward) next() bool {
 	w.mu.Lock()
 	if len(w.running) == 0 {
@@ -84,7 +84,7 @@ func (w *ward) came() string {
 	return strings.Join(w.order, " ")
 }
 
-// beginAs starts a detached call of somebody.
+// beginAs starts a detached call of the given principal.
 func (w *world) beginAs(namespace, subject, id string) error {
 	w.t.Helper()
 	p := tool.Principal{Namespace: namespace, Subject: subject, Roles: []string{"caller"}}
@@ -186,7 +186,7 @@ func TestConcurrencyLimits(t *testing.T) {
 	}
 }
 
-// namespacedTools has the tools of a source for each namespace, as workers do.
+// namespacedTools has a separate source of tools for each namespace, like workers.
 type namespacedTools struct{ lifecycle.Tools }
 
 func (n namespacedTools) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
@@ -200,7 +200,7 @@ func (n namespacedTools) Lookup(namespace, id string) (*lifecycle.Definition, bo
 	return &own, true
 }
 
-// T125: a limit counts tools of two namespaces apart, although they have one name.
+// TestT125ToolsOfTwoNamespacesShareNoLimit checks that a limit counts tools with the same id in two namespaces separately.
 func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) {
@@ -218,7 +218,7 @@ func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 	})
 }
 
-// A call that waits for its tool does not hold up the others of its caller.
+// TestLimitedToolHoldsUpNobodyElse checks that a call that waits for the limit of its tool does not delay other calls of its caller.
 func TestLimitedToolHoldsUpNobodyElse(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) { c.ToolConcurrency = []call.ToolLimit{{Tools: "slow", Calls: 1}} }
@@ -251,7 +251,7 @@ func TestQueueLengthOfEach(t *testing.T) {
 				t.Errorf("%v, want %q", err, says)
 			}
 		}
-		w.beginMany(4, "a", "x", "t") // one runs
+		w.beginMany(4, "a", "x", "t") // one of them runs
 		full("a", "x", "your calls")
 		w.beginMany(1, "a", "y", "t")
 		full("a", "y", "this namespace")
@@ -268,7 +268,7 @@ func TestQueueLengthOfEach(t *testing.T) {
 	})
 }
 
-// Calls that wait for their turn in a thread are held to the same numbers, though there are places.
+// TestQueueLengthOfThreads checks that the queue limits also apply to calls that wait for their turn in a thread, even when slots are free.
 func TestQueueLengthOfThreads(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) { c.QueueLength, c.PrincipalQueue, c.QueueTimeout = 100, 6, time.Hour }
@@ -284,7 +284,7 @@ func TestQueueLengthOfThreads(t *testing.T) {
 			return err
 		}
 		for _, thread := range []string{"a", "b"} {
-			for range 4 { // one runs
+			for range 4 { // one of them runs
 				if err := of("alice", thread); err != nil {
 					t.Fatal(err)
 				}
@@ -322,8 +322,8 @@ func TestQueueDeadlineNamesItsClock(t *testing.T) {
 	})
 }
 
-// TestP11FloodLeavesOthersServed: somebody has 10,000 calls waiting and sends more; everybody else is served at once, in
-// turn, and what waits takes bounded memory.
+// TestP11FloodLeavesOthersServed checks a caller with 10,000 waiting calls that sends more. Other callers get their slots in turn, and the
+// waiting calls use bounded memory.
 func TestP11FloodLeavesOthersServed(t *testing.T) {
 	d := newWard()
 	const flood, others = 10_000, 20
@@ -344,7 +344,7 @@ func TestP11FloodLeavesOthersServed(t *testing.T) {
 		for i := range others {
 			w.beginMany(2, "quiet", fmt.Sprint("caller-", i), "t")
 		}
-		// Every other place goes to the quiet namespace, and in it to each caller in turn.
+		// Every second slot goes to the quiet namespace, and there to each caller in turn.
 		for range 4 * others {
 			d.next()
 		}
@@ -363,7 +363,7 @@ func TestP11FloodLeavesOthersServed(t *testing.T) {
 	})
 }
 
-// inUse returns what live objects and stacks take.
+// inUse returns the bytes of live objects and stacks.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// postman is a notifier that posts what it is told to two queues.
+// postman is a notifier that posts each event to two queues.
 type postman struct{ woken map[string]int }
 
 func (p *postman) Notify(n hook.Notice) (posts []hook.Post) {
@@ -35,7 +35,7 @@ func notified(p *postman) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) { c.Hooks.Notifier = []hook.Entry[hook.Notifier]{{Name: "post", Hook: p}} }
 }
 
-// posts is what waits in queue a, of one call.
+// posts returns the posts of one call in queue a.
 func (w *world) posts(id string) (texts []string) {
 	w.t.Helper()
 	list, err := w.e.Outbox().Posts(w.t.Context(), "post", "a", 0, 100)
@@ -50,7 +50,8 @@ func (w *world) posts(id string) (texts []string) {
 	return texts
 }
 
-// What a notifier posts commits with the event, or not at all, whoever ends the call, and waits over a crash.
+// TestPostsCommitWithTheirEvents checks that a post is stored in the same commit as its event, for every way that a call ends, and that it
+// survives a crash.
 func TestPostsCommitWithTheirEvents(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	tools := []tool.Tool{asks("ask", tool.Ticket{}), made("read", reading, says), made("write", mutating, says), made("panics", mutating, says)}
@@ -88,8 +89,8 @@ func wantPosts(t *testing.T, w *world, id string, want ...string) {
 	}
 }
 
-// A post goes when it was delivered. One that cannot be is a dead letter, which comes back into its queue when somebody wants
-// it tried again.
+// TestPostsAreSettled checks that a delivered post is removed. A post that cannot be delivered becomes a dead letter, and returns to its
+// queue when an operator retries it.
 func TestPostsAreSettled(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	inBubble(t, []tool.Tool{made("write", mutating, says)}, notified(p), func(t *testing.T, w *world) {
@@ -98,13 +99,13 @@ func TestPostsAreSettled(t *testing.T) {
 		if err != nil || len(list) != 2 {
 			t.Fatalf("posts %v, %v", list, err)
 		}
-		for range 2 { // the second time it is gone
+		for range 2 { // the second time the post is already removed
 			if err := w.e.Outbox().SettlePost(t.Context(), "ns", list[0].ID, 0, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantPosts(t, w, first.ID)
-		w.act() // it is nobody's else
+		w.act() // The outbox does not execute posts.
 		wantPosts(t, w, second.ID, `"finished SUCCEEDED"`)
 		if err := w.e.Outbox().SettlePost(t.Context(), "ns", list[1].ID, 7, "no answer"); err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func TestPostsAreSettled(t *testing.T) {
 	})
 }
 
-// Those of a copied store are the original's to deliver.
+// TestPostsOfACopyAreHeld checks that the posts of a copied store are not delivered, because they belong to the original.
 func TestPostsOfACopyAreHeld(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	inBubble(t, []tool.Tool{asks("ask", tool.Ticket{})}, notified(p), func(t *testing.T, w *world) {

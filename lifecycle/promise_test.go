@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// P1, and P2 and P3 beside it: what was told of questions, answers, votes, intents and ends is there after a power cut.
+// TestP1ToldMeansDurable checks that published questions, answers, votes, intents and outcomes survive a power cut (also P2 and P3).
 func TestP1ToldMeansDurable(t *testing.T) {
 	p := held()
 	tools := []tool.Tool{echo("t", mutating), echo("two", mutating), p.tool("held", mutating), asks("asks", tool.Ticket{})}
@@ -69,7 +69,8 @@ func TestP1ToldMeansDurable(t *testing.T) {
 	})
 }
 
-// P1, P2, P3: nobody hears of a question, an answer, an attempt or an end that a crash could still take back.
+// TestP1NothingIsToldBeforeItIsStored checks that no question, answer, attempt or outcome is published that a crash could still lose (also
+// P2 and P3).
 func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 	var look func(point string)
 	points := map[string]int{}
@@ -79,7 +80,7 @@ func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 		s := spec("t", "")
 		var told atomic.Int64
 		look = func(point string) {
-			time.Sleep(time.Millisecond) // who watches hears what there is to hear
+			time.Sleep(time.Millisecond) // lets the watcher read all published events
 			stored, _, err := w.store.Events(t.Context(), call.Key{Namespace: "ns", ID: s.ID}, 0, 1000)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				t.Error(err)
@@ -108,7 +109,7 @@ func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 	})
 }
 
-// voidStore keeps no output: what grows is the engine's.
+// voidStore discards output, so that only the memory of the engine grows.
 type voidStore struct {
 	store.Store
 	spool *voidSpool
@@ -142,7 +143,7 @@ func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
 				if err := c.Output("stdout", chunk); err != nil {
 					return nil, err
 				}
-				if effects == mutating && i%32 == 0 { // lets the journal in memory forget what a power cut would take
+				if effects == mutating && i%32 == 0 { // lets the in-memory journal drop what it keeps for a simulated power cut
 					if err := c.SaveCheckpoint(nil); err != nil {
 						return nil, err
 					}
@@ -162,7 +163,7 @@ func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
 			}
 			w.past, w.e = append(w.past, w.e), e
 			before := heap()
-			slow := w.start(spec("t", ""), call.ExecuteOptions{}) // and reads nothing
+			slow := w.start(spec("t", ""), call.ExecuteOptions{}) // a watcher that reads nothing
 			<-printed
 			time.Sleep(time.Second)
 			if grown := heap() - before; grown > 16<<20 {
@@ -183,7 +184,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// P11: nothing of a call stays in memory, however it ended.
+// TestP11NothingIsLeftOfCalls checks that no memory of a call remains, however it ended.
 func TestP11NothingIsLeftOfCalls(t *testing.T) {
 	p := held()
 	p.deaf = true

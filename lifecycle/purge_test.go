@@ -19,10 +19,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A secret is what no file may hold. Its halves are looked for too: a page may end in its middle.
+// secret must be in no file after a purge. The test also searches for its halves, because a page may end in its middle.
 const secret = "Zq7vPurgedWx3kTn"
 
-// filesWith returns the files of a directory that hold a secret in some form.
+// filesWith returns the files of a directory that contain the secret in any form.
 func filesWith(t *testing.T, dir, secret string) (found []string) {
 	t.Helper()
 	half := len(secret) / 2
@@ -46,9 +46,9 @@ func filesWith(t *testing.T, dir, secret string) (found []string) {
 	return found
 }
 
-// telling is a tool that says the secret wherever a tool can say something, asks, and says it again.
+// telling returns a tool that publishes the secret in every possible place, asks a question, and repeats that.
 func telling(id string) tool.Tool {
-	text := strings.Repeat(secret+" ", 4000) // more than a result takes inline
+	text := strings.Repeat(secret+" ", 4000) // larger than an inline result
 	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		steps := []func() error{
 			func() error { return c.Progress(tool.ProgressRunning, 0.5, secret) },
@@ -83,14 +83,14 @@ func telling(id string) tool.Tool {
 	})
 }
 
-// noting is an After hook that keeps a record of what it was shown.
+// noting is an After hook that stores a record of its input.
 type noting struct{}
 
 func (noting) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.AfterResult, error) {
 	return hook.AfterResult{Records: []hook.Record{{Kind: "note", Key: in.Arguments.Text(), Bytes: []byte(o.Result.ModelText())}}}, nil
 }
 
-// purgeWorld is an engine on real files.
+// purgeWorld returns an engine on real files.
 func purgeWorld(t *testing.T) (*world, *disk) {
 	t.Helper()
 	w, d := &world{t: t, tools: &toolbox{}}, &disk{root: t.TempDir()}
@@ -135,7 +135,7 @@ func private(id, run string) call.Spec {
 	return s
 }
 
-// fill makes calls that hold the secret in every field that can, and ended in every way.
+// fill makes calls with the secret in every possible field, and with every kind of outcome.
 func fill(t *testing.T, w *world) (ids []string) {
 	t.Helper()
 	note := func(c *call.Call) *call.Call {
@@ -156,7 +156,7 @@ func fill(t *testing.T, w *world) (ids []string) {
 	w.answer(bob, note(w.do(private("voted", "run-1"))), no(secret))
 	c = note(w.do(private("voted", "run-1")))
 	w.answer(bob, c, edited("1"))
-	w.answer(carol, w.get(c.ID), edited("2")) // voids the first
+	w.answer(carol, w.get(c.ID), edited("2")) // voids the first vote
 	if c = w.answer(bob, w.get(c.ID), edited("2")); c.Status != call.Succeeded {
 		t.Fatalf("the call with votes is %s", c.Status)
 	}
@@ -173,7 +173,8 @@ func fill(t *testing.T, w *world) (ids []string) {
 	return ids
 }
 
-// After a purge of a thread what its calls were about is in no file, and everything else works on.
+// TestPurgeLeavesNothing checks that after the purge of a thread no file contains the content of its calls, and that everything else still
+// works.
 func TestPurgeLeavesNothing(t *testing.T) {
 	w, d := purgeWorld(t)
 	ids := fill(t, w)
@@ -200,7 +201,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if rules := w.e.Policies().Rules(carol); len(rules) != 0 {
 		t.Errorf("remembered: %+v", rules)
 	}
-	list, controls := events(t, watcher) // of somebody who watched meanwhile
+	list, controls := events(t, watcher) // a watcher from before the purge
 	if len(list) > 0 || len(controls) != 1 || controls[0].Gap == nil || controls[0].Gap.FirstKept != w.get(ids[0]).LastSequence+1 {
 		t.Errorf("a watcher was told %v, %+v", list, controls)
 	}
@@ -225,14 +226,15 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if purged, before, err = w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: ids}); err != nil || purged != 0 || before != len(ids) {
 		t.Errorf("again Purge = %d, %d, %v", purged, before, err)
 	}
-	if got := w.do(private("read", "run-1")); got.Status != call.Succeeded { // the run goes on
+	if got := w.do(private("read", "run-1")); got.Status != call.Succeeded { // The run continues.
 		t.Errorf("a new call is %s", got.Status)
 	}
 	_, err = w.e.Execute(t.Context(), alice, private("read", "run-2"), call.ExecuteOptions{})
-	wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED") // content went, the block did not
+	wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED") // The purge keeps the block.
 }
 
-// A decision that is sent again after a purge is told apart from another one, and has its outcome.
+// TestPurgeKeepsDecisions checks that a decision repeated after a purge is recognized and returns its outcome, and that a different
+// decision is refused.
 func TestPurgeKeepsDecisions(t *testing.T) {
 	tools := []tool.Tool{echo("t", mutating)}
 	inBubble(t, tools, gates(namedGate("g", approval(tool.Ticket{Action: "approval"}))), func(t *testing.T, w *world) {
@@ -255,7 +257,7 @@ func TestPurgeKeepsDecisions(t *testing.T) {
 	})
 }
 
-// What an abandoned tool answers after its call was purged is not kept.
+// TestPurgeAndLateAnswer checks that the late result of an abandoned tool is not stored after a purge.
 func TestPurgeAndLateAnswer(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		release := make(chan struct{})
@@ -294,7 +296,7 @@ func TestPurgeAndLateAnswer(t *testing.T) {
 	}
 }
 
-// A purge that a crash cuts off leaves calls as they were or purged; the next one does the rest.
+// TestPurgeIsInterruptible checks that an interrupted purge leaves each call either whole or purged, and that the next purge completes it.
 func TestPurgeIsInterruptible(t *testing.T) {
 	for _, point := range []string{"purging", "purged"} {
 		for at := 1; at <= 4; at++ {
@@ -335,7 +337,7 @@ func TestPurgeIsInterruptible(t *testing.T) {
 	}
 }
 
-// Retention takes what is left of a purged call when the call's time has come.
+// TestPurgeThenTrim checks that retention removes the rest of a purged call when its time is over.
 func TestPurgeThenTrim(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		held := w.start(spec("t", `{}`), call.ExecuteOptions{})
@@ -344,7 +346,7 @@ func TestPurgeThenTrim(t *testing.T) {
 		if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil {
 			t.Fatal(err)
 		}
-		if list, controls := events(t, held); len(list) != 0 || len(controls) != 1 || controls[0].Gap == nil { // memory forgets too
+		if list, controls := events(t, held); len(list) != 0 || len(controls) != 1 || controls[0].Gap == nil { // also removed from memory
 			t.Errorf("a watcher that read nothing before was told %v, %+v", list, controls)
 		}
 		gone, err := w.store.Trim(t.Context(), time.Now(), time.Time{}, time.Time{}, 10)

@@ -19,7 +19,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A decision may come as soon as the question is told, while the pipeline run that asked is still on its way out.
+// TestDecisionRightAfterTheQuestion checks a decision that arrives as soon as the question is published, while the pipeline run that asked
+// has not ended yet.
 func TestDecisionRightAfterTheQuestion(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		var all sync.WaitGroup
@@ -93,7 +94,8 @@ func TestPassThatAskedLeavesTheNextOneAlone(t *testing.T) {
 	})
 }
 
-// A call that passed the request check before a drain closed it does not run after the drain period, and the drain waits for its end.
+// TestCallThatComesWithTheDrain checks a call that was admitted just before a drain began. It does not run after the drain period, and the
+// drain waits for its end.
 func TestCallThatComesWithTheDrain(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -116,7 +118,7 @@ func TestCallThatComesWithTheDrain(t *testing.T) {
 	})
 }
 
-// slowToFind takes its time to find a question.
+// slowToFind is a store that is slow to find a question.
 type slowToFind struct {
 	store.Store
 	asked, answer chan struct{}
@@ -128,8 +130,7 @@ func (s *slowToFind) CallBySuspension(ctx context.Context, namespace, id string)
 	return s.Store.CallBySuspension(ctx, namespace, id)
 }
 
-// A decision that came before a drain is carried out within its period: stored and then thrown away it would be an answer
-// that somebody gave for nothing.
+// TestDecisionThatComesWithTheDrain checks that a decision that arrived before a drain is executed within the drain period and is not lost.
 func TestDecisionThatComesWithTheDrain(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		waits := w.do(spec("t", ""))
@@ -163,7 +164,7 @@ func TestDecisionThatComesWithTheDrain(t *testing.T) {
 	})
 }
 
-// slowTools take their time to find a tool.
+// slowTools is slow to find a tool.
 type slowTools struct {
 	lifecycle.Tools
 	asked, answer chan struct{}
@@ -178,14 +179,15 @@ func (s *slowTools) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
 	return s.Tools.Lookup(namespace, id)
 }
 
-// A call whose first step is refused, and which a cancel brings into the journal right then, ends as a cancelled one.
+// TestP7CancelOfACallThatWasRefused checks a call whose first step is refused while a cancellation stores the call. The call ends as
+// cancelled.
 func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("t", effects)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
 			var cancelled sync.WaitGroup
-			// The pass finds the wish in the journal, but is not yet told to stop.
+			// The pipeline run finds the cancel request in the journal before its context is cancelled.
 			w.cfg.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.ErrorLevel),
 				zap.Hooks(func(at zapcore.Entry) error {
 					if at.Message == "journal refused a step" {
@@ -207,7 +209,7 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				time.Sleep(time.Millisecond) // it waits for this step
+				time.Sleep(time.Millisecond) // The cancellation waits for this step.
 				return true
 			}))
 			c := w.do(s)
@@ -221,7 +223,7 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 	}
 }
 
-// A run that a gate blocked is closed before its end is told.
+// TestNextCallRightAfterABlock checks that a run that a gate blocks is blocked before the end of the call is published.
 func TestNextCallRightAfterABlock(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("g", blocks)), func(t *testing.T, w *world) {
 		var all sync.WaitGroup
@@ -245,7 +247,7 @@ func TestNextCallRightAfterABlock(t *testing.T) {
 	})
 }
 
-// When the journal has failed nobody waits for what will not be told.
+// TestP7FailedJournalEndsStreams checks that no watcher waits for further events after the journal has failed.
 func TestP7FailedJournalEndsStreams(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		ended := make(chan error, 1)
@@ -284,7 +286,7 @@ func TestP7FailedJournalEndsStreams(t *testing.T) {
 	})
 }
 
-// A tool that is held up by a full disk hears that the daemon stops.
+// TestP7DrainOnAFullDisk checks that a tool that is blocked by a full disk is stopped when the daemon stops.
 func TestP7DrainOnAFullDisk(t *testing.T) {
 	loud := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range 100 {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What a tool reports counts in the quota of what it prints, whatever its form: the journal grows by no more.
+// TestT124ReportsCountAsOutput checks that all kinds of reports count in the output quota, so that the journal cannot grow beyond it.
 func TestT124ReportsCountAsOutput(t *testing.T) {
 	text := strings.Repeat("x", 10_000)
 	floods := map[string]func(c *tool.Call) error{
@@ -50,7 +50,7 @@ func TestT124ReportsCountAsOutput(t *testing.T) {
 	}
 }
 
-// What was reported in an earlier attempt counts, also after a restart.
+// TestT124ReportsOfEarlierAttemptsCount checks that reports of earlier attempts count, also after a restart.
 func TestT124ReportsOfEarlierAttemptsCount(t *testing.T) {
 	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range 60 {
@@ -74,7 +74,7 @@ func TestT124ReportsOfEarlierAttemptsCount(t *testing.T) {
 	}
 }
 
-// A checkpoint takes the place of the one before: the largest counts.
+// TestT124CheckpointsCount checks that only the largest checkpoint counts, because each one replaces the one before.
 func TestT124CheckpointsCount(t *testing.T) {
 	saves := made("saves", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if err := c.Output("stdout", make([]byte, quotaBytes-150_000)); err != nil {
@@ -96,7 +96,8 @@ func TestT124CheckpointsCount(t *testing.T) {
 	})
 }
 
-// What a tool writes into documents counts. It comes with the result, which stays; what is beyond the quota is dropped.
+// TestT124DocumentCommandsCount checks that document commands of a tool count. Commands beyond the quota are dropped, but the result is
+// kept.
 func TestT124DocumentCommandsCount(t *testing.T) {
 	writes := made("writes", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		r := tool.Text("done")
@@ -122,10 +123,10 @@ func TestT124DocumentCommandsCount(t *testing.T) {
 	})
 }
 
-// logOf returns what the journal has of a call that has ended.
+// logOf returns the stored log of an ended call.
 func logOf(w *world, c *call.Call) (list []call.Event) {
 	w.t.Helper()
-	time.Sleep(time.Second) // of the bubble: until what is written behind is written
+	time.Sleep(time.Second) // fake time, until the BEHIND events are written
 	for {
 		events, _, err := w.store.Events(w.t.Context(), c.Key(), int64(len(list)), 1000)
 		if err != nil {

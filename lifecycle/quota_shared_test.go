@@ -21,7 +21,7 @@ func inThread(s call.Spec, thread string) call.Spec {
 	return s
 }
 
-// chatty prints as many KiB as its argument has letters and says how it went.
+// chatty returns a tool that prints as many KiB as its argument has letters and reports the result.
 func chatty() tool.Tool {
 	return made("chatty", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range len(c.Arguments.String("n")) {
@@ -67,7 +67,8 @@ func wantCut(t *testing.T, w *world, c *call.Call, reason string, keptBytes int6
 	}
 }
 
-// A thread that has as much output as it may goes on without; others are not touched; purged calls make room.
+// TestOutputOfAThreadIsBounded checks that calls of a thread at its output limit continue without output, that other threads are not
+// affected, and that a purge frees the space.
 func TestOutputOfAThreadIsBounded(t *testing.T) {
 	inBubble(t, []tool.Tool{chatty()}, keeps(store.OutputLimits{Thread: 10 << 10}), func(t *testing.T, w *world) {
 		first := w.do(inThread(spec("chatty", kib(6)), "a"))
@@ -88,7 +89,8 @@ func TestOutputOfAThreadIsBounded(t *testing.T) {
 	})
 }
 
-// Once output was cut nothing more of the call is kept, though there is room again: it would have a hole.
+// TestCutOutputHasNoHole checks that after a cut no further output of the call is stored, even when there is space again, because the
+// output would have a hole.
 func TestCutOutputHasNoHole(t *testing.T) {
 	var w *world
 	var first *call.Call
@@ -119,7 +121,8 @@ func TestCutOutputHasNoHole(t *testing.T) {
 	})
 }
 
-// What a result leaves out is not kept either, and an artifact is refused whole.
+// TestCutResultsAndArtifacts checks that with an exhausted quota the removed part of a result is not stored, and an artifact is refused as
+// a whole.
 func TestCutResultsAndArtifacts(t *testing.T) {
 	big := made("big", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.SuccessMessage(map[string]string{"data": strings.Repeat("d", 5000)}, "%s", strings.Repeat("m", 5000)), nil
@@ -144,8 +147,8 @@ func TestCutResultsAndArtifacts(t *testing.T) {
 	})
 }
 
-// A later attempt of a call whose output was cut is kept when there is room again, whether somebody watches the call over its
-// question or not.
+// TestCutLastsForTheAttempt checks that a later attempt of a call whose output was cut stores its output when there is space again. This
+// must hold with and without a watcher during the question.
 func TestCutLastsForTheAttempt(t *testing.T) {
 	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if err := c.Output("stdout", []byte(strings.Repeat("x", 1200))); err != nil {

@@ -16,7 +16,7 @@ const quotaBytes = 1 << 20
 
 func smallQuota(c *lifecycle.Config) { c.OutputQuota = quotaBytes }
 
-// flood prints until it is stopped, whatever it is told, or has printed far more than it may.
+// flood prints until it is stopped or has printed far more than it may. It ignores errors.
 func flood(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	chunk := bytes.Repeat([]byte("x"), 100_000)
 	for n := 0; ctx.Err() == nil && n < 100*quotaBytes; n += len(chunk) {
@@ -44,7 +44,7 @@ func TestT28OutputQuotaStopsACall(t *testing.T) {
 	}
 }
 
-// What earlier attempts printed is still there, so it counts; so do artifacts.
+// TestOutputQuotaIsForTheCall checks that output of earlier attempts and artifacts count, because they are still stored.
 func TestOutputQuotaIsForTheCall(t *testing.T) {
 	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if c.Resume == nil {
@@ -72,7 +72,8 @@ func TestOutputQuotaIsForTheCall(t *testing.T) {
 	}
 }
 
-// On a full disk new calls are refused; one that runs may be attached to and ends.
+// TestP7FullDiskRefusesNewCalls checks that new calls are refused on a full disk, while clients can attach to running calls and these can
+// end.
 func TestP7FullDiskRefusesNewCalls(t *testing.T) {
 	var full atomic.Bool
 	p := held()
@@ -97,7 +98,7 @@ func TestP7FullDiskRefusesNewCalls(t *testing.T) {
 	})
 }
 
-// What is left on a full disk is for the ends of calls, not for what they print.
+// TestP7FullDiskTakesNoOutput checks that the remaining space of a full disk is used for the ends of calls and not for output.
 func TestP7FullDiskTakesNoOutput(t *testing.T) {
 	var full atomic.Bool
 	begins := made("begins", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -110,7 +111,7 @@ func TestP7FullDiskTakesNoOutput(t *testing.T) {
 	})
 }
 
-// saver saves an artifact of as many KiB as its argument has letters.
+// saver returns a tool that saves an artifact of as many KiB as its argument has letters.
 func saver(id string) tool.Tool {
 	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		_, err := c.SaveArtifact("saved", "text/plain", make([]byte, len(c.Arguments.String("n"))<<10))
@@ -118,7 +119,7 @@ func saver(id string) tool.Tool {
 	})
 }
 
-// What is left on a full disk is not for what tools save, either.
+// TestP7FullDiskTakesNoArtifacts checks that the remaining space of a full disk is not used for artifacts.
 func TestP7FullDiskTakesNoArtifacts(t *testing.T) {
 	var full atomic.Bool
 	begins := made("begins", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -135,11 +136,11 @@ func TestP7FullDiskTakesNoArtifacts(t *testing.T) {
 	})
 }
 
-// What tools save counts for what a namespace has stored, as what they print does.
+// TestSavedBytesAreStoredBytes checks that artifacts count in the storage of a namespace like output.
 func TestSavedBytesAreStoredBytes(t *testing.T) {
 	inBubble(t, []tool.Tool{saver("saves")}, func(c *lifecycle.Config) { c.StoredBytes = 100 << 10 }, func(t *testing.T, w *world) {
 		arguments := `{"n":"` + strings.Repeat("k", 60) + `"}`
-		for range 2 { // the second was let in
+		for range 2 { // the second call is still admitted
 			if c := w.do(spec("saves", arguments)); c.Status != call.Succeeded {
 				t.Fatalf("%s %+v", c.Status, c.Result)
 			}

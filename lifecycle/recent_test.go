@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// countedStore counts the questions that a decision may have to ask.
+// countedStore counts the reads that a decision may need.
 type countedStore struct {
 	*memory.Store
 	reads atomic.Int64
@@ -34,7 +34,8 @@ func (s *countedStore) Decision(ctx context.Context, namespace, id string) (*sto
 	return s.Store.Decision(ctx, namespace, id)
 }
 
-// An answer that comes soon finds its call in memory; one that comes late, or to a call that is large, in the journal.
+// TestSoonAnswersReadNothing checks that an early answer finds its call in memory. A late answer, or one to a large call, reads the
+// journal.
 func TestSoonAnswersReadNothing(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		counted := &countedStore{Store: w.store}
@@ -49,7 +50,7 @@ func TestSoonAnswersReadNothing(t *testing.T) {
 		var waiting []*call.Call
 		for range 300 {
 			alone := spec("t", `{"a":1}`)
-			alone.Run.Thread = "" // else a call may find the one before it still in its turn
+			alone.Run.Thread = "" // Without a thread, because the call before it may not have left its turn yet.
 			waiting = append(waiting, w.do(alone))
 		}
 		answer := func(c *call.Call) int64 {

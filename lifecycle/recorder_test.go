@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// recording is a filter that keeps a record of each event.
+// recording is a filter that stores a record for each event.
 type recording struct{ watching }
 
 func (recording) Record(in *hook.Input) func(*call.Event) []hook.Record {
@@ -21,8 +21,8 @@ func (recording) Record(in *hook.Input) func(*call.Event) []hook.Record {
 	}
 }
 
-// What a Recorder keeps of an event commits with it: an end that the journal did not take, and a decision that lost, leave
-// no record, and what comes instead leaves its own.
+// TestRecordsCommitWithTheirEvents checks that a record of a Recorder is stored only with its event. A refused end and a lost decision
+// leave no record; the event that replaces them has its own.
 func TestRecordsCommitWithTheirEvents(t *testing.T) {
 	config := func(c *lifecycle.Config) {
 		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "recorder", Hook: recording{}}}
@@ -40,7 +40,7 @@ func TestRecordsCommitWithTheirEvents(t *testing.T) {
 		full := true
 		w.useStore(nil, failing(func(_ int, c *change) bool { return full && (c.ends() || c.Decision != nil) }))
 		asked := w.do(spec("ask", ""))
-		watcher, err := w.e.Watch(t.Context(), alice, asked.ID, "", true) // it keeps the call in memory
+		watcher, err := w.e.Watch(t.Context(), alice, asked.ID, "", true) // The watcher keeps the call in memory.
 		if err != nil {
 			t.Fatal(err)
 		}

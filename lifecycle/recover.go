@@ -12,15 +12,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Recovered counts what a start found.
+// Recovered counts the calls that a start found.
 type Recovered struct {
 	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Operations, Corrupt, Held int
-	Left                                                                                int // calls that another daemon may still run, until the hold is over
-	Expected                                                                            int // to run still in another program
+	Left                                                                                int // calls that another daemon may still run until the hold is over
+	Expected                                                                            int // calls that may still run in another program
 }
 
-// Recover takes up what the last daemon left, each call in a separate transaction, so that it can be interrupted and
-// done again. It looks at the attempt, not at the status: what may have run is not run again unless that is safe.
+// Recover recovers the calls of the last daemon. Each call has a separate transaction, so that an interrupted recovery can be repeated. It
+// decides by the attempt and not by the status: an attempt that may have run is repeated only if that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
 	if err := e.policies.Load(ctx); err != nil {
@@ -49,7 +49,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	if err != nil {
 		return found, err
 	}
-	keys = append(running, keys...) // what may run is in its lane before others
+	keys = append(running, keys...) // A call that may have run enters its thread before the others.
 	if e.held.Any() {
 		found.Held = len(keys)
 		return found, nil
@@ -66,28 +66,28 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	return r.found, e.batches.Recover(ctx)
 }
 
-// A recovery takes up calls that nothing carries on: after a start, a hold, a release, or a bug.
+// A recovery recovers calls without an owner: after a start, a hold, a release, or a bug.
 type recovery struct {
 	e     *Engine
 	found Recovered
 	later parents
 }
 
-// end begins what had to wait until all calls were taken up.
+// end starts the work that waited until all calls were recovered.
 func (r *recovery) end() { r.later.end() }
 
-// parents are pipeline runs of calls that end and made other calls. Those are taken up before these can end.
+// parents holds pipeline runs that end calls with nested calls. They run after the nested calls were recovered.
 type parents []func()
 
-// end carries them out. Nobody waits for that.
+// end starts the pipeline runs without waiting for them.
 func (s parents) end() {
 	for _, run := range s {
 		go run()
 	}
 }
 
-// take takes one call up. What ends a call whose tool makes calls is left to the caller, for when all were taken up; so
-// are all ends on a full disk, which wait for space.
+// take recovers one call. It defers two kinds of ends until all calls are recovered: those of calls with nested calls, and on a full disk
+// all ends, because they wait for space.
 func (r *recovery) take(ctx context.Context, key call.Key) error {
 	l, err := r.e.acquire(ctx, key)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 	return r.takeUp(ctx, l)
 }
 
-// takeUp takes up a call whose newest event is known.
+// takeUp recovers a call whose newest event is known.
 func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	c := l.record()
 	p := lookupPipeline(l)
@@ -134,7 +134,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
-		r.found.Resumed++ // with its batch
+		r.found.Resumed++ // Its batch resumes it.
 	case c.Status == call.Resuming:
 		r.found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)
@@ -151,7 +151,8 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	return nil
 }
 
-// warnBelow stores that the calls that a call made shall end, because it does: a start takes them up after it, and none begins.
+// warnBelow stores cancel requests for the nested calls of a call that will end. Otherwise the start would begin them, because it recovers
+// them later.
 func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.CancelRequest) {
 	a := cancelling{e: r.e, start: true}
 	err := a.askBelow(ctx, l, request, 0)
@@ -161,12 +162,12 @@ func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.Ca
 	}
 }
 
-// settleLater makes a pipeline run of what a recovery found. It is carried out when all calls were taken up.
+// settleLater defers settle, as a pipeline run of the call, until all calls are recovered.
 func (r *recovery) settleLater(base context.Context, l *activeCall, settle func(ctx context.Context)) {
 	r.later = append(r.later, counted(base, l, settle))
 }
 
-// counted makes a pipeline run of what a recovery found. The function that it returns carries it out.
+// counted starts to count settle as a pipeline run of the call. The returned function executes it.
 func counted(base context.Context, l *activeCall, settle func(ctx context.Context)) (run func()) {
 	ctx := l.start(base)
 	return func() {
@@ -177,7 +178,7 @@ func counted(base context.Context, l *activeCall, settle func(ctx context.Contex
 	}
 }
 
-// findTail learns the newest event of the log: events that came after the last stored record are not in it.
+// findTail finds the newest event of the log, which may be newer than the stored record.
 func findTail(ctx context.Context, l *activeCall) error {
 	for {
 		l.mu.Lock()
@@ -200,8 +201,8 @@ func findTail(ctx context.Context, l *activeCall) error {
 	}
 }
 
-// noteUnseen marks a call whose attempts are written behind: it may have run although the journal has none of them. The next
-// step of the call stores the mark.
+// noteUnseen marks a call whose attempts are written behind: it may have run although the journal has no attempt. The next step of the call
+// stores the mark.
 func noteUnseen(l *activeCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +213,7 @@ func noteUnseen(l *activeCall) {
 	}
 }
 
-// begun is how far the tool came of a call without a running attempt.
+// begun returns how far the tool of a call without a running attempt got.
 func begun(c *call.Call) call.Executed {
 	if began(c) || c.Executed == call.ExecutedUnknown {
 		return call.ExecutedUnknown
@@ -220,19 +221,19 @@ func begun(c *call.Call) call.Executed {
 	return call.NotStarted
 }
 
-// began reports whether an attempt started whose end is not known.
+// began reports whether an attempt started and its end is not known.
 func began(c *call.Call) bool {
 	n := len(c.Attempts)
 	return n > 0 && c.Attempts[n-1].Ended.IsZero()
 }
 
-// mayRunAgain reports whether a started attempt may be followed by another: read-only and idempotent tools, while they
-// have not changed.
+// mayRunAgain reports whether an interrupted attempt may be repeated. That is so for read-only and idempotent tools whose definition has
+// not changed.
 func mayRunAgain(c *call.Call, def *Definition) bool {
 	return def != nil && def.Digest == c.ToolDigest && (c.Assessment.Mutability == tool.ReadOnly || def.Descriptor.Idempotent)
 }
 
-// again runs a call from the start of its path. What was decided stays decided: answers are found by their digest.
+// again runs a call from the first stage. Earlier decisions still count, because they are found by their digest.
 func (p *pipeline) again() {
 	l := p.l
 	p.fromStart()
@@ -240,7 +241,7 @@ func (p *pipeline) again() {
 	go p.run(ctx)
 }
 
-// fromStart makes the pipeline run of a stored call one from the start of its path.
+// fromStart makes the pipeline run of a stored call begin at the first stage.
 func (p *pipeline) fromStart() {
 	if c := p.l.record(); c.Effective == "" {
 		p.arguments = call.Parse(c.Requested)
@@ -249,8 +250,8 @@ func (p *pipeline) fromStart() {
 	}
 }
 
-// lastInput returns what the last decision gave the tool; nil for a call without one. An answer about an
-// attempt in doubt is not for the tool.
+// lastInput returns the input for the tool from the last decision, or nil when there is none. An answer about an attempt in doubt is not
+// for the tool.
 func lastInput(c *call.Call) *tool.ResumeInput {
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Suspension.Origin == call.OriginDoubt {
@@ -265,7 +266,7 @@ func lastInput(c *call.Call) *tool.ResumeInput {
 	return nil
 }
 
-// takeUpNew takes up a call that had no attempt: it resumes when it needs no watcher, or when its caller attaches in time.
+// takeUpNew recovers a call without an attempt. The call runs if it needs no watcher, or when its caller attaches in time.
 func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
 	linger := lingerOf(l.record(), r.e.cfg.Linger)
 	if l.record().Detached || linger < 0 {
@@ -283,7 +284,7 @@ func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
 	}()
 }
 
-// awaitCaller runs the call when a watcher comes within its linger time, else ends it.
+// awaitCaller runs the call when a watcher attaches within the linger time; otherwise it ends the call.
 func awaitCaller(p *pipeline, linger time.Duration) {
 	l := p.l
 	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {
@@ -310,7 +311,7 @@ func awaitCaller(p *pipeline, linger time.Duration) {
 	p.finishFound(context.Background(), outcome.Restarted(begun(l.record())))
 }
 
-// finishFound ends a call that a start found.
+// finishFound ends a call during a recovery.
 func (p *pipeline) finishFound(ctx context.Context, out *outcome.Terminal) {
 	l := p.l
 	if c := l.record(); began(c) {

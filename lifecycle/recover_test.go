@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// crashAt kills the daemon when a call reaches a named point, and opens the next one.
+// crashAt kills the daemon when a call reaches the fail point, and starts the next daemon.
 func (w *world) crashAt(point string, change func()) {
 	var once sync.Once
 	old := w.cfg.FailPoint
@@ -62,9 +62,9 @@ func TestP3NoHiddenSecondRun(t *testing.T) {
 		point string
 		runs  int64
 		code  tool.Code
-		then  string // events
+		then  string // types of the events after the recovery
 	}{
-		{"mutating, before the tool", tool.Descriptor{}, "before-tool", 1, tool.InDoubt, "accepted attempt_started finished"}, // the kill is a step early, the journal cannot know
+		{"mutating, before the tool", tool.Descriptor{}, "before-tool", 1, tool.InDoubt, "accepted attempt_started finished"}, // The tool has not run yet, but the journal cannot know that.
 		{"mutating, result stored", tool.Descriptor{}, "after-result", 1, "", "accepted attempt_started finished"},
 		{"idempotent", tool.Descriptor{Idempotent: true}, "after-tool", 2, "", "accepted attempt_started attempt_started finished"},
 		{"idempotent, result stored", tool.Descriptor{Idempotent: true}, "after-result", 1, "", "accepted attempt_started finished"},
@@ -108,7 +108,7 @@ func TestReadOnlyCallsRunAgain(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool("t", reading)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
 		w.begin(s)
-		time.Sleep(time.Second) // it is in the journal
+		time.Sleep(time.Second) // The call is in the journal now.
 		w.crash()
 		synctest.Wait()
 		if c := w.get(s.ID); c.Status != call.Running || len(c.Attempts) != 2 || p.runs.Load() != 2 {
@@ -125,7 +125,7 @@ func TestReadOnlyCallsRunAgain(t *testing.T) {
 	})
 }
 
-// A tool that is not what it was does not run again, however harmless it says it is.
+// TestChangedToolIsNotRunAgain checks that a tool with a changed definition does not run again, even if it declares itself harmless.
 func TestChangedToolIsNotRunAgain(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", Idempotent: true})}, nil, func(t *testing.T, w *world) {
@@ -180,9 +180,9 @@ func TestRecoverNew(t *testing.T) {
 		name     string
 		attended bool
 		linger   *time.Duration
-		back     time.Duration // when somebody looks; 0 never
+		back     time.Duration // when a watcher attaches; 0 means never
 		runs     int64
-		ended    time.Duration // at most
+		ended    time.Duration // latest time of the end
 	}{
 		{"detached", false, nil, 0, 1, 0},
 		{"attended, nobody comes", true, nil, 0, 0, 31 * time.Second},
@@ -198,7 +198,7 @@ func TestRecoverNew(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueTimeout = 1, 10*time.Hour }, func(t *testing.T, w *world) {
 				s := spec("t", "")
 				s.Linger = tt.linger
-				w.begin(apart(spec("slow", ""))) // in front of it
+				w.begin(apart(spec("slow", ""))) // takes the only slot
 				watcher := w.start(s, call.ExecuteOptions{Attended: tt.attended})
 				synctest.Wait()
 				w.crash()
@@ -227,7 +227,8 @@ func TestRecoverNew(t *testing.T) {
 	}
 }
 
-// Attempts of a read-only call are written behind: the journal of a daemon that was killed may not have the one that ran.
+// TestRecoveredReadOnlyCallMayHaveRun checks that a recovered read-only call counts as possibly executed. Its attempts are written behind,
+// so the journal may lack the one that ran.
 func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 	ends := map[string]func(w *world, id string){
 		"nobody comes":       func(*world, string) { time.Sleep(time.Minute) },
@@ -248,7 +249,7 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 				w.begin(apart(spec("slow", "")))
 				s := spec("t", "")
 				watcher := w.start(s, call.ExecuteOptions{Attended: true})
-				time.Sleep(time.Second) // it waits, and the journal has it
+				time.Sleep(time.Second) // The call waits and is in the journal.
 				slow.free()
 				synctest.Wait()
 				if runs.runs.Load() != 1 {
@@ -272,7 +273,7 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 	}
 }
 
-// A call that waits for its caller after a restart hears a cancel at once.
+// TestCancelOfARecoveredCall checks that a call that waits for its caller after a restart can be cancelled immediately.
 func TestCancelOfARecoveredCall(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
@@ -344,7 +345,7 @@ func TestT108MovedStoreHolds(t *testing.T) {
 			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
 		}
 		w.refuse(alice, waiting, tool.Decision{Action: tool.Resume, Result: "1"}, call.FailedPrecondition, "CALL_HELD")
-		if c := w.do(spec("free", "")); c.Status != call.Succeeded { // what is new is not held
+		if c := w.do(spec("free", "")); c.Status != call.Succeeded { // A new call is not held.
 			t.Errorf("a new call: %s", c.Status)
 		}
 		w.kill()
@@ -357,8 +358,8 @@ func TestT108MovedStoreHolds(t *testing.T) {
 	})
 }
 
-// An operator releases held calls: they go on as after a start, those that are not released wait, and once none is held
-// the store is its own again.
+// TestT108Release checks that released calls continue as after a start, and that the others wait. When no call is held, the store counts as
+// the daemon's own again.
 func TestT108Release(t *testing.T) {
 	p := held()
 	tools := []tool.Tool{p.toolAs(tool.Descriptor{ID: "again", Idempotent: true}), p.tool("once", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}
@@ -421,7 +422,8 @@ func TestT108Release(t *testing.T) {
 	})
 }
 
-// A crash in the middle of a release leaves calls that are held anew, and none that ran twice.
+// TestT108ReleaseIsInterruptible checks that after a crash during a release the unfinished calls are held again, and that no call runs
+// twice.
 func TestT108ReleaseIsInterruptible(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("once", mutating), echo("write", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -471,7 +473,7 @@ func TestT108ReleaseIsInterruptible(t *testing.T) {
 	})
 }
 
-// Recovery may be cut off anywhere and is done again.
+// TestRecoveryIsInterruptible checks that a recovery can be interrupted at any point and repeated.
 func TestRecoveryIsInterruptible(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -513,7 +515,7 @@ func TestRecoveryIsInterruptible(t *testing.T) {
 	})
 }
 
-// What a second attempt saves is its own, not appended to the first's.
+// TestArtifactsOfASecondAttempt checks that artifacts of a second attempt are stored separately and not appended to those of the first.
 func TestArtifactsOfASecondAttempt(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	p := held()
@@ -535,7 +537,7 @@ func TestArtifactsOfASecondAttempt(t *testing.T) {
 		s := spec("t", "")
 		w.begin(s)
 		time.Sleep(time.Second)
-		w.crashAt("before-result", p.free) // attempt 2 has saved all of it
+		w.crashAt("before-result", p.free) // Attempt 2 has saved its artifacts.
 		c := w.do(s)
 		if c.Status != call.Succeeded || len(c.Attempts) < 2 || len(c.Result.Artifacts) != 3 {
 			t.Fatalf("call %s after %d attempts: %+v", c.Status, len(c.Attempts), c.Result.Artifacts)

@@ -16,7 +16,7 @@ import (
 
 var approvesAll = tool.Principal{Namespace: "ns", Subject: "oda", Roles: []string{"approver", "operator"}}
 
-// keeper is a gate that asks unless it has an answer or a rule for anything, and offers to keep one.
+// keeper returns a gate that asks unless it has an answer or a rule with the option "any". It offers to remember the answer.
 func keeper(w **world, ticket tool.Ticket) gate {
 	ticket.RememberOptions = []tool.RememberOption{{Option: "exact", Title: "this"}, {Option: "any", Title: "everything"}}
 	if ticket.Approvers == nil {
@@ -37,7 +37,7 @@ func keeper(w **world, ticket tool.Ticket) gate {
 	}
 }
 
-// keeping plays with a gate that keeps answers.
+// keeping is like inBubble, with a gate that remembers answers.
 func keeping(t *testing.T, tools []tool.Tool, ticket tool.Ticket, run func(t *testing.T, w *world)) {
 	t.Helper()
 	var w *world
@@ -48,7 +48,7 @@ func keeping(t *testing.T, tools []tool.Tool, ticket tool.Ticket, run func(t *te
 	})
 }
 
-// again begins anew on the same journal, with policies that the gate knows.
+// again restarts the engine on the same journal, with policies that the gate reads.
 func (w *world) again() {
 	w.t.Helper()
 	w.kill()
@@ -83,7 +83,7 @@ func elsewhere(run, thread string) call.Spec {
 func TestRemember(t *testing.T) {
 	tests := []struct {
 		scope             tool.Scope
-		otherRun, nowhere bool // are asked
+		otherRun, nowhere bool // whether the gate asks
 		otherThread       bool
 	}{
 		{tool.RunScope, true, true, true},
@@ -94,7 +94,7 @@ func TestRemember(t *testing.T) {
 		t.Run(string(tt.scope), func(t *testing.T) {
 			keeping(t, []tool.Tool{echo("t", mutating), echo("u", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 				w.answer(approvesAll, w.wantAsked(spec("t", ""), true), keep("any", tt.scope))
-				for range 2 { // also after a restart
+				for range 2 { // the second time after a restart
 					w.wantAsked(spec("t", `{"x":2}`), false)
 					w.wantAsked(elsewhere("run-2", "thread-1"), tt.otherRun)
 					w.wantAsked(elsewhere("run-3", "thread-2"), tt.otherThread)
@@ -108,7 +108,7 @@ func TestRemember(t *testing.T) {
 				time.Sleep(24*time.Hour - time.Minute)
 				w.wantAsked(spec("t", ""), false)
 				time.Sleep(time.Minute)
-				w.wantAsked(spec("t", ""), true) // it has ended
+				w.wantAsked(spec("t", ""), true) // The rule has expired.
 				w.again()
 				w.wantAsked(spec("t", ""), true)
 			})
@@ -116,7 +116,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// A rule holds for the caller that asked, while the tool is what it was, for questions of the gate that asked.
+// TestRuleRecord checks that a rule applies only to the caller that asked, to the unchanged tool, and to questions of the same gate.
 func TestRuleRecord(t *testing.T) {
 	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 		d := keep("any", tool.NamespaceScope)
@@ -128,7 +128,7 @@ func TestRuleRecord(t *testing.T) {
 		if got := c.Rounds[0].Decision.Remember; got == nil || !got.Until.Equal(d.Remember.Until) {
 			t.Errorf("the decision is stored with %+v", got)
 		}
-		w.answer(approvesAll, c, d) // a repeat makes no second rule
+		w.answer(approvesAll, c, d) // A repeated decision creates no second rule.
 		rules := w.e.Policies().Rules(carol)
 		if len(rules) != 1 {
 			t.Fatalf("rules %+v", rules)
@@ -196,7 +196,8 @@ func TestRememberRefused(t *testing.T) {
 	})
 }
 
-// Where more than one person's word is needed, or something cannot be undone, nothing is offered, whatever the gate says.
+// TestNothingToKeep checks that a question offers nothing to remember when it needs more than one person or the effects cannot be undone,
+// even if the gate offers it.
 func TestNothingToKeep(t *testing.T) {
 	tests := map[string]struct {
 		ticket  tool.Ticket
@@ -221,7 +222,7 @@ func TestNothingToKeep(t *testing.T) {
 			})
 		})
 	}
-	// A tool's own question is about its answer, and keeps none.
+	// A tool's own question never offers it.
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{RememberOptions: []tool.RememberOption{{Option: "any"}}, Approvers: &tool.Approvers{}})}, nil, func(t *testing.T, w *world) {
 		if c := w.do(spec("t", "")); len(c.Open().RememberOptions) != 0 {
 			t.Errorf("offered %v", c.Open().RememberOptions)
@@ -229,7 +230,7 @@ func TestNothingToKeep(t *testing.T) {
 	})
 }
 
-// A revoked rule serves nobody from the moment on that the revocation is answered, also after a crash.
+// TestRevokeRule checks that a revoked rule applies to no call after RevokeRule has returned, also after a crash.
 func TestRevokeRule(t *testing.T) {
 	stranger := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
 	for _, p := range []tool.Principal{bob, alice, carol} {
@@ -260,7 +261,7 @@ func TestRevokeRule(t *testing.T) {
 	}
 }
 
-// A rule is there when its decision is, and only then: neither alone survives a journal that fails.
+// TestRuleCommitsWithDecision checks that a rule is stored if and only if its decision is, also when the journal fails.
 func TestRuleCommitsWithDecision(t *testing.T) {
 	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 		full := false
@@ -286,7 +287,6 @@ func TestRuleCommitsWithDecision(t *testing.T) {
 	})
 }
 
-// Rules of a run end with it.
 func TestRulesEndWithTheRun(t *testing.T) {
 	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 		w.answer(bob, w.do(spec("t", "")), keep("any", tool.RunScope))
@@ -300,7 +300,7 @@ func TestRulesEndWithTheRun(t *testing.T) {
 	})
 }
 
-// T103: another person's remember, and its end, void no approval that waits.
+// TestT103RememberVoidsNothing checks that another person's remembered decision, or its end, does not void a waiting approval.
 func TestT103RememberVoidsNothing(t *testing.T) {
 	p := &probe{}
 	keeping(t, []tool.Tool{p.tool("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {

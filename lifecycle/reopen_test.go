@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A call that never came to be has not opened its run: the next one does.
+// TestRunIsOpenedByTheCallThatIsStored checks that a call that was not stored does not reopen its run, and that the next call does.
 func TestRunIsOpenedByTheCallThatIsStored(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		var full atomic.Bool

@@ -9,14 +9,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An admission checks new calls of one principal: whether they may begin, and what they count against.
+// An admission checks whether new calls of one principal may begin, and which limits they count against.
 type admission struct {
 	e  *Engine
 	as tool.Principal
 }
 
-// room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
-// pipeline run from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
+// room refuses new calls when the daemon has no capacity. n is the number of calls that may wait at the same time. An admitted call counts
+// as a pipeline run from then on; otherwise a drain could end before the call starts. The caller must start the call or call Leave.
 func (a *admission) room(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
 	blocked := a.e.owners.Blocked(l.key.Namespace, run.ID)
 	admitted := a.e.drain.Admit()
@@ -54,19 +54,19 @@ func (a *admission) refusal(run, namespace string, d limit.Demand, n int, draini
 	return err
 }
 
-// demand returns the limits that a new call would count against.
+// demand returns the limits against which a new call would count.
 func (a *admission) demand(spec *call.Spec) limit.Demand {
 	d := &tool.Descriptor{ID: spec.Tool}
 	if a.e.limits.Slots.LimitsTools() {
 		if def, ok := a.e.cfg.Tools.Lookup(a.as.Namespace, spec.Tool); ok {
-			d = def.Descriptor // not an alias
+			d = def.Descriptor // the descriptor has the id, even for an alias
 		}
 	}
 	return a.e.limits.Slots.Demand(&a.as, d)
 }
 
-// refuseLender refuses a new call of a tool that makes calls itself while too many such calls have lent their slots. The calls that they
-// make are admitted, or the slots would never be needed again.
+// refuseLender refuses a new call of a tool with nested calls when too many such calls have lent their slots. Nested calls are admitted;
+// otherwise the calls that lent their slots could never continue.
 func (a *admission) refuseLender(spec *call.Spec) error {
 	full := a.e.limits.Slots.LendersFull(&a.as, spec.Run.ParentCall != "")
 	if full == nil {

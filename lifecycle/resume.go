@@ -10,20 +10,21 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// resumeRun carries a decided call on, without waiting for it. The batch of a call decides when the call continues.
+// resumeRun continues a decided call without waiting for it. For a call of a batch it does nothing, because the batch decides when the call
+// continues.
 func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 	if l.record().BatchID == "" {
 		l.resumePipeline(request, d)
 	}
 }
 
-// resumePipeline carries a decided call on, without waiting for it.
+// resumePipeline continues a decided call without waiting for it.
 func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.trace.Begin(request, l.record()))
 	l.e.workers.Run(func() { l.carryOn(ctx, d) })
 }
 
-// carryOn applies a stored decision: the decline, the answer as the result, or the path again.
+// carryOn applies a stored decision. It ends a declined call, uses the answer as the result, or runs the stages again.
 func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
@@ -46,7 +47,7 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 		p.settleRun(ctx, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
 		p.rewritten = true
-		if holds { // else the tool is not what the question was about: it asks again
+		if holds { // Otherwise the tool has changed since the question, and the call asks again.
 			p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
 		}
 		switch {
@@ -59,12 +60,12 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	}
 }
 
-// holds reports whether the tool is still what a decision was given for.
+// holds reports whether the decision still applies to the tool.
 func (p *pipeline) holds(s *call.Suspension, d *tool.Decision) bool {
 	return p.basis.With(p.decidedArguments(s, d)).Holds(p.l.record(), s, d, p.def.Descriptor.MaxArguments)
 }
 
-// decidedArguments are what a decision was given for.
+// decidedArguments returns the arguments that a decision was given for.
 func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.Arguments {
 	text := d.Arguments
 	if s.ResumeMode == tool.PassDecisionToTool {
@@ -73,11 +74,11 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 	if text == "" {
 		return p.basis.Arguments
 	}
-	args, _ := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments) // it was checked when it was decided
+	args, _ := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments) // The text was validated with the decision.
 	return args
 }
 
-// settleRun ends a resumed call without its tool.
+// settleRun ends a resumed call without running its tool.
 func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 	l := p.l
 	defer l.release()
@@ -97,7 +98,7 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 	l.e.trace.End(ctx, l.record, rounds)
 }
 
-// abandoned tells a tool that its question will not be answered.
+// abandoned notifies a tool that its question will not be answered.
 func (p *pipeline) abandoned(s *call.Suspension) {
 	if p.def == nil || s.Origin != call.OriginTool {
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An approval of A does not hold again after the call was B, although the arguments are A's once more.
+// TestT97AnswerDoesNotComeBackToLife checks that an approval is void after the arguments changed, even if a later edit restores the
+// approved arguments.
 func TestT97AnswerDoesNotComeBackToLife(t *testing.T) {
 	runs := map[string]int{}
 	asks := made("m", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -41,7 +42,8 @@ func TestT97AnswerDoesNotComeBackToLife(t *testing.T) {
 	})
 }
 
-// Anybody may name any parent: cancelling it does not cancel what others named it for.
+// TestCancelLeavesChildrenOfOthersAlone checks that cancelling a call does not cancel calls of other callers that name it as their parent.
+// Any caller may name any parent.
 func TestCancelLeavesChildrenOfOthersAlone(t *testing.T) {
 	asks := made("asks", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended("?"), nil })
 	inBubble(t, []tool.Tool{asks}, nil, func(t *testing.T, w *world) {
@@ -66,7 +68,8 @@ func TestCancelLeavesChildrenOfOthersAlone(t *testing.T) {
 	})
 }
 
-// What a tool looked up to describe a call that is refused is not told: the caller may not be allowed to see it.
+// TestRefusedCallsAreDescribedBarely checks that the description of a refused call omits the data that the tool looked up, because the
+// caller may not be allowed to read it.
 func TestRefusedCallsAreDescribedBarely(t *testing.T) {
 	secret := describing{made("peek", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ran"), nil })}
 	deny := gate(func(*hook.Input) (hook.Verdict, error) { return hook.Deny("no"), nil })

@@ -12,9 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// EndRun cancels what still runs or waits in a run, waits for that, removes its documents, and lifts its block: a later call opens it
-// anew. It returns the ids of the calls that it cancelled. With supersededBy another run, that of the new turn, takes its
-// place.
+// EndRun cancels the unfinished calls of a run, waits for their end, removes the documents of the run, and lifts its block. A later call
+// reopens the run. It returns the ids of the cancelled calls. supersededBy names the run of a new turn that replaces this one.
 func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error) {
 	if supersededBy != "" && id == supersededBy {
 		return nil, errSelfSuperseded
@@ -38,7 +37,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.awaitEnds(ctx, p.Namespace, id)
 	if err := ctx.Err(); err != nil {
-		return ids, err // the calls that it waits for continue to end
+		return ids, err // The calls still end in the background.
 	}
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, refusal.OfCall(err, id)
@@ -55,8 +54,8 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	return ids, nil
 }
 
-// awaitEnds waits until the calls of a run that were cancelled have ended, within a limit: what they write at their
-// end belongs to the run, and goes with it.
+// awaitEnds waits for a limited time until the cancelled calls of a run have ended, because the documents that they write at their end
+// belong to the run and must be removed with it.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	until := time.Now().Add(stopMost(e.cfg.Grace) + endingTime)
 	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
@@ -69,5 +68,5 @@ func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	}
 }
 
-// endingTime is what a call may take to its end beyond the grace period of its tool.
+// endingTime is the time that a call may need for its end beyond the grace period of its tool.
 const endingTime = 2 * time.Second

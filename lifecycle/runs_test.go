@@ -25,7 +25,7 @@ func (w *world) runState(id string) call.RunState {
 	return r.State
 }
 
-// A blocked run outlives its calls: whoever began it ends it, also when no call of it is left.
+// TestBlockedRunIsEndedWithoutItsCalls checks that the owner of a blocked run can end the run even after all of its calls were trimmed.
 func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 	tools := []tool.Tool{echo("danger", mutating), echo("read", reading)}
 	inBubble(t, tools, gates(namedGate("g", blocking)), func(t *testing.T, w *world) {
@@ -59,7 +59,8 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 	})
 }
 
-// What is remembered of a run that ended is bounded, and a later daemon knows it too: the next call opens the run anew.
+// TestEndedRunIsOpenedAnew checks that the memory for ended runs is bounded, that a later daemon knows them too, and that the next call
+// reopens the run.
 func TestEndedRunIsOpenedAnew(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("write", mutating)}, nil, func(t *testing.T, w *world) {
 		for _, restart := range []bool{false, true} {

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
-// secrets ends a call whose tool requires a secret that it cannot have, before a person is asked whether it may run. Why it
-// cannot is for the operator.
+// secrets returns an outcome if the tool requires a secret that is not available, before a person is asked about the call. Only the
+// operator reads why it is not available.
 func (p *pipeline) secrets(context.Context) outcome.Conclusion {
 	d := p.def.Descriptor
 	if p.l.e.cfg.Secret == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Who stands at the same place gets the same frame, and what is made of it is made once. Who stands elsewhere, or is alone,
-// gets one of its own; so does everybody of a question, which not all may see whole.
+// TestWatchersAtTheSamePlaceShareAFrame checks that watchers at the same position share a frame and its encoded form. A watcher at another
+// position, or a single watcher, gets a separate frame. So do all watchers of a question, because not all may see its full description.
 func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", reading), asks("asks", tool.Ticket{Message: "well?"})}, nil, func(t *testing.T, w *world) {
@@ -73,8 +73,8 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 	})
 }
 
-// A frame that several watchers share says where they stand with the epoch in which its events were told, and leaves them there:
-// who comes back with that cursor, or with the one of a control behind it, misses nothing and hears of no loss.
+// TestSharedFrameSaysTheEpoch checks that the cursor of a shared frame has the epoch in which its events were published. A watcher that
+// reconnects with this cursor, or with that of a control frame after it, misses no event and gets no gap.
 func TestSharedFrameSaysTheEpoch(t *testing.T) {
 	p := held()
 	ask := gates(namedGate("ask", approval(tool.Ticket{})))
@@ -116,7 +116,7 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 			if f.Shared == nil || f.Cursor != want || watcher.Cursor() != want {
 				t.Errorf("shared %t, the frame says %s and its watcher stands at %s, want %s", f.Shared != nil, f.Cursor, watcher.Cursor(), want)
 			}
-			if f.Cursor != want { // the daemon of that epoch never told so much
+			if f.Cursor != want { // The daemon of that epoch did not publish as many events.
 				continue
 			}
 			watchers = append(watchers, watch(f.Cursor), watch(watcher.Cursor()))
@@ -131,8 +131,8 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 	})
 }
 
-// Who stands at the same place far behind gets everything, in frames that are as small as those of one watcher; and a question,
-// which not everybody may see whole, is nobody else's.
+// TestWhatIsNotShared checks watchers at the same position far behind: they get all events, in frames as small as those of a single
+// watcher. It also checks that a question is not shared, because not all watchers may see its full description.
 func TestWhatIsNotShared(t *testing.T) {
 	begun := make(map[string]chan struct{})
 	told := func(id string, tell func(c *tool.Call) (*tool.Result, error)) tool.Tool {
@@ -204,7 +204,7 @@ func TestWhatIsNotShared(t *testing.T) {
 	})
 }
 
-// TestPurgeLeavesNoSharedFrame: what was made for several watchers of a call goes with its content, also when they are still there.
+// TestPurgeLeavesNoSharedFrame checks that a purge also removes the shared frame of a call, even while its watchers are connected.
 func TestPurgeLeavesNoSharedFrame(t *testing.T) {
 	says := made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)

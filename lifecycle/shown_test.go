@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// revealing is a tool whose description holds what its caller may not be allowed to read.
+// revealing is a tool whose description contains data that its caller may not be allowed to read.
 type revealing struct{ tool.Tool }
 
 func (revealing) Describe(context.Context, *tool.Call) (tool.Description, error) {
@@ -25,8 +25,8 @@ func (revealing) Describe(context.Context, *tool.Call) (tool.Description, error)
 
 func reveals(d tool.Description) bool { return len(d.Preview)+len(d.Notes) > 0 }
 
-// What a tool looked up for the question is for whoever may answer it. The caller sees it when the gates have let the call
-// run, by whichever door it looks.
+// TestDescriptionsAreForWhoMayAnswer checks that only principals that may answer a question see the data that the tool looked up for it.
+// The caller sees it after the gates have allowed the call, through any API.
 func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 	edit := revealing{made("edit", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil })}
 	inBubble(t, []tool.Tool{edit}, gates(namedGate("g", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -51,7 +51,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 				if p.Subject == alice.Subject || err != nil {
 					t.Fatalf("ListCalls: %+v, %v", page, err)
 				}
-				return // an approver lists what waits
+				return // An approver lists only suspended calls.
 			}
 			see("ListCalls", page.Calls[0].Description)
 			watcher, err := w.e.Watch(t.Context(), p, id, "", false)
@@ -121,7 +121,7 @@ func (r revealing) Descriptor() tool.Descriptor {
 	return d
 }
 
-// damagedCalls is a journal in which a call cannot be read.
+// damagedCalls is a journal with a call that cannot be read.
 type damagedCalls struct{ store.Store }
 
 func (s damagedCalls) Calls(ctx context.Context, q call.Query) (call.Page, error) {
@@ -130,7 +130,8 @@ func (s damagedCalls) Calls(ctx context.Context, q call.Query) (call.Page, error
 	return page, err
 }
 
-// T130: an approver does not learn of a damaged call, which may have a question that it may not see.
+// TestT130DamagedCallsAreNotListedToApprovers checks that lists for an approver omit damaged calls, because these may have questions that
+// the approver may not see.
 func TestT130DamagedCallsAreNotListedToApprovers(t *testing.T) {
 	inBubble(t, nil, nil, func(t *testing.T, w *world) {
 		w.kill()

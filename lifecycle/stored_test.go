@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// printing prints as many KiB as its argument has letters.
+// printing returns a tool that prints as many KiB as its argument has letters.
 func printing(id string) tool.Tool {
 	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range len(c.Arguments.String("n")) {
@@ -32,7 +32,7 @@ func TestStoredBytesAreLimited(t *testing.T) {
 		for ; c.Status == call.Succeeded && n < 10; n++ {
 			c = w.do(spec("print", twenty))
 		}
-		if n != 5 { // the last one was let in, and meets the limit while it prints
+		if n != 5 { // The last call was admitted and reached the limit while it printed.
 			t.Errorf("%d calls of 20 KiB and more in 100 KiB", n)
 		}
 		if e := c.Result.Error; c.Status != call.Failed || c.Executed != call.Started || e.Code != tool.ResourceExhausted || e.Reason != "STORAGE_QUOTA" {
@@ -54,7 +54,7 @@ func TestStoredBytesAreLimited(t *testing.T) {
 			t.Errorf("another namespace: %v", err)
 		}
 
-		w.crash() // what was there is measured
+		w.crash() // The next daemon measures the stored bytes.
 		measure := func() {
 			t.Helper()
 			if err := w.e.MeasureStorage(t.Context()); err != nil {

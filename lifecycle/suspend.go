@@ -17,16 +17,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Limits of questions, which GetInfo shows.
+// Limits of questions, which GetInfo reports.
 const (
 	MaxTicket = gating.MaxTicket
 	MaxExpiry = gating.MaxExpiry
 )
 
-// maxPolicy bounds the name of a policy's version, in bytes.
+// maxPolicy bounds the length of a policy version, in bytes.
 const maxPolicy = 128
 
-// mayAsk reserves a place among the open questions. It returns the outcome of a call that may not ask; nil when it may.
+// mayAsk reserves one of the open questions. It returns an outcome if the call may not ask, else nil.
 func mayAsk(p *pipeline, s *call.Suspension, origin string, executed call.Executed) *outcome.Terminal {
 	if refused := unattended(p, s, executed); refused != nil {
 		return refused
@@ -40,7 +40,7 @@ func mayAsk(p *pipeline, s *call.Suspension, origin string, executed call.Execut
 	return nil
 }
 
-// suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
+// suspend stores a question and publishes it. From then on the call uses no goroutine, process or slot.
 func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	l := p.l
 	executed := or(out.Executed, call.NotStarted)
@@ -65,7 +65,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	now := time.Now()
 	documents, events := p.documentChanges(out.Commands, nil)
 	l.slot.Take()
-	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
+	if cause := p.mustEnd(ctx); cause != nil { // The cancel request came first, and a question is no result.
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
 		p.finish(ctx, outcome.StoppedBy(cause, executed))
@@ -96,8 +96,8 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	l.e.cfg.FailPoint("after-suspend")
 }
 
-// mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the
-// end of the attempt's time: it has an answer.
+// mustEnd returns why a call must end although its tool has returned a question. It returns nil when the call may be suspended. A drain or
+// the timeout of the attempt does not prevent that, because the tool has returned.
 func (p *pipeline) mustEnd(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, outcome.Drained) && !outcome.AttemptTimedOut(cause) {
 		return cause
@@ -108,7 +108,7 @@ func (p *pipeline) mustEnd(ctx context.Context) error {
 	return nil
 }
 
-// unasked ends a call whose question the journal did not take.
+// unasked ends a call whose question was not stored.
 func (p *pipeline) unasked(ctx context.Context, origin string, err error) {
 	out := p.outcomeWithout(err)
 	switch {
@@ -123,7 +123,7 @@ func (p *pipeline) unasked(ctx context.Context, origin string, err error) {
 	p.finish(ctx, out)
 }
 
-// suspension builds the stored question.
+// suspension returns the question in its stored form.
 func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	t, c := *out.Ticket, p.l.record()
 	p.scrubber().Ticket(&t)
@@ -147,8 +147,8 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	return s, nil
 }
 
-// approvers fills what a ticket leaves open. With a single user nobody else can answer: the typed confirmation replaces
-// the other people, and the record shows that with one vote and no distinct person.
+// approvers fills the defaults of a ticket's approvers. With a single user no other person can answer: the user's typed confirmation
+// replaces them, and the record requires one vote and no distinct person.
 func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	if a == nil {
 		return nil
@@ -164,7 +164,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	return &c
 }
 
-// nobody refuses a call whose question has no possible approver.
+// nobody returns an outcome if no principal could answer the question.
 func nobody(p *pipeline, s *call.Suspension, executed call.Executed) *outcome.Terminal {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// P11: a batch counts in the queue as many calls as may wait at the same time, and a refused one leaves nothing behind.
+// TestP11BatchCountsEachCallInTheQueue checks that a batch counts in the queue with as many calls as may wait at the same time, and that a
+// refused batch leaves nothing behind.
 func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -60,8 +61,8 @@ func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 	}
 }
 
-// P11: a tenant whose thousands of calls take their time to expire does not hold up the calls of others: those that are due at the
-// same time, and those that are due while they expire.
+// TestP11SlowExpiryLeavesOthersServed checks a namespace with thousands of calls that expire slowly. It does not delay calls of other
+// namespaces that are due at the same time or during that expiry.
 func TestP11SlowExpiryLeavesOthersServed(t *testing.T) {
 	slow := hook.Entry[hook.After]{Name: "slow", Deadline: time.Minute, Hook: afterSlow{}}
 	ask := func(c *lifecycle.Config) {
@@ -115,7 +116,7 @@ func TestP11SlowExpiryLeavesOthersServed(t *testing.T) {
 	})
 }
 
-// afterSlow takes 10 s over some calls.
+// afterSlow is an After hook that takes 10 s for some calls.
 type afterSlow struct{}
 
 func (afterSlow) After(ctx context.Context, in *hook.Input, _ hook.Outcome) (hook.AfterResult, error) {
@@ -128,7 +129,7 @@ func (afterSlow) After(ctx context.Context, in *hook.Input, _ hook.Outcome) (hoo
 	return hook.AfterResult{}, nil
 }
 
-// P11: a blocked run of which nothing else is kept goes with the tombstones, from memory too.
+// TestP11BlockedRunsAreForgotten checks that a blocked run without other data is removed together with the tombstones, also from memory.
 func TestP11BlockedRunsAreForgotten(t *testing.T) {
 	refuse := namedGate("g", func(*hook.Input) (hook.Verdict, error) { return hook.Block("never"), nil })
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(refuse), func(t *testing.T, w *world) {
@@ -168,7 +169,7 @@ func TestP11BlockedRunsAreForgotten(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := blocked(); n != 1 { // by the new call
+		if n := blocked(); n != 1 { // blocked again by the new call
 			t.Errorf("%d blocked runs are left", n)
 		}
 	})

@@ -9,7 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What a tool says has to be readable: the wire refuses strings that are not UTF-8, and its call could not be read again.
+// TestTextsOfToolsAreUTF8 checks that invalid UTF-8 from tools is replaced. Protobuf rejects such strings, so clients could not read the
+// call.
 func TestTextsOfToolsAreUTF8(t *testing.T) {
 	const bad = "caf\xe9"
 	says := made("says", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// S8: outside a batch, calls of one thread that are not concurrency-safe run one after another, in the order in which they came;
-// read-only concurrency-safe ones never wait. Other threads do not either.
+// TestCallsOfAThreadRunOneAfterAnother checks that calls of one thread outside a batch that are not concurrency-safe run one after another,
+// in the order of their arrival. Read-only, concurrency-safe calls and calls of other threads do not wait.
 func TestCallsOfAThreadRunOneAfterAnother(t *testing.T) {
 	p, order := held(), []string{}
 	note := made("note", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -46,7 +46,8 @@ func TestCallsOfAThreadRunOneAfterAnother(t *testing.T) {
 	})
 }
 
-// A suspended call holds no turn; the queue timeout counts; a call that waits is cancelled at once.
+// TestTurnOfAThreadIsGivenUp checks that a suspended call holds no turn, that the queue timeout applies, and that a waiting call is
+// cancelled immediately.
 func TestTurnOfAThreadIsGivenUp(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), asks("asks", tool.Ticket{}), echo("quick", mutating)}, nil, func(t *testing.T, w *world) {
@@ -81,7 +82,7 @@ func TestTurnOfAThreadIsGivenUp(t *testing.T) {
 	})
 }
 
-// A call that another one makes while it runs does not wait for that one.
+// TestChildOfACallHasATurnOfItsOwn checks that a nested call does not wait for the turn of its running parent.
 func TestChildOfACallHasATurnOfItsOwn(t *testing.T) {
 	var w *world
 	parent := made("parent", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -101,7 +102,8 @@ func TestChildOfACallHasATurnOfItsOwn(t *testing.T) {
 	})
 }
 
-// SEQUENTIAL and AUTO batches have their turn in the thread like single calls; the calls of a PARALLEL one have none.
+// TestBatchAndTheTurnsOfItsThread checks that the calls of SEQUENTIAL and AUTO batches take turns in the thread like single calls, and that
+// those of a PARALLEL batch do not.
 func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()
@@ -122,7 +124,7 @@ func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 	}
 }
 
-// The calls that wait in a thread are bounded like those that wait for a place.
+// TestTooManyWaitForATurn checks that the calls that wait in a thread are bounded like those that wait for a slot.
 func TestTooManyWaitForATurn(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.QueueLength, c.NamespaceQueue, c.PrincipalQueue = 3, 3, 3 }, func(t *testing.T, w *world) {

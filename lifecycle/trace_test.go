@@ -14,12 +14,12 @@ import (
 
 type requestKey struct{}
 
-// tracer writes down what it hears.
+// tracer records the calls of its methods.
 type tracer struct {
 	mu    sync.Mutex
 	open  map[string]int
-	began []string // request and trace of the record
-	ends  []string // status
+	began []string // request, and trace in the record
+	ends  []string // status of the call
 }
 
 type passKey struct{}
@@ -58,7 +58,8 @@ func (t *tracer) check(tb testing.TB, began, ends []string) {
 	t.began, t.ends = nil, nil
 }
 
-// TestTracer: each pipeline run begins and ends once, the tool runs in its context, and later pipeline runs know the trace of the first.
+// TestTracer checks that each pipeline run begins and ends once, that the tool runs in its context, and that later pipeline runs get the
+// trace of the first.
 func TestTracer(t *testing.T) {
 	seen := make(chan any, 10)
 	looks := made("looks", reading, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -83,7 +84,7 @@ func TestTracer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // the pipeline run tells its end after the call's
+			time.Sleep(time.Second) // The tracer's End is called after the end of the call is published.
 			return c
 		}
 		c := do(spec("looks", "{}"))
@@ -102,7 +103,7 @@ func TestTracer(t *testing.T) {
 			time.Sleep(time.Second)
 			tr.check(t, []string{"/trace-r"}, []string{map[*call.Call]string{first: "CANCELLED", second: "SUCCEEDED"}[c]})
 		}
-		w.crash() // the next daemon knows the trace too
+		w.crash() // The next daemon finds the trace in the record.
 		tr.check(t, nil, nil)
 		if _, err := w.resume(alice, third, tool.Decision{Action: tool.Resume, Result: "1"}); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// In an UNATTENDED run questions for people are results that the model reads at once, unless the operator lets them wait.
+// TestUnattendedRunsAreNotAsked checks that questions to people in an UNATTENDED run become results for the model, unless the operator lets
+// them wait.
 func TestUnattendedRunsAreNotAsked(t *testing.T) {
 	waits := func(c *lifecycle.Config) { c.UnattendedWaits = func() bool { return true } }
 	denies := func(c *lifecycle.Config) { c.UnattendedWaits = func() bool { return false } }
@@ -20,7 +21,7 @@ func TestUnattendedRunsAreNotAsked(t *testing.T) {
 		name   string
 		tool   tool.Tool
 		change func(*lifecycle.Config)
-		want   ending // the zero one is a call that waits
+		want   ending // the zero value means that the call is suspended
 	}{
 		{"a gate's", echo("t", mutating), gated, ending{
 			status: call.Failed, code: tool.Denied, reason: "UNATTENDED", executed: call.NotStarted, aborted: true, after: true, text: text + ": Really?"}},
@@ -58,7 +59,8 @@ func TestUnattendedRunsAreNotAsked(t *testing.T) {
 	}
 }
 
-// A tool that kept something for its question hears that nobody will answer.
+// TestUnattendedQuestionIsAbandoned checks that the tool is notified that its question will not be answered, so that it can release its
+// resources.
 func TestUnattendedQuestionIsAbandoned(t *testing.T) {
 	a := &abandoner{}
 	inBubble(t, []tool.Tool{a}, nil, func(t *testing.T, w *world) {
@@ -72,7 +74,7 @@ func TestUnattendedQuestionIsAbandoned(t *testing.T) {
 	})
 }
 
-// fromSource is a tool of another source than those of most tests.
+// fromSource is a tool of a given source.
 type fromSource struct {
 	tool.Tool
 
@@ -98,7 +100,7 @@ func register(r *registry.Registry, tools []tool.Tool) error {
 	return nil
 }
 
-// What a frontend executes is no question to people, also where nobody is.
+// TestUnattendedFrontend checks that a call that a frontend executes is not a question to people, even in an UNATTENDED run.
 func TestUnattendedFrontend(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		s := declaring(`{}`, pick)
@@ -109,8 +111,8 @@ func TestUnattendedFrontend(t *testing.T) {
 	})
 }
 
-// The actions that are no questions to people belong to who has no such questions: with them a tool or gate would wait where nobody
-// is there, and hide from people what they are to answer.
+// TestActionsOfOthers checks that tools and gates cannot use the actions reserved for questions that are not for people. With such an
+// action an UNATTENDED run would wait forever, and people would not see the question.
 func TestActionsOfOthers(t *testing.T) {
 	unaskable := ending{status: call.Failed, code: tool.Internal, executed: call.Finished, aborted: true, after: true, text: "The tool asked a question that cannot be answered"}
 	refused := ending{status: call.Failed, code: tool.Denied, reason: "HOOK_FAILED", executed: call.NotStarted, aborted: true, after: true, text: `Refused: the hook "ask" failed`}

@@ -9,11 +9,11 @@ import (
 	"github.com/toold-dev/toold/lifecycle/custody"
 )
 
-// CheckOwners takes up each call that had no owner at this check, nor at the one before, as a start of the daemon does, and logs it;
-// see [custody.Checker].
+// CheckOwners recovers, as a start would, each call that had no owner at this check and at the previous one, and logs it. See
+// [custody.Checker].
 func (e *Engine) CheckOwners(ctx context.Context) error {
 	if e.drain.Err() != nil || !e.drain.Admit() {
-		return nil // the next daemon recovers all calls
+		return nil // The next daemon recovers all calls.
 	}
 	defer e.drain.Leave()
 	return e.unowned.Check(ctx)
@@ -31,8 +31,8 @@ func newChecker(e *Engine) *custody.Checker {
 	}
 }
 
-// isOwned reports whether something in this daemon carries a call on, or the call needs nothing. c is the stored record; references
-// is the number of references that the caller itself has.
+// isOwned reports whether a part of this daemon processes the call, or the call needs no processing. c is the stored record. references is
+// the number of references that the caller holds.
 func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 	e.mu.Lock()
 	l := e.activeCalls[key]
@@ -47,13 +47,13 @@ func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if c = l.c; l.cancel != nil || references > l.watchers {
-			return true // watchers look; every other reference belongs to what changes the call
+			return true // Watchers only read. Every other reference belongs to code that changes the call.
 		}
 	}
 	return c.Status.Terminal() || c.Status == call.Suspended || e.held.Holds(c) || c.Operation() != nil && e.operations.Has(key)
 }
 
-// adopt takes up a call that has no owner.
+// adopt recovers a call that has no owner.
 func (r *recovery) adopt(ctx context.Context, key call.Key) error {
 	e := r.e
 	l, err := e.acquire(ctx, key)
@@ -79,7 +79,7 @@ func (r *recovery) adopt(ctx context.Context, key call.Key) error {
 	return r.takeUp(ctx, l)
 }
 
-// forgive forgets why a call could not be carried on, and returns it.
+// forgive clears and returns the error that ended the watchers of the call.
 func (l *activeCall) forgive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// voter is the i-th of many people who may answer.
+// voter returns the i-th of many approvers.
 func voter(i int) tool.Principal {
 	return tool.Principal{Namespace: "ns", Subject: fmt.Sprintf("voter-%03d", i), Roles: []string{"approver"}}
 }
 
-// ballots is a gate that needs n people.
+// ballots sets a gate whose ticket needs n votes.
 func ballots(n int, t tool.Ticket) func(*lifecycle.Config) {
 	a := tool.Approvers{Count: n}
 	if t.Approvers != nil {
@@ -59,7 +59,7 @@ func TestVotes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, _ := events(t, watcher) // ends although the call goes on waiting
+			list, _ := events(t, watcher) // The stream ends although the call is still suspended.
 			if got := types(t, c.LastSequence+int64(i), list); got != "vote_recorded" {
 				t.Fatalf("the stream of vote %d told %s", i, got)
 			}
@@ -91,34 +91,35 @@ func TestVotesThatDiffer(t *testing.T) {
 		c = w.answer(voter(1), c, result(`{"n":1}`))
 		c = w.answer(voter(2), c, result(`{"n":2}`))
 		wantVotes(t, c, "voter-001", "voter-002")
-		c = w.answer(voter(1), c, result(`{"n":3}`)) // takes the place of what voter 1 said before
+		c = w.answer(voter(1), c, result(`{"n":3}`)) // replaces the earlier vote of voter 1
 		wantVotes(t, c, "voter-002", "voter-001")
 		c = w.answer(voter(3), c, result(`{"n":1}`))
 		if c.Status != call.Suspended {
 			t.Fatalf("call %s by a vote that was taken back", c.Status)
 		}
 		w.refuse(voter(4), c, result(`{"n":"x"}`), call.InvalidArgument, "ANSWER_INVALID")
-		c = w.answer(voter(4), c, result(` { "n" : 2 } `)) // says what voter 2 said
+		c = w.answer(voter(4), c, result(` { "n" : 2 } `)) // equals the vote of voter 2
 		if c.Status != call.Succeeded || fmt.Sprint(votersOf(c.Rounds[0].Decision)) != "[voter-002 voter-004]" {
 			t.Errorf("call %s, decided by %v", c.Status, votersOf(c.Rounds[0].Decision))
 		}
 	})
 }
 
-// A no does not wait for others, and comes from those who may answer.
+// TestOneNoDecides checks that a single "no" of an approver decides the question.
 func TestOneNoDecides(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(3, tool.Ticket{}), func(t *testing.T, w *world) {
 		c := w.answer(voter(1), w.do(spec("t", "")), yes())
 		w.refuse(alice, c, no(""), call.PermissionDenied, "NOT_AN_APPROVER")
-		c = w.answer(voter(1), c, no("I was wrong")) // also of somebody who said yes
+		c = w.answer(voter(1), c, no("I was wrong")) // also from a voter that approved before
 		if c.Status != call.Cancelled || c.Result.Error.Reason != "DECLINED" || p.runs.Load() != 0 {
 			t.Errorf("call %s %+v, %d runs", c.Status, c.Result.Error, p.runs.Load())
 		}
 	})
 }
 
-// T62, T114: each vote is held to four eyes, and a call is refused that not enough others could approve.
+// TestT62VotesOfOthers checks that the four-eyes rule applies to each vote, and that a call is refused when too few other people could
+// approve it (also T114).
 func TestT62VotesOfOthers(t *testing.T) {
 	fourEyes := tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}}
 	aliceApproves := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"approver"}, Method: "peer"}
@@ -142,11 +143,11 @@ func TestT62VotesOfOthers(t *testing.T) {
 		if c := w.do(behalf); c.Status != call.Failed || c.Result.Error.Reason != "NO_ELIGIBLE_APPROVER" || c.Executed != call.NotStarted {
 			t.Errorf("call %s %+v", c.Status, c.Result)
 		}
-		if c := w.do(spec("t", "")); c.Status != call.Suspended { // bob and dave
+		if c := w.do(spec("t", "")); c.Status != call.Suspended { // bob and dave could approve
 			t.Errorf("call %s %+v", c.Status, c.Result)
 		}
 	})
-	// One person alone types in the place of them all.
+	// With a single user, the typed confirmation replaces all votes.
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, both(ballots(2, fourEyes), func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
 		if c := w.answer(aliceApproves, w.do(spec("t", "")), yes()); c.Status != call.Succeeded || c.Rounds[0].Suspension.Approvers.Count != 1 {
 			t.Errorf("call %s %+v", c.Status, c.Rounds[0].Suspension.Approvers)
@@ -154,7 +155,7 @@ func TestT62VotesOfOthers(t *testing.T) {
 	})
 }
 
-// T98: what people agreed to is what runs. An edit begins the count anew, also for who has voted.
+// TestT98EditVoidsVotes checks that only approved arguments run. An edit restarts the count, even for people who have voted.
 func TestT98EditVoidsVotes(t *testing.T) {
 	p := &probe{}
 	edit := func(n int) tool.Decision {
@@ -167,20 +168,20 @@ func TestT98EditVoidsVotes(t *testing.T) {
 		if r := c.LastRound(); r.Proposed != `{"x": 2}` || !r.Votes[0].Edited {
 			t.Errorf("the round is %+v", r)
 		}
-		c = w.answer(voter(3), c, yes()) // for what was asked, not for the edit
+		c = w.answer(voter(3), c, yes()) // approves the original arguments, not the edit
 		wantVotes(t, c, "voter-002", "voter-003")
 		w.refuse(alice, c, edit(3), call.PermissionDenied, "NOT_AN_APPROVER")
 		if c.Status != call.Suspended || p.runs.Load() != 0 {
 			t.Fatalf("call %s, %d runs", c.Status, p.runs.Load())
 		}
-		c = w.answer(voter(3), c, tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}) // the same by its canonical form
+		c = w.answer(voter(3), c, tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}) // equal in canonical form
 		if calls := p.seen(); c.Status != call.Succeeded || len(calls) != 1 || calls[0].Arguments.Text() != `{"x":2}` {
 			t.Errorf("call %s, ran %+v", c.Status, calls)
 		}
 	})
 }
 
-// T63: votes are for the tool that was shown.
+// TestT63ToolChangesBetweenVotes checks that votes apply only to the tool that the question showed.
 func TestT63ToolChangesBetweenVotes(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(2, tool.Ticket{}), func(t *testing.T, w *world) {
@@ -190,7 +191,7 @@ func TestT63ToolChangesBetweenVotes(t *testing.T) {
 		if c.Status != call.Suspended || len(c.Rounds) != 2 || p.runs.Load() != 0 {
 			t.Fatalf("call %s, %d rounds, %d runs", c.Status, len(c.Rounds), p.runs.Load())
 		}
-		wantVotes(t, c) // nobody has voted on the new question
+		wantVotes(t, c) // The new question has no votes.
 		c = w.answer(voter(1), w.answer(voter(2), c, yes()), yes())
 		if c.Status != call.Succeeded || p.runs.Load() != 1 {
 			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
@@ -198,7 +199,8 @@ func TestT63ToolChangesBetweenVotes(t *testing.T) {
 	})
 }
 
-// Two people who edit differently do not agree, also when the tool changed and nothing that they say counts.
+// TestT127DifferentEditsOfAChangedTool checks that two people with different edits do not agree, even if the tool has changed and neither
+// edit applies.
 func TestT127DifferentEditsOfAChangedTool(t *testing.T) {
 	p := &probe{}
 	edit := func(n int) tool.Decision {
@@ -218,7 +220,7 @@ func TestT127DifferentEditsOfAChangedTool(t *testing.T) {
 	})
 }
 
-// T101: votes do not make a question live longer.
+// TestVotesExpireWithTheQuestion checks that votes do not extend the life of a question (T101).
 func TestVotesExpireWithTheQuestion(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, ballots(2, tool.Ticket{ExpiresIn: time.Hour}), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
@@ -235,7 +237,7 @@ func TestVotesExpireWithTheQuestion(t *testing.T) {
 	})
 }
 
-// T100: a vote that is sent again has the same outcome, before and after the call has moved.
+// TestT100RepeatedVotes checks that a repeated vote returns the same outcome, before and after the call has changed.
 func TestT100RepeatedVotes(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(2, tool.Ticket{}), func(t *testing.T, w *world) {
@@ -258,7 +260,8 @@ func TestT100RepeatedVotes(t *testing.T) {
 	})
 }
 
-// P2: of 100 who vote at once so many count as are needed, and all others are told that it is decided.
+// TestP2HundredVoters checks 100 concurrent votes: exactly the needed number counts, and all others are refused because the question is
+// decided.
 func TestP2HundredVoters(t *testing.T) {
 	p := &probe{}
 	const needed = 37
@@ -308,8 +311,8 @@ func TestP2HundredVoters(t *testing.T) {
 	})
 }
 
-// P1, P2: a daemon that is killed between votes, or while one is stored, has every vote that was acknowledged, and no
-// person's twice.
+// TestT83VotesAndKills checks that a daemon that is killed between votes, or while it stores one, keeps every acknowledged vote, and no
+// vote twice (P1, P2).
 func TestT83VotesAndKills(t *testing.T) {
 	for _, point := range []string{"before-commit", "after-commit"} {
 		for at := range 3 {
@@ -329,8 +332,8 @@ func TestT83VotesAndKills(t *testing.T) {
 	}
 }
 
-// killedVote lets three people vote and kills the daemon while the vote with the number at is stored. Who heard nothing
-// votes again with the same decision_id.
+// killedVote sends the votes of three people and kills the daemon while it stores vote number at. A voter without an acknowledgment votes
+// again with the same decision_id.
 func killedVote(t *testing.T, w *world, p *probe, at int, kill *func()) {
 	c := w.do(spec("t", ""))
 	vote := func(i int) bool {

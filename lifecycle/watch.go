@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A watched implements [watch.Watched]. It has a reference to the call, which Left releases.
+// A watched implements [watch.Watched]. It holds a reference to the call, which Left releases.
 type watched struct{ l *activeCall }
 
 func (w watched) Key() call.Key { return w.l.key }
@@ -74,16 +74,16 @@ func (w watched) Left() {
 	w.l.release()
 }
 
-// freshWatcher returns the watcher of a call that begins. It takes over the caller's reference.
+// freshWatcher returns the watcher of a new call. It takes over the caller's reference.
 func freshWatcher(l *activeCall, o call.ExecuteOptions, gap *call.Gap) *watch.CallWatcher {
-	l.watchers++ // no other goroutine knows the call yet
+	l.watchers++ // No other goroutine has the call yet.
 	return l.e.watches.Call(watched{l}, watch.Options{
 		Position: watch.Position{Epoch: l.e.epoch, Gap: gap}, Through: o.WaitForDecision, Follow: true, Fresh: true,
 	})
 }
 
-// newWatcher returns a watcher of a known call from a cursor on, or with a snapshot first, for a client; nil is the caller of the
-// call. It takes over the caller's reference unless it fails.
+// newWatcher returns a watcher of an existing call. It starts at a cursor, or with a snapshot without one. as is the client; nil means the
+// caller of the call. newWatcher takes over the caller's reference unless it fails.
 func newWatcher(l *activeCall, as *tool.Principal, o call.ExecuteOptions, follow bool) (*watch.CallWatcher, error) {
 	options := watch.Options{Snapshot: o.Cursor == "", Through: o.WaitForDecision, Follow: follow, As: as}
 	l.mu.Lock()
@@ -100,7 +100,7 @@ func newWatcher(l *activeCall, as *tool.Principal, o call.ExecuteOptions, follow
 	return l.e.watches.Call(watched{l}, options), nil
 }
 
-// checkCursor refuses what newWatcher would refuse.
+// checkCursor returns the error that newWatcher would return for this cursor.
 func (l *activeCall) checkCursor(text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *activeCall) checkCursor(text string) error {
 	return err
 }
 
-// placeLocked finds the position of a cursor, or the newest event without one.
+// placeLocked returns the position of a cursor. Without a cursor it returns the position of the newest event.
 func (l *activeCall) placeLocked(cursor string) (watch.Position, error) {
 	if cursor == "" {
 		return watch.Position{After: l.log.Published()}, nil
@@ -126,7 +126,7 @@ func (l *activeCall) epochOf(sequence int64) int64 {
 	return l.c.EpochOf(sequence)
 }
 
-// Watch follows a call by id. With follow it ends with the call, else when it has caught up.
+// Watch returns a watcher of a call. With follow it ends with the call, otherwise after the events that exist now.
 func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error) {
 	l, err := e.acquireVisible(ctx, p, id)
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string,
 	return w, nil
 }
 
-// acquireVisible finds a call that the principal may see.
+// acquireVisible returns a call if the principal may see it.
 func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string) (*activeCall, error) {
 	l, err := e.acquire(ctx, call.Key{Namespace: p.Namespace, ID: id})
 	if err != nil {
@@ -153,5 +153,5 @@ func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string
 	return l, nil
 }
 
-// Watches returns what follows feeds and batches.
+// Watches returns the service that watches feeds and batches.
 func (e *Engine) Watches() *watch.Service { return e.watches }

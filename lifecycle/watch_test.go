@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// talker prints and reports n times, with pauses, and restarts of the daemon when it is told to.
+// talker returns a tool that prints and reports n times, with pauses.
 func talker(id string, e tool.Effects, n int, pause time.Duration) tool.Tool {
 	return made(id, e, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for i := range n {
@@ -35,7 +35,7 @@ func talker(id string, e tool.Effects, n int, pause time.Duration) tool.Tool {
 	})
 }
 
-// content is what two watchers must agree on.
+// content returns the part of an event that must be equal for all watchers.
 func content(ev call.Event) string {
 	s := fmt.Sprintf("%d %s %d", ev.Sequence, ev.Type, ev.Attempt)
 	switch {
@@ -66,7 +66,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 			logs := make([][]call.Event, 203)
 			for after := range int64(203) {
 				all.Go(func() {
-					for w.get(s.ID).LastSequence < after { // as soon as the sequence is there
+					for w.get(s.ID).LastSequence < after { // until the sequence exists
 						time.Sleep(time.Millisecond)
 					}
 					cursor := w.e.Watches().CursorAfter(after)
@@ -77,7 +77,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 							return
 						}
 						f, err := watcher.Next(t.Context())
-						watcher.Close() // and comes back after each frame
+						watcher.Close() // reconnects after each frame
 						if errors.Is(err, io.EOF) {
 							return
 						}
@@ -111,7 +111,8 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 	}
 }
 
-// A watcher that stands still while the call goes on reads what memory has dropped from the journal.
+// TestSlowWatcherLosesNothing checks that a watcher that pauses while the call continues reads the events that memory has dropped from the
+// journal.
 func TestSlowWatcherLosesNothing(t *testing.T) {
 	const n = 2000
 	for _, effects := range []tool.Effects{mutating, reading} {
@@ -148,7 +149,7 @@ func TestSlowWatcherLosesNothing(t *testing.T) {
 }
 
 func TestFramesAreBounded(t *testing.T) {
-	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB at once
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB in one output
 	loud := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range 3 {
 			if err := c.Output("stdout", big); err != nil {
@@ -214,9 +215,9 @@ func TestFramesAreBounded(t *testing.T) {
 func TestT110LostTail(t *testing.T) {
 	inBubble(t, []tool.Tool{talker("t", reading, 100, 20*time.Millisecond)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		old := map[string]string{} // by epoch and sequence
+		old := map[string]string{} // content by epoch and sequence
 		cursors := []string{}
-		follow := func(cursor string, lines int) { // 20 ms each; every 50 ms what was told is written
+		follow := func(cursor string, lines int) { // One line each 20 ms; published events are written each 50 ms.
 			t.Helper()
 			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: cursor})
 			if err != nil {
@@ -245,7 +246,7 @@ func TestT110LostTail(t *testing.T) {
 				cursors = append(cursors, f.Cursor)
 			}
 		}
-		follow("", 8) // to 140 ms: the journal has them up to 100
+		follow("", 8) // Until 140 ms. The journal has the events of the first 100 ms.
 		lost := cursors[len(cursors)-1]
 		w.crash()
 		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: lost})
@@ -257,10 +258,10 @@ func TestT110LostTail(t *testing.T) {
 			t.Fatalf("first frame %+v, %v", f, err)
 		}
 		watcher.Close()
-		follow(f.Cursor, 6) // the cursor of the gap goes on behind what is left; to 100 ms: the journal has them up to 40
+		follow(f.Cursor, 6) // The cursor of the gap continues after the remaining events. Until 100 ms; the journal has the events of the first 40 ms.
 		w.crash()
 		follow(cursors[len(cursors)-1], 1000)
-		for _, cursor := range cursors { // no cursor that was ever given shows other events
+		for _, cursor := range cursors { // No earlier cursor may return different events.
 			follow(cursor, 1000)
 		}
 		if c := w.do(s); c.Status != call.Succeeded || len(c.Epochs) != 3 {
@@ -270,7 +271,7 @@ func TestT110LostTail(t *testing.T) {
 	})
 }
 
-// A read-only call that a crash forgot begins anew, in a new epoch.
+// TestT110ForgottenCall checks that a read-only call that a crash lost begins again in a new epoch.
 func TestT110ForgottenCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", reading)}, nil, func(t *testing.T, w *world) {
@@ -281,7 +282,7 @@ func TestT110ForgottenCall(t *testing.T) {
 		if err != nil || f.Cursor != "c1.1.2" && f.Cursor != "c1.1.1" {
 			t.Fatalf("%+v, %v", f, err)
 		}
-		w.crash() // within 50 ms
+		w.crash() // within the 50 ms in which events are not written
 		_, err = w.e.Records().Get(t.Context(), alice, s.ID)
 		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		p.free()
@@ -308,7 +309,7 @@ func TestT110ForgottenCall(t *testing.T) {
 	})
 }
 
-// trimmedStore has lost the beginning of every log.
+// trimmedStore is a journal without the beginning of each log.
 type trimmedStore struct {
 	store.Store
 	first int64
@@ -346,7 +347,7 @@ func TestTrimmedBeginningIsAGap(t *testing.T) {
 	})
 }
 
-// P11: what a watcher has handed out is not kept alive by what it has read ahead.
+// TestP11WatchersKeepNothingOfWhatTheySent checks that the events that a watcher has read ahead do not keep returned events in memory.
 func TestP11WatchersKeepNothingOfWhatTheySent(t *testing.T) {
 	const size, watchers = 16 << 20, 16
 	prints := made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start executes a call as a stream would and returns its watcher.
+// start executes a call like a stream, and returns its watcher.
 func (w *world) start(s call.Spec, o call.ExecuteOptions) call.Watcher {
 	w.t.Helper()
 	watcher, err := w.e.Execute(w.t.Context(), alice, s, o)
@@ -31,7 +31,7 @@ func (w *world) start(s call.Spec, o call.ExecuteOptions) call.Watcher {
 	return watcher
 }
 
-// begin starts a detached call and returns when everything that it does by itself is done.
+// begin starts a detached call, and returns when it cannot continue by itself.
 func (w *world) begin(s call.Spec) string {
 	w.t.Helper()
 	w.start(s, call.ExecuteOptions{}).Close()
@@ -48,7 +48,7 @@ func (w *world) get(id string) *call.Call {
 	return c
 }
 
-// log returns the whole log of a call as it is told to who comes late.
+// log returns the whole log of a call, as a late watcher receives it.
 func (w *world) log(id string) []call.Event {
 	w.t.Helper()
 	watcher, err := w.e.Watch(w.t.Context(), carol, id, "c1.1.0", false)
@@ -59,7 +59,7 @@ func (w *world) log(id string) []call.Event {
 	return list
 }
 
-// answer decides the open question of a call and waits for what follows.
+// answer answers the open question of a call, and waits until the call has ended or is suspended again.
 func (w *world) answer(p tool.Principal, c *call.Call, d tool.Decision) *call.Call {
 	w.t.Helper()
 	next, err := w.resume(p, c, d)
@@ -74,8 +74,8 @@ func no(reason string) tool.Decision {
 	return tool.Decision{Action: tool.Cancel, Reason: reason}
 }
 
-// checkLog holds the log of a call to what every log must be: numbered from 1, one terminal event at most, which is last
-// and says what the record says.
+// checkLog checks the rules for every log: it is numbered from 1, and has at most one terminal event, which is the last and equals the
+// record.
 func (w *world) checkLog(id string) []call.Event {
 	w.t.Helper()
 	c, list := w.get(id), w.log(id)
@@ -100,7 +100,7 @@ func (w *world) checkLog(id string) []call.Event {
 	return list
 }
 
-// both makes several changes of a configuration.
+// both combines several changes of a configuration.
 func both(changes ...func(*lifecycle.Config)) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) {
 		for _, change := range changes {
@@ -109,7 +109,7 @@ func both(changes ...func(*lifecycle.Config)) func(*lifecycle.Config) {
 	}
 }
 
-// afterHook records what After hooks are shown.
+// afterHook records the inputs of After hooks.
 type afterHook struct {
 	mu   sync.Mutex
 	seen map[string][]hook.Outcome
@@ -125,7 +125,7 @@ func (h *afterHook) After(_ context.Context, in *hook.Input, o hook.Outcome) (ho
 	return hook.AfterResult{}, nil
 }
 
-// saw reports whether the outcome of a call was shown, as it is in the record and once.
+// saw reports whether the After hook received the outcome of the call once, equal to the record.
 func (h *afterHook) saw(c *call.Call) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *afterHook) saw(c *call.Call) bool {
 	return n == 1
 }
 
-// Hooks from functions.
+// Function types that implement hooks.
 type (
 	rewriteFunc func(in *hook.Input) (string, error)
 	admitFunc   func(in *hook.Input) (func(), error)
@@ -157,10 +157,10 @@ func (f afterFunc) After(_ context.Context, _ *hook.Input, o hook.Outcome) (hook
 	return f(o)
 }
 
-// probe is a tool whose runs are counted and held up.
+// probe is a tool that counts its runs and can block them.
 type probe struct {
-	hold bool // waits for free
-	deaf bool // does not hear its cancellation
+	hold bool // runs wait for free
+	deaf bool // ignores its cancellation
 	runs atomic.Int64
 
 	mu    sync.Mutex
@@ -170,7 +170,7 @@ type probe struct {
 
 func held() *probe { return &probe{hold: true} }
 
-// opened is made when it is first asked for: a channel belongs to the bubble that made it.
+// opened creates the channel at its first use, because a channel belongs to the synctest bubble that creates it.
 func (p *probe) opened() chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +180,7 @@ func (p *probe) opened() chan struct{} {
 	return p.open
 }
 
-// free lets all runs go on, and those that come.
+// free lets all current and later runs continue.
 func (p *probe) free() { close(p.opened()) }
 
 func (p *probe) tool(id string, e tool.Effects) tool.Tool {
@@ -217,7 +217,7 @@ func (p *probe) seen() []tool.Call {
 	return append([]tool.Call(nil), p.calls...)
 }
 
-// asks is a tool that asks a question of its own until it is answered.
+// asks returns a tool that asks a question until it is answered.
 func asks(id string, t tool.Ticket) tool.Tool {
 	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if c.Resume == nil {
@@ -231,12 +231,12 @@ const year = 365 * 24 * time.Hour
 
 var everything = call.Query{Namespace: "ns", Limit: 1000, OldestFirst: true}
 
-// change is a change that a journal is asked to make.
+// change is a change that a test journal receives.
 type change struct{ *store.Change }
 
 func (c *change) ends() bool { return c.Call != nil && c.Call.Status.Terminal() }
 
-// failing refuses changes for want of room: which says which, counting from 1.
+// failing refuses changes with ErrFull when which returns true. n counts the changes from 1.
 func failing(which func(n int, c *change) bool) func(*store.Change) error {
 	var mu sync.Mutex
 	n := 0
@@ -251,7 +251,7 @@ func failing(which func(n int, c *change) bool) func(*store.Change) error {
 	}
 }
 
-// useStore begins anew on a journal with a clock and faults of its own; nil is the usual.
+// useStore restarts the engine on a new journal with the given clock and faults. A nil argument selects the default.
 func (w *world) useStore(now func() time.Time, fail func(*store.Change) error) {
 	w.t.Helper()
 	w.past = append(w.past, w.e)
