@@ -24,7 +24,7 @@ func declineCommand(a *App) *cobra.Command {
 				return err
 			}
 			err = a.decide(ctx, c, call, &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL}, &f)
-			if err == ending(ExitCancelled) { //nolint:errorlint // endOf returns it bare
+			if err == ending(ExitCancelled) { //nolint:errorlint // endOf returns the value unwrapped
 				return nil // cancelled is the outcome that the user asked for
 			}
 			return err

@@ -114,7 +114,7 @@ func (m *model) rows(n int) (lines []string) {
 	return lines
 }
 
-// ticket returns what would run, from the scroll position on, in at most room lines.
+// ticket returns the lines of the chosen ticket from the scroll position on, at most room lines.
 func (m *model) ticket(room int) []string {
 	e := m.chosen()
 	text := m.view.Question(e.call, e.call.GetSuspension())

@@ -26,7 +26,7 @@ func Verify(c *tooldv1.Call) error {
 	return err
 }
 
-// Digest returns the digest of what an approver of the call's open ticket approves, in hexadecimal.
+// Digest computes the approval digest of the call's open ticket, in hexadecimal.
 func Digest(c *tooldv1.Call) (string, error) {
 	arguments, err := Canonical(c.GetEffectiveArguments())
 	if err != nil {

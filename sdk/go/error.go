@@ -18,7 +18,7 @@ type Error struct {
 	Reason   string            // of the ErrorInfo, such as RUN_BLOCKED; empty when there is none
 	Message  string            // text for developers
 	Metadata map[string]string // of the ErrorInfo
-	Fields   map[string]string // field of the request to what is wrong with it
+	Fields   map[string]string // maps a field of the request to its error
 
 	status *status.Status
 }

@@ -126,7 +126,7 @@ func (p *pauses) after(ctx context.Context, err error) error {
 
 func (p *pauses) wait(ctx context.Context) error {
 	p.last = min(max(2*p.last, 100*time.Millisecond), 5*time.Second)
-	timer := time.NewTimer(time.Duration(float64(p.last) * (0.8 + 0.4*rand.Float64()))) //nolint:gosec // so that not all come back at once
+	timer := time.NewTimer(time.Duration(float64(p.last) * (0.8 + 0.4*rand.Float64()))) //nolint:gosec // jitter, so that clients do not all reconnect at once
 	defer timer.Stop()
 	select {
 	case <-timer.C:

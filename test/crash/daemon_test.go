@@ -239,7 +239,7 @@ func (d *daemon) stop() error {
 	return nil
 }
 
-// dead reports whether the process is gone or will be within a moment.
+// dead waits up to startWithin for the end of the process and reports whether it has ended.
 func (d *daemon) dead() bool {
 	select {
 	case <-d.ended:

@@ -246,7 +246,7 @@ func (l *life) run(it *item) error {
 	return l.follow(it, s, it.Open("execute", l.epoch, nil), nil)
 }
 
-// begun starts a call and disconnects.
+// begun starts a call, waits 100 ms for it and leaves it running.
 func (l *life) begun(it *item) error {
 	it.sent.Store(true)
 	ctx, cancel := as(l.ctx, it.kind.caller)

@@ -136,7 +136,7 @@ func (l *life) started(it *item, err error) bool {
 	return err == nil || errors.Is(err, errEnough)
 }
 
-// patience returns when a reader stops: usually at the end, sometimes after a few frames.
+// patience returns the function that stops a reader after a few frames. Usually it returns nil, and the reader reads to the end.
 func (l *life) patience(it *item, rng *rand.Rand) func(*tooldv1.Frame) bool {
 	if rng.IntN(5) > 0 {
 		return nil

@@ -76,7 +76,7 @@ func (l *loop) all() []*item {
 	return append([]*item(nil), l.items...)
 }
 
-// new makes the next call, or returns nil when it cannot.
+// new makes a call of a random kind.
 func (l *loop) new(rng *rand.Rand, life int) (*item, error) {
 	k := pick(rng, l.kinds)
 	l.mu.Lock()

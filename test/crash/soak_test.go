@@ -278,7 +278,7 @@ func (s *soak) rest(t *testing.T, temporary string) (u usage) {
 			break
 		}
 	}
-	for range 10 { // collect the garbage first
+	for range 10 { // take the lowest heap: garbage does not count
 		if again := s.look(t, temporary); again.heap < u.heap {
 			u = again
 		}

@@ -25,8 +25,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// The additional principals of this test.
-const laborer = "laborer" // the identity of the workers
+// laborer is the principal of the workers.
+const laborer = "laborer"
 
 // paced are flags for short leases: the daemon gives up its store after 300 ms without contact.
 var paced = []string{

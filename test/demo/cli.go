@@ -53,7 +53,8 @@ func (s *stage) toold(ctx context.Context, show int, args ...string) (answer, er
 	return a, err
 }
 
-// quiet runs a command without showing it. It returns an error only when the command could not run at all.
+// quiet runs a command without showing it. It returns an error when the command could not run or did not end in time, but not for its exit
+// code.
 func (s *stage) quiet(ctx context.Context, args ...string) (answer, error) {
 	ctx, stop := context.WithTimeout(ctx, commandWithin)
 	defer stop()

@@ -42,8 +42,8 @@ func (p process) alive() bool {
 
 func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
 
-// processesIn finds every process that a command in this directory started. It compares the current working directory and the PWD of the
-// starting shell. It asks the kernel and not the daemon.
+// processesIn finds every process that a command in this directory started. It compares the working directory, and the variables PWD and
+// OLDPWD in the initial environment. It reads /proc and does not ask the daemon.
 func processesIn(dir string) ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
