@@ -68,7 +68,7 @@ func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bo
 		}
 		return !more
 	})
-	return all, more, spoken(err)
+	return all, more, plainError(err)
 }
 
 // Changed must be called from one goroutine only.
@@ -131,7 +131,7 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 		},
 	}
 	if err := f.run(ctx); err != nil {
-		return "", spoken(err)
+		return "", plainError(err)
 	}
 	return howItWent(end), nil
 }
@@ -157,8 +157,8 @@ func howItWent(e *tooldv1.CallEvent) string {
 	return text
 }
 
-// spoken turns an error from the daemon into one line of text.
-func spoken(err error) error {
+// plainError turns an error from the daemon into one line of text.
+func plainError(err error) error {
 	st, ok := refusal(err)
 	if err == nil || !ok {
 		return err

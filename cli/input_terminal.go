@@ -41,7 +41,7 @@ func attach(ctx context.Context, a *App, t *typist, in, out *os.File) error {
 	detached, err := s.loop(ctx, &others)
 	cancel()
 	others.Wait()
-	_, wrote := out.WriteString(s.sieve.leave() + "\r\n")
+	_, wrote := out.WriteString(s.filter.leave() + "\r\n")
 	if err = errors.Join(err, wrote, term.Restore(int(in.Fd()), before)); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ type attached struct {
 	ended  chan error  // receives one value: nil when the end of the call was shown, or the error
 	sent   chan error  // receives the result of each request
 	status tooldv1.CallStatus
-	sieve  sieve
+	filter outputFilter
 }
 
 // endPatience is how long to wait for the end of the call after it refused input.
@@ -204,7 +204,7 @@ func (s *attached) write(b []byte, live bool) error {
 	if len(b) == 0 {
 		return nil
 	}
-	_, err := s.out.Write(s.sieve.show(b, live))
+	_, err := s.out.Write(s.filter.show(b, live))
 	return err
 }
 

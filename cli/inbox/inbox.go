@@ -119,7 +119,7 @@ func (s *session) draw() error {
 	return s.t.draw(f.lines, f.row, f.column)
 }
 
-func (s *session) obey(w wish) (leave bool, err error) {
+func (s *session) obey(w request) (leave bool, err error) {
 	switch w {
 	case quit:
 		return true, nil
@@ -149,7 +149,7 @@ func (s *session) look() {
 	lost := false
 	for {
 		calls, more, err := s.cfg.Daemon.Waiting(s.ctx)
-		s.tell(func() {
+		s.post(func() {
 			switch {
 			case err != nil:
 				s.m.say(err.Error(), true)
@@ -176,8 +176,8 @@ func (s *session) lookAgain() {
 	}
 }
 
-// tell sends the loop a function to run.
-func (s *session) tell(news func()) {
+// post sends the loop a function to run.
+func (s *session) post(news func()) {
 	select {
 	case s.news <- news:
 	case <-s.ctx.Done():
@@ -199,12 +199,12 @@ func (s *session) decide() {
 	what := show.Line(e.call.GetTool())
 	s.others.Go(func() {
 		outcome, err := s.cfg.Daemon.Decide(s.ctx, e.call, d, func() {
-			s.tell(func() {
+			s.post(func() {
 				m.answered(e, d)
 				m.say(what+": "+taken(d), false)
 			})
 		})
-		s.tell(func() {
+		s.post(func() {
 			e.sent = false
 			if err != nil {
 				m.say(what+": "+err.Error(), true)

@@ -22,11 +22,11 @@ const (
 	keeping                // asks for the scope in which to keep an approval
 )
 
-// wish is the action that a key requests from the session.
-type wish int
+// request is the action that a key requests from the session.
+type request int
 
 const (
-	nothing wish = iota
+	nothing request = iota
 	quit
 	refresh
 	edit   // open the arguments, or an answer, in an editor
@@ -152,7 +152,7 @@ func (m *model) remove(e *entry) {
 }
 
 // press handles one key.
-func (m *model) press(k key) wish {
+func (m *model) press(k key) request {
 	if k.name == "ctrl-c" {
 		return quit
 	}
@@ -173,7 +173,7 @@ func (m *model) press(k key) wish {
 	return m.command(k)
 }
 
-func (m *model) command(k key) wish {
+func (m *model) command(k key) request {
 	m.message = ""
 	switch k.name + k.text {
 	case "q", "escape":
@@ -234,7 +234,7 @@ func isQuestion(s *tooldv1.Suspension) bool {
 }
 
 // begin starts an answer to the chosen entry.
-func (m *model) begin(letter string) wish {
+func (m *model) begin(letter string) request {
 	e := m.chosen()
 	switch {
 	case e == nil:
@@ -266,7 +266,7 @@ func (m *model) edited(text string) {
 	m.arguments, m.mode, m.scroll = text, confirming, 0
 }
 
-func (m *model) confirm(k key) wish {
+func (m *model) confirm(k key) request {
 	options := m.options()
 	switch i := strings.Index("123456789", k.text); {
 	case k.text != "" && i >= 0 && i < len(options):
@@ -281,13 +281,13 @@ func (m *model) confirm(k key) wish {
 		}
 		return m.send(d)
 	default:
-		m.refrain(k)
+		m.cancelQuestion(k)
 	}
 	return nothing
 }
 
-// refrain leaves a question without a decision if the key means no.
-func (m *model) refrain(k key) {
+// cancelQuestion leaves a question without a decision if the key means no.
+func (m *model) cancelQuestion(k key) {
 	if k.text == "n" || k.text == "N" || k.text == "q" || k.name == "escape" || k.name == "enter" {
 		m.mode = m.behind
 		m.say("nothing was decided", false)
@@ -304,7 +304,7 @@ func (m *model) options() []*tooldv1.RememberOption {
 }
 
 // keep handles the choice of scope. Choosing a scope also approves the call.
-func (m *model) keep(k key) wish {
+func (m *model) keep(k key) request {
 	run := m.chosen().call.GetRun()
 	r := &tooldv1.Remember{Option: m.keeps}
 	switch {
@@ -315,14 +315,14 @@ func (m *model) keep(k key) wish {
 	case k.text == "w":
 		r.Scope = tooldv1.RememberScope_REMEMBER_SCOPE_NAMESPACE
 	default:
-		m.refrain(k)
+		m.cancelQuestion(k)
 		return nothing
 	}
 	m.mode = m.behind
 	return m.send(&tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Remember: r})
 }
 
-func (m *model) send(d *tooldv1.Decision) wish {
+func (m *model) send(d *tooldv1.Decision) request {
 	e := m.chosen()
 	if e == nil || e.gone || e.sent { // the call stopped waiting while the user was answering
 		m.say("this does not wait any more; nothing was decided", true)
@@ -333,7 +333,7 @@ func (m *model) send(d *tooldv1.Decision) wish {
 }
 
 // typing handles a key in the input line.
-func (m *model) typing(k key) wish {
+func (m *model) typing(k key) request {
 	switch k.name {
 	case "":
 		m.input += k.text
@@ -357,7 +357,7 @@ func (m *model) typing(k key) wish {
 }
 
 // typed handles the end of the input line.
-func (m *model) typed() wish {
+func (m *model) typed() request {
 	if m.mode == reasoning {
 		m.mode = m.behind
 		return m.send(&tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL, Reason: strings.TrimSpace(m.input)})

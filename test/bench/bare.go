@@ -20,7 +20,7 @@ import (
 // bare is the reference server. It answers with the frames of a read-only no-op and does no other work.
 type bare struct {
 	tooldv1.UnimplementedCallServiceServer
-	latest atomic.Pointer[told]
+	latest atomic.Pointer[frameNode]
 }
 
 // frames returns the two frames of an allowed call that ends: accepted and started, then finished.
@@ -43,7 +43,7 @@ const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 
 func (b *bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
 	if r.GetSpec().GetTool() == "bench_beat" {
-		return b.drum(r.GetSpec().GetCallId(), stream)
+		return b.publishProgress(r.GetSpec().GetCallId(), stream)
 	}
 	first, second := frames(r.GetSpec().GetCallId())
 	if err := stream.Send(first); err != nil {
@@ -74,27 +74,27 @@ func (*bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.C
 	}}, nil
 }
 
-// beat is the interval at which bench_beat reports progress.
-const beat = 40 * time.Millisecond
+// progressInterval is the interval of progress reports, the same as that of the tool bench_beat.
+const progressInterval = 40 * time.Millisecond
 
-// told is a node in a linked list of frames that all watchers read. next is valid once done is closed.
-type told struct {
+// frameNode is a node in a linked list of frames that all watchers read. next is valid once done is closed.
+type frameNode struct {
 	frame *tooldv1.WatchCallsResponse
 	done  chan struct{}
-	next  *told
+	next  *frameNode
 }
 
-func newTold(frame *tooldv1.WatchCallsResponse) *told {
-	return &told{frame: frame, done: make(chan struct{})}
+func newFrameNode(frame *tooldv1.WatchCallsResponse) *frameNode {
+	return &frameNode{frame: frame, done: make(chan struct{})}
 }
 
-// drum publishes progress as bench_beat does, until its caller disconnects.
-func (b *bare) drum(id string, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
+// publishProgress publishes progress as bench_beat does, until its caller disconnects.
+func (b *bare) publishProgress(id string, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
 	first, _ := frames(id)
 	if err := stream.Send(first); err != nil {
 		return err
 	}
-	tick := time.NewTicker(beat)
+	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
 	for n := int64(3); ; n++ {
 		select {
@@ -102,7 +102,7 @@ func (b *bare) drum(id string, stream grpc.ServerStreamingServer[tooldv1.Execute
 			return nil
 		case <-tick.C:
 		}
-		next := newTold(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Cursor: fmt.Sprintf("c1.1.%d", n), Events: []*tooldv1.CallEvent{
+		next := newFrameNode(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Cursor: fmt.Sprintf("c1.1.%d", n), Events: []*tooldv1.CallEvent{
 			{CallId: id, Sequence: n, Time: timestamppb.Now(), Event: &tooldv1.CallEvent_Progress{Progress: &tooldv1.Progress{
 				Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: 0.5, Message: fmt.Sprintf("step %d", n),
 			}}},
@@ -113,7 +113,7 @@ func (b *bare) drum(id string, stream grpc.ServerStreamingServer[tooldv1.Execute
 	}
 }
 
-// WatchCalls sends the frames that drum publishes.
+// WatchCalls sends the frames of publishProgress.
 func (b *bare) WatchCalls(_ *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
 	at := b.latest.Load()
 	if err := stream.Send(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Cursor: "c1.1.2"}}); err != nil {
@@ -132,7 +132,7 @@ func (b *bare) WatchCalls(_ *tooldv1.WatchCallsRequest, stream grpc.ServerStream
 	}
 }
 
-// CancelCall does nothing, because drum ends when its caller disconnects.
+// CancelCall does nothing, because publishProgress ends when its caller disconnects.
 func (*bare) CancelCall(context.Context, *tooldv1.CancelCallRequest) (*tooldv1.CancelCallResponse, error) {
 	return &tooldv1.CancelCallResponse{}, nil
 }
@@ -144,7 +144,7 @@ func serveBare() error {
 		return err
 	}
 	b := new(bare)
-	b.latest.Store(newTold(nil))
+	b.latest.Store(newFrameNode(nil))
 	s := grpc.NewServer(
 		grpc.NumStreamWorkers(64), grpc.MaxConcurrentStreams(2048), grpc.MaxHeaderListSize(16<<10), grpc.MaxRecvMsgSize(4<<20),
 		grpc.WaitForHandlers(true),

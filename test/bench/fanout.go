@@ -114,7 +114,7 @@ func (a *audience) measure(p *process, d time.Duration) (delivery, error) {
 	if err != nil {
 		return delivery{}, err
 	}
-	if want := int64(d/beat) * fanoutWatchers; events < want*3/4 {
+	if want := int64(d/progressInterval) * fanoutWatchers; events < want*3/4 {
 		return delivery{}, fmt.Errorf("%d of %d events came", events, want)
 	}
 	return delivery{cpu: (now - used) / time.Duration(events), rate: float64(events) / elapsed.Seconds(), perFrame: float64(events) / float64(frames)}, nil

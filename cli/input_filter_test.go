@@ -33,7 +33,7 @@ func TestInputShowsThePastWithoutItsQuestions(t *testing.T) {
 		for _, q := range append(questions(), "") {
 			whole := seen + q + seen
 			for cut := range len(whole) + 1 {
-				var s sieve
+				var s outputFilter
 				got := string(s.show([]byte(whole[:cut]), false)) + string(s.show([]byte(whole[cut:]), false))
 				if got != seen+seen {
 					t.Fatalf("%q cut at %d: shown %q", whole, cut, got)
@@ -51,7 +51,7 @@ func TestInputShowsThePresentAsItIs(t *testing.T) {
 			continue // together they are two sequences
 		}
 		for cut := range len(q) {
-			var s sieve
+			var s outputFilter
 			got := string(s.show([]byte("a"+q[:cut]), false)) + string(s.show([]byte(q[cut:]+q+"\xff\x9bb"), true))
 			want := "a" + q + "\xff\x9bb"
 			if cut == 0 {
@@ -70,7 +70,7 @@ func TestInputUndoesModes(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		const text = "\x1b[?1049;1006h\x1b[?25l\x1b[?2004h\x1b[?2004l\x1b[>1u\x1b[>4;2m\x1b[?12h"
 		for cut := range len(text) {
-			var s sieve
+			var s outputFilter
 			s.show([]byte(text[:cut]), live)
 			s.show([]byte(text[cut:]), live)
 			if got, want := s.leave(), "\x1b[<1u\x1b[>4m\x1b[?1006l\x1b[?1049l\x1b[?25h\x1b[0m"; got != want {
@@ -78,7 +78,7 @@ func TestInputUndoesModes(t *testing.T) {
 			}
 		}
 	}
-	var s sieve
+	var s outputFilter
 	s.show([]byte("\x1b[?1004h\x1b]0;broken"), true)
 	if got, want := s.leave(), "\x1b\\\x1b[?1004l\x1b[0m"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -98,7 +98,7 @@ func FuzzInputShowsNoQuestion(f *testing.F) {
 	f.Add([]byte("\x1b]00;t?\a"), uint16(3)) // a title number with leading zeros
 	re := answered()
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
-		var whole, apart sieve
+		var whole, apart outputFilter
 		want := bytes.Clone(whole.show(b, false))
 		at := min(int(cut), len(b))
 		got := bytes.Clone(apart.show(b[:at], false))

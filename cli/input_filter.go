@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A sieve parses a call's output as a terminal does. From output printed before the user attached, it passes only text and complete
-// sequences that no terminal answers. A terminal would type its answer into the call, which no longer expects one. The sieve also records
+// A outputFilter parses a call's output as a terminal does. From output printed before the user attached, it passes only text and complete
+// sequences that no terminal answers. A terminal would type its answer into the call, which no longer expects one. The outputFilter also records
 // the modes that the output sets, so that they can be undone.
-type sieve struct {
+type outputFilter struct {
 	modes modes
 	live  bool // the output is current and passes unchanged
 
-	in    sieveState
+	in    parserState
 	held  []byte // the sequence read so far
 	long  bool   // the sequence is longer than mostHeld
 	kind  rune   // the introducer of a string: ] for OSC
@@ -22,10 +22,10 @@ type sieve struct {
 	out   []byte
 }
 
-type sieveState int
+type parserState int
 
 const (
-	inText sieveState = iota
+	inText parserState = iota
 	inEscape
 	inCSI
 	inString
@@ -42,7 +42,7 @@ const (
 
 // show returns the part of b to write to the terminal. live means that b is current output. A sequence that began in old output is filtered
 // to its end.
-func (s *sieve) show(b []byte, live bool) []byte {
+func (s *outputFilter) show(b []byte, live bool) []byte {
 	s.out = nil
 	for i, c := range b {
 		if live && !s.live && s.rests() {
@@ -59,7 +59,7 @@ func (s *sieve) show(b []byte, live bool) []byte {
 }
 
 // leave returns the sequences that end an unfinished sequence and undo the changed modes.
-func (s *sieve) leave() string {
+func (s *outputFilter) leave() string {
 	if s.live && s.in != inText {
 		return "\x1b\\" + s.modes.undo()
 	}
@@ -67,9 +67,9 @@ func (s *sieve) leave() string {
 }
 
 // rests reports whether the parser is outside of any sequence and character.
-func (s *sieve) rests() bool { return s.in == inText && len(s.runed) == 0 }
+func (s *outputFilter) rests() bool { return s.in == inText && len(s.runed) == 0 }
 
-func (s *sieve) byte(c byte) {
+func (s *outputFilter) byte(c byte) {
 	s.runed = append(s.runed, c)
 	for len(s.runed) > 0 && utf8.FullRune(s.runed) {
 		r, n := utf8.DecodeRune(s.runed) // invalid UTF-8 becomes U+FFFD, as on a terminal
@@ -78,18 +78,18 @@ func (s *sieve) byte(c byte) {
 	}
 }
 
-func (s *sieve) emit(r rune) {
+func (s *outputFilter) emit(r rune) {
 	if !s.live {
 		s.out = utf8.AppendRune(s.out, r)
 	}
 }
 
-func (s *sieve) begin(state sieveState, kind rune) {
+func (s *outputFilter) begin(state parserState, kind rune) {
 	s.in, s.kind, s.held, s.long = state, kind, s.held[:0], false
 }
 
 // take processes one character.
-func (s *sieve) take(r rune) {
+func (s *outputFilter) take(r rune) {
 	switch {
 	case s.in == inString && r != esc && r != 0x18 && r != 0x1a:
 		s.ofString(r)
@@ -119,19 +119,19 @@ func (s *sieve) take(r rune) {
 }
 
 // control handles a control character, also within a sequence.
-func (s *sieve) control(r rune) {
+func (s *outputFilter) control(r rune) {
 	if r >= bel && r <= 0x0f { // these get no answer; ENQ (0x05) does
 		s.emit(r)
 	}
 }
 
 // c1 handles a C1 control character, which is equivalent to ESC and a second character.
-func (s *sieve) c1(r rune) {
+func (s *outputFilter) c1(r rune) {
 	s.begin(inEscape, 0)
 	s.ofEscape(r - 0x40)
 }
 
-func (s *sieve) ofEscape(r rune) {
+func (s *outputFilter) ofEscape(r rune) {
 	switch {
 	case r == 0x7f:
 		return
@@ -169,13 +169,13 @@ func plainEscape(between string, final rune) bool {
 	return false
 }
 
-func (s *sieve) hold(r rune) {
+func (s *outputFilter) hold(r rune) {
 	if s.long = s.long || len(s.held) >= mostHeld; !s.long {
 		s.held = utf8.AppendRune(s.held, r)
 	}
 }
 
-func (s *sieve) ofCSI(r rune) {
+func (s *outputFilter) ofCSI(r rune) {
 	switch {
 	case r == 0x7f:
 	case r > 0x7f:
@@ -192,7 +192,7 @@ func (s *sieve) ofCSI(r rune) {
 }
 
 // csi passes a control sequence that the terminal does not answer.
-func (s *sieve) csi(held string, final rune) {
+func (s *outputFilter) csi(held string, final rune) {
 	prefix := ""
 	if held != "" && strings.ContainsAny(held[:1], "<=>?") {
 		prefix, held = held[:1], held[1:]
@@ -240,7 +240,7 @@ func plainFinals(prefix, between string) string {
 
 // setModes passes mode changes except, in old output, those that make the terminal send reports: size (2048), colours (2031) and focus
 // (1004). It also removes mode 2, which switches the terminal to VT52 sequences. A program works without these modes.
-func (s *sieve) setModes(prefix, numbers string, final rune) {
+func (s *outputFilter) setModes(prefix, numbers string, final rune) {
 	var kept []string
 	for n := range strings.SplitSeq(numbers, ";") {
 		mode, err := strconv.Atoi(n)
@@ -258,13 +258,13 @@ func (s *sieve) setModes(prefix, numbers string, final rune) {
 	}
 }
 
-func (s *sieve) whole(sequence string) {
+func (s *outputFilter) whole(sequence string) {
 	if !s.live {
 		s.out = append(s.out, sequence...)
 	}
 }
 
-func (s *sieve) ofString(r rune) {
+func (s *outputFilter) ofString(r rune) {
 	switch {
 	case r == bel && s.kind == ']':
 		s.endString("\a")
@@ -278,7 +278,7 @@ func (s *sieve) ofString(r rune) {
 }
 
 // endString passes titles, links and colours.
-func (s *sieve) endString(end string) {
+func (s *outputFilter) endString(end string) {
 	s.in = inText
 	if s.kind != ']' || s.long {
 		return
