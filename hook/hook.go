@@ -60,39 +60,39 @@ type Record struct {
 	Kind  string
 	Key   string
 	Bytes []byte
-	// Chained links the record to the one before it of its kind in its namespace, and keeps it when its call is purged. All records of
-	// a kind are chained, or none.
+	// Chained links the record to the previous one of its kind in its namespace, and keeps it when its call is purged. Set it for all
+	// records of a kind, or for none.
 	Chained bool
 }
 
-// A Rewrite returns the arguments that the next hook sees, as JSON text; returning in.Arguments.Text() changes nothing.
+// A Rewrite returns the arguments for the next hook, as JSON text. Returning in.Arguments.Text() changes nothing.
 type Rewrite interface {
 	Rewrite(ctx context.Context, in *Input) (string, error)
 }
 
-// A Gate decides whether a call continues. An error denies, unless the entry's OnFailure says otherwise.
+// A Gate decides whether a call continues. An error denies the call, unless the entry's OnFailure says otherwise.
 type Gate interface {
 	Check(ctx context.Context, in *Input) (Verdict, error)
 }
 
-// An Admit takes a place for one attempt and returns how to give it back; release may be nil. A refusal is a [*tool.Error],
-// whose message and RetryAfter the model gets; any other error is a failure of the hook.
+// An Admit reserves capacity for one attempt. release frees it, and may be nil. A refusal is a [*tool.Error], whose message and RetryAfter
+// the model gets. Any other error is a failure of the hook.
 type Admit interface {
 	Admit(ctx context.Context, in *Input) (release func(), err error)
 }
 
-// A Before prepares an attempt that was allowed.
+// A Before prepares an allowed attempt.
 type Before interface {
 	Before(ctx context.Context, in *Input) ([]tool.Command, error)
 }
 
-// An After sees an outcome, at most once. It gets a result of its own to change: data, message, content, display and
-// metadata count; status, executed and error code do not.
+// An After sees an outcome, at most once. It gets its own copy of the result and may change data, message, content, display and metadata.
+// Changes of status, executed and error code are ignored.
 type After interface {
 	After(ctx context.Context, in *Input, outcome Outcome) (AfterResult, error)
 }
 
-// An AfterResult is what an After hook wants: nil Result leaves the outcome as it is.
+// An AfterResult contains the changes of an After hook. A nil Result leaves the outcome unchanged.
 type AfterResult struct {
 	Result    *tool.Result
 	Documents []tool.Command
@@ -100,70 +100,75 @@ type AfterResult struct {
 	Actions   []tool.Action
 }
 
-// A Filter returns the function through which the events of one call pass, in order, from one goroutine at a time. The
-// function is deterministic and does no I/O; what it returns is numbered, stored and published in place of the event. The
-// last event is always EventFinished or EventSuspended: what was kept back must be let go then.
+// A Filter returns a function for the events of one call. The engine calls the function in order, from one goroutine at a time. The
+// function must be deterministic and do no I/O. The events that it returns are numbered, stored and published instead of the original
+// event. The last event is always EventFinished or EventSuspended; the function must then release everything that it has retained.
 type Filter interface {
 	Filter(in *Input) func(call.Event) ([]call.Event, []Record)
 }
 
-// A Fallible is a [Filter] that may fail, such as one that asks another process. The engine calls FilterOrFail in the place
-// of Filter. From an error on the events of the call that only report are dropped, and of its outcome nothing is published except
-// how it ended.
+// A Fallible is a [Filter] that may fail, for example because it asks another process. The engine calls FilterOrFail instead of Filter.
+// After an error the engine drops the informational events of the call. Of its outcome it publishes only how the call ended.
 type Fallible interface {
 	Filter
 	FilterOrFail(in *Input) func(call.Event) ([]call.Event, []Record, error)
 }
 
-// An Observer is a [Filter] that changes nothing. It is asked to observe instead, which costs less, and sees what all
-// filters left. It keeps neither the input nor, in its function, the event.
+// An Observer is a [Filter] that changes nothing. The engine calls Observe instead of Filter, which costs less. The function sees the
+// events after all filters. An Observer must not keep the input, and its function must not keep the event.
 type Observer interface {
 	Filter
 	Observe(in *Input) func(*call.Event)
 }
 
-// A Recorder is an [Observer] that keeps records of what it sees: they commit with the event, or not at all. Record is
-// asked in place of Observe; it sees the input from before the arguments were read.
+// A Recorder is an [Observer] that returns records about events. A record commits with its event, or not at all. The engine calls Record
+// instead of Observe. Its input is from before the arguments were read.
 type Recorder interface {
 	Observer
 	Record(in *Input) func(*call.Event) []Record
 }
 
-// A Scrubber is a [Filter] that also looks at what is stored and published beside events: descriptions, questions before their
-// digest is made, reasons of gates, artifacts that tools save, and answers that come too late. Its methods are pure and
-// may be called from many goroutines; what they get they do not change. Arguments, checkpoints and documents are not
-// shown to it: tools get them back as they were.
+// A Scrubber is a [Filter] that also redacts data which is stored and published outside of events:
+//
+//   - descriptions
+//   - questions, before their digest is computed
+//   - reasons of gates
+//   - artifacts that tools save
+//   - answers that come too late
+//
+// Its methods have no side effects, may be called concurrently, and must not modify their input. Arguments, checkpoints and documents are
+// not redacted, because tools get them back unchanged.
 type Scrubber interface {
 	Filter
 	Text(string) string
-	JSON(string) string // of JSON text, which stays JSON
+	JSON(string) string // redacts JSON text, which stays valid
 	Contents([]tool.Content) []tool.Content
 	Result(*tool.Result) *tool.Result
 	Artifact(mimeType string, b []byte) []byte
 }
 
-// A RunKeeper is a hook of any kind that keeps data about runs. It is called when EndRun has ended one, at least once and
-// perhaps of a run that it does not know. It returns at once.
+// A RunKeeper is a hook of any kind that stores data about runs. EndRun is called at least once after a run has ended. It may get a run
+// that the hook does not know. It must return at once.
 type RunKeeper interface {
 	EndRun(namespace, run string)
 }
 
-// A CallKeeper is a hook of any kind that keeps data from calls. It is called with the calls that were purged, at least
-// once, before the purge returns, and keeps nothing of their content then.
+// A CallKeeper is a hook of any kind that stores data from calls. PurgeCalls is called with purged calls, at least once, before the purge
+// returns. The hook must then remove the content of these calls.
 type CallKeeper interface {
 	PurgeCalls(namespace string, ids []string)
 }
 
-// A Verdict is a gate's answer. The zero Verdict is invalid, so a forgotten decision is not a yes.
+// A Verdict is a gate's answer. The zero Verdict is invalid, so a forgotten decision allows nothing.
 type Verdict struct {
 	kind   VerdictKind
 	reason string
-	ticket *tool.Ticket // of a Suspend
+	ticket *tool.Ticket // for KindSuspend
 	result *tool.Result
 	policy string
 }
 
-// Block beats Suspend beats SetResult beats Allow.
+// VerdictKind is the kind of a Verdict.
 type VerdictKind string
 
 // Block beats Suspend beats SetResult beats Allow.
@@ -174,46 +179,46 @@ const (
 	KindSetResult VerdictKind = "SET_RESULT"
 )
 
-// AllowBecause is Allow with a reason for the record, such as an earlier answer.
+// Allow lets the call continue.
 func Allow() Verdict { return Verdict{kind: KindAllow} }
 
-// Block fails the call and blocks its run. To refuse only the call, use Deny.
+// AllowBecause is Allow with a reason for the record, such as an earlier answer.
 func AllowBecause(reason string) Verdict { return Verdict{kind: KindAllow, reason: reason} }
 
-// Suspend asks a person or a program.
+// Block fails the call and blocks its run. To refuse only the call, use Deny.
 func Block(reason string) Verdict { return Verdict{kind: KindBlock, reason: reason} }
 
-// SetResult answers instead of the tool. The status must be SUCCESS or ERROR.
+// Suspend asks a person or a program.
 func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: &t, reason: t.Message} }
 
-// Deny refuses this call only. The model reads the reason, and the run continues.
+// SetResult answers instead of the tool. The status must be SUCCESS or ERROR.
 func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, result: r} }
 
-// Deny refuses this one call: the model reads the reason and the run continues.
+// Deny refuses this call only. The model reads the reason, and the run continues.
 func Deny(reason string) Verdict {
 	return SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Denied, Message: reason}})
 }
 
-// Under names the version of the policy by which the gate decided. It is recorded beside the digest of a question, so that one
-// can see later which rules asked; nothing compares it.
+// Under sets the version of the policy by which the gate decided. It is recorded with the digest of a question and shows later which rules
+// asked. toold never compares it.
 func (v Verdict) Under(policy string) Verdict {
 	v.policy = policy
 	return v
 }
 
-// Because gives the verdict a reason for the record. The model does not read it.
+// Because sets a reason for the record. The model does not read it.
 func (v Verdict) Because(reason string) Verdict {
 	v.reason = reason
 	return v
 }
 
-// Kind returns the kind of the verdict, or "" for the zero Verdict.
+// Policy returns the version that Under set.
 func (v Verdict) Policy() string { return v.policy }
 
-// Reason returns why the gate blocks or asks, and for an allow the reason if it has one.
+// Kind returns the kind of the verdict, or "" for the zero Verdict.
 func (v Verdict) Kind() VerdictKind { return v.kind }
 
-// Ticket returns the question of a Suspend.
+// Reason returns why the gate blocks or asks, and for an allow the reason if it has one.
 func (v Verdict) Reason() string { return v.reason }
 
 // Ticket returns the question of a Suspend.
@@ -224,45 +229,45 @@ func (v Verdict) Ticket() tool.Ticket {
 	return *v.ticket
 }
 
-// Failure says what happens to the call when a hook fails.
+// Result returns the result of a SetResult.
 func (v Verdict) Result() *tool.Result { return v.result }
 
-// The empty failure mode is FailRefuse.
+// Failure says what happens to the call when a hook fails.
 type Failure string
 
-// the call continues as if the hook had no objection
+// The empty failure mode is FailRefuse.
 const (
-	FailRefuse Failure = ""      // the call is FAILED, DENIED, HOOK_FAILED; the run continues
-	FailAllow  Failure = "allow" // as if the hook had nothing against the call
-	FailBlock  Failure = "block" // as if a gate had blocked
+	FailRefuse Failure = ""      // the call ends FAILED with code DENIED and reason HOOK_FAILED; the run continues
+	FailAllow  Failure = "allow" // the call continues as if the hook had no objection
+	FailBlock  Failure = "block" // the same effect as a gate's Block
 )
 
-// A ProtocolError is an answer that a hook of its kind may not give. It blocks the call whatever the entry says of failures;
-// an After hook, which comes too late for that, has the result hidden.
+// A ProtocolError is an answer that this kind of hook may not give. It blocks the call, whatever the entry's OnFailure says. For an After
+// hook it is too late to block, so the result is hidden.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return "against the protocol of hooks: " + e.Message }
 
 // Deadlines of entries.
 const (
-	// DefaultDeadline bounds one call of a hook in process.
+	// DefaultDeadline limits one call of an in-process hook.
 	DefaultDeadline = time.Second
-	// NoDeadline is for a hook that only computes: it is asked in the goroutine of the call, which is cheaper, and nothing
-	// bounds it. An After hook cannot have it.
+	// NoDeadline is for a hook that only computes. The hook runs in the goroutine of the call, which is cheaper, and without a time limit.
+	// An After hook cannot use it.
 	NoDeadline time.Duration = -1
 )
 
-// An Entry is a hook as it is configured.
+// An Entry is a configured hook.
 type Entry[T any] struct {
-	Name      string // for Before and After: a failure changes the call
+	Name      string // unique among hooks of its kind; not "tool"
 	Hook      T
-	OnFailure Failure       // of Rewrite, Gate and Admit
-	Required  bool          // of Before and After: a failure changes the call
-	Deadline  time.Duration // 0 is DefaultDeadline
+	OnFailure Failure       // for Rewrite, Gate and Admit
+	Required  bool          // for Before and After: a failure changes the call
+	Deadline  time.Duration // 0 means DefaultDeadline
 	Match     Match
 }
 
-// A Set is the hooks of a daemon, each kind in its order.
+// A Set contains the hooks of a daemon. The hooks of each kind are called in order.
 type Set struct {
 	Rewrite []Entry[Rewrite]
 	Gate    []Entry[Gate]
@@ -271,6 +276,6 @@ type Set struct {
 	After   []Entry[After]
 	Filter  []Entry[Filter]
 	Handler []Entry[Handler]
-	// Notifier entries use their name and hook alone.
+	// Notifier entries use only their name and hook.
 	Notifier []Entry[Notifier]
 }
