@@ -1,7 +1,7 @@
 // Command release writes toold as a tree of files that the go command can use as a module proxy:
 //
 //	release -root DIRECTORY -version v0.1.0 -to PROXY
-//	GOPROXY=file://PROXY,https://proxy.golang.org GONOSUMDB=github.com/toold-dev/toold go get github.com/toold-dev/toold@v0.1.0
+//	GOPROXY="file://PROXY,$(go env GOPROXY)" GONOSUMDB=github.com/toold-dev/toold go get github.com/toold-dev/toold@v0.1.0
 //
 // The module contains the files of the work tree that git tracks or does not ignore, with their current content. It excludes nested
 // modules.
