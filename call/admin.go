@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits limits what the calls of a daemon may use.
+// Limits has the limits for the calls of a daemon.
 type Limits struct {
 	Concurrency int // maximum running calls; 0 means 256
 	QueueLength int // maximum calls that wait for a slot; 0 means 4,096

@@ -5,7 +5,7 @@ type Part struct {
 	Bytes  []byte
 	Size   int64 // current size of the whole artifact
 	EOF    bool
-	Offset int64 // of the first byte
+	Offset int64 // offset of the first byte
 	// MIMEType comes from the call's result. It is empty for a stream.
 	MIMEType string
 	// FirstLine is the number, from 1, of the line in which Bytes begins. Lines is the number of lines in Bytes, including a truncated last
@@ -33,7 +33,7 @@ type Found struct {
 // A Match is one matching line.
 type Match struct {
 	Line   int64  // from 1
-	Offset int64  // of the match in the artifact
+	Offset int64  // offset of the match in the artifact
 	Text   string // The line, or the text around the match when the line is long. Invalid UTF-8 becomes U+FFFD.
 	Cut    bool
 }

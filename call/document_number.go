@@ -44,7 +44,7 @@ func parseDecimal(text string) (decimal, bool) {
 	}
 	mantissa, power, _ := strings.Cut(strings.ToLower(text), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	exponent, _ := strconv.Atoi(power) // An empty string gives 0.
+	exponent, _ := strconv.Atoi(power) // Without an exponent, power is empty and Atoi returns 0.
 	digits, ok := new(big.Int).SetString(whole+fraction, 10)
 	return decimal{digits, exponent - len(fraction)}, ok
 }

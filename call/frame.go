@@ -28,7 +28,7 @@ type Watcher interface {
 
 // A Frame is the result of Stream.Next: events of one call, or one control.
 type Frame struct {
-	Key    Key // of the call to which events and gap belong
+	Key    Key // the call to which events and gap belong
 	Events []Event
 	Cursor string // position of the stream after this frame
 

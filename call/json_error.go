@@ -10,7 +10,7 @@ import (
 // A SyntaxError says where and why a JSON text was refused. The model that sent the text reads it. A text is never repaired, so the message
 // must be enough to correct the text.
 type SyntaxError struct {
-	Offset    int    // in bytes, from 0
+	Offset    int    // offset in bytes, from 0
 	Reason    string // the expected and the found token
 	Truncated bool   // The text ended inside a value, as when an output limit truncated it.
 }

@@ -75,7 +75,7 @@ type jsonParser struct {
 type jsonMember struct {
 	name     string
 	value    any
-	offset   int // of the name
+	offset   int // offset of the name
 	from, to int // range of the member in the canonical form
 }
 

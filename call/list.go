@@ -5,13 +5,13 @@ import "time"
 // A Query selects calls. Empty fields match all.
 type Query struct {
 	Namespace     string
-	Caller        string // subject
+	Caller        string // subject of the caller
 	Statuses      []Status
 	Run, Thread   string
 	ParentCall    string
 	Batch         string
 	Tool          string
-	Action        string    // of the open suspension
+	Action        string    // action of the open suspension
 	CreatedAfter  time.Time // inclusive
 	CreatedBefore time.Time // exclusive
 	OldestFirst   bool
@@ -45,8 +45,8 @@ type RunSummary struct {
 	ID        string
 	State     RunState
 	Reason    string    // why the run is blocked
-	BlockedBy string    // the call that blocked it
-	Changed   time.Time // when it was blocked or ended
+	BlockedBy string    // the call that blocked the run
+	Changed   time.Time // when the run was blocked or ended
 	Mode      string    // permission mode that a client chose; empty when no client chose one
 	Counts    map[Status]int
 }

@@ -13,9 +13,9 @@ type Purge struct {
 	Time time.Time      `json:"time"`
 }
 
-// Purged returns a finished call without its content. It keeps the id, tool, caller, outcome and times, and who decided. It removes
-// everything that a person, a model or a tool wrote. Purged builds a new record, so a field that is added later is removed until a
-// developer decides to keep it.
+// Purged returns a finished call without its content. It keeps the id, tool, caller, outcome, times and deciders. It removes everything
+// that a person, a model or a tool wrote. Purged builds a new record, so a field that is added later is removed until a developer decides
+// to keep it.
 func (c *Call) Purged(p Purge) *Call {
 	out := &Call{
 		Namespace: c.Namespace, ID: c.ID, Tool: c.Tool, ToolDigest: c.ToolDigest, RetryOf: c.RetryOf,

@@ -22,7 +22,7 @@ type Rule struct {
 	Scope   tool.Scope `json:"scope"`
 	ScopeID string     `json:"scope_id,omitempty"` // id of the run or thread
 
-	By         tool.Principal `json:"by"`                  // the person who approved
+	By         tool.Principal `json:"by"`                  // the approver
 	Approvers  []string       `json:"approvers,omitempty"` // Roles that the question asked. Empty means any approver.
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`

@@ -321,7 +321,7 @@ func TestValuesThatAreNoJSON(t *testing.T) {
 }
 
 func TestUnknownVocabularyIsNotFetched(t *testing.T) {
-	// The listener stands in for the network. A refused reference must not even resolve a name.
+	// The listener replaces the network. A refused reference must not even resolve a name.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

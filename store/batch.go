@@ -13,7 +13,7 @@ type Batches interface {
 	// CreateBatch stores a batch and all of its calls, or nothing, durably. Each change creates a call of the batch. The error is ErrExists
 	// when the batch or a call exists, and ErrTrimmed when one of them has only a tombstone.
 	CreateBatch(ctx context.Context, b *call.Batch, calls []*Change) error
-	// Batch returns a batch. ErrNotFound, ErrTrimmed, ErrCorrupt.
+	// Batch returns a batch. Errors: ErrNotFound, ErrTrimmed, ErrCorrupt.
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	// OpenBatches calls visit with each batch that has not ended, in all namespaces. For a corrupt row it passes the key and an error.
 	OpenBatches(ctx context.Context, visit func(key call.Key, b *call.Batch, err error) error) error

@@ -139,7 +139,7 @@ func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
 	return notice, nil
 }
 
-// forbids returns the conflict of a command that loses whatever value it would set.
+// forbids returns the conflict of a command that cannot be applied, regardless of its value.
 func (s *resolution) forbids(state *DocumentState, c *tool.Command) call.Conflict {
 	switch {
 	case c.Expected != nil && *c.Expected != state.current():

@@ -266,8 +266,8 @@ type Store interface {
 	// its events are removed; [Store.Events] begins after them. After a crash the call is either unchanged or purged. Purging again changes
 	// nothing. Errors: ErrNotFound, ErrTrimmed, ErrCorrupt, and ErrTransition when the call has not ended.
 	Purge(ctx context.Context, key call.Key, by call.Purge) error
-	// Shred durably erases the data beside the named calls, runs and threads. When it returns nil, no file of the journal contains data
-	// that was purged, trimmed or replaced before. It takes about as long as writing the whole journal anew, and writers wait during a
+	// Shred durably erases the remaining data of the named calls, runs and threads. When it returns nil, no file of the journal contains
+	// data that was purged, trimmed or replaced before. It takes about as long as writing the whole journal anew, and writers wait during a
 	// large part of that time. It may be repeated at any time.
 	Shred(ctx context.Context, s Shredding) error
 	// Amend applies an amendment and returns a notice for each of its commands. Error: ErrNotFound.

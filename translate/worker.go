@@ -108,7 +108,7 @@ func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, 
 	return out, nil
 }
 
-// workerCodes are the codes that a tool may report; only the daemon reports others.
+// workerCodes returns the error codes that a tool may report. Only the daemon reports other codes.
 func workerCodes() []tool.Code {
 	return []tool.Code{
 		tool.InvalidArguments, tool.ExecutionFailed, tool.Denied, tool.NotFound, tool.Internal, tool.Timeout, tool.Cancelled,
@@ -150,7 +150,7 @@ func ToViolations(list []*tooldv1.FieldViolation) (out []tool.Violation) {
 	return out
 }
 
-// A Ticket is the question of a worker or of a hook.
+// A Ticket is the common part of the questions of workers and hooks.
 type Ticket interface {
 	GetAction() string
 	GetMessage() string
@@ -161,7 +161,7 @@ type Ticket interface {
 	GetExpiresIn() *durationpb.Duration
 }
 
-// ToTicket translates a question.
+// ToTicket translates the question of a worker or hook.
 func ToTicket(t Ticket) tool.Ticket {
 	out := tool.Ticket{
 		Action: t.GetAction(), Message: t.GetMessage(), Parameters: ToJSON(t.GetParameters()), ResponseSchema: ToJSON(t.GetResponseSchema()),

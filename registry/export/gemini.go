@@ -149,7 +149,7 @@ func (p *conversion) geminiAny(out *object, at string) *object {
 	return out
 }
 
-// geminiOne writes a schema of one type.
+// geminiOne translates a schema of one type into out.
 func (p *conversion) geminiOne(o, out *object, at string) error {
 	for _, said := range []string{"title", "description"} {
 		o.take(said)

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// An Op is one thing to write: a Change, or what Run writes.
+// An Op is one write: a Change, or the function Run.
 type Op struct {
 	Change   *store.Change
 	Record   []byte // stored form of the change's call

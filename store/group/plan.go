@@ -165,7 +165,7 @@ func emptied[T any](s []T) []T {
 	return s[:0]
 }
 
-// ask adds to the requests what the plan must know to decide a change.
+// ask adds the requests that the plan needs to decide a change.
 func (p *Plan) ask(c *store.Change) {
 	key := c.Name()
 	if p.Calls[key] == nil {

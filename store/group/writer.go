@@ -25,7 +25,7 @@ const keptMemory = 16 << 10
 
 // A Database runs the transactions of a writer, one after the other, on the writer's goroutine.
 type Database interface {
-	// Begin opens a transaction and reads what the plan asks for, and last the clock.
+	// Begin opens a transaction, reads the data that the plan asks for, and then reads the clock.
 	Begin(ctx context.Context, p *Plan) error
 	// Apply writes the decided changes of the plan.
 	Apply(ctx context.Context, p *Plan) error
@@ -35,7 +35,7 @@ type Database interface {
 	// Failed ends a transaction after an error, and returns the error of package store that matches. With again, the writer tries the same
 	// group again at once.
 	Failed(ctx context.Context, p *Plan, err error) (again bool, _ error)
-	// Read reads inside the open transaction what a plan asks for.
+	// Read reads the data that a plan asks for, inside the open transaction.
 	Read(ctx context.Context, p *Plan) error
 	// RemoveAction and InsertBatch write inside the open transaction. RemoveAction returns ErrNotFound for an unknown action. InsertBatch
 	// returns ErrExists or ErrTrimmed for a known batch.

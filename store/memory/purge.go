@@ -55,7 +55,7 @@ func (st *state) purge(r *row) {
 	}
 }
 
-// Shred erases the data beside purged calls, runs and threads.
+// Shred erases the remaining data of purged calls, runs and threads.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err

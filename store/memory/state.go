@@ -14,7 +14,7 @@ import (
 type row struct {
 	store.Standing
 	key      call.Key
-	position int64 // of the call's creation in the feed
+	position int64 // position of the call's creation in the feed
 	record   []byte
 	digest   string
 	chunks   []chunk
@@ -22,7 +22,7 @@ type row struct {
 	run, thread, parent, batch, tool, caller string
 
 	created, ended, updated time.Time
-	suspension, action      string // of the open suspension
+	suspension, action      string // id and action of the open suspension
 	expires                 time.Time
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/store/group"
 )
 
-// A known holds the state of active calls in the memory of the owner. A group with known calls only is written without reading first. This
-// is safe because no other process changes these calls, and the group checks the epoch when it commits.
+// A known keeps the state of active calls in the memory of the owner. A group that changes only known calls is written without reading
+// first. This is safe because no other process changes these calls, and the group checks the epoch when it commits.
 type known map[call.Key]group.State
 
 // knownCalls bounds the number of remembered calls. At the bound, the owner forgets all of them.

@@ -262,8 +262,8 @@ func TestT126ProofOfOwnership(t *testing.T) {
 }
 
 // TestT126Hold checks the hold after an unclean end in another directory: the new owner leaves the old attempts alone for longer than the
-// old owner may act. When the new owner stops during the hold, the next owner holds, too. An owner in the same directory as the one before
-// it needs no hold for it.
+// old owner may act. When the new owner stops during the hold, the next owner holds, too. An owner that uses the directory of its
+// predecessor need not hold, because that predecessor has ended.
 func TestT126Hold(t *testing.T) {
 	t.Parallel() // This test waits for a hold.
 	at := freshURL(t)

@@ -2,9 +2,9 @@
 // second daemon that stands by.
 //
 // One goroutine writes. It takes the waiting changes, Full ones first, and commits them as one transaction with an array for each column. A
-// group is one round trip when the owner already knows the calls that it changes. Else it is two round trips, and the first reads what the
-// changes require. When the answer to a COMMIT is lost, the writer first finds out whether the transaction is stored. If it cannot find
-// out, the store stops. Readers have their own connections.
+// group needs one round trip when the owner already knows the calls that it changes. Else it needs two round trips: the first reads the
+// data that the changes depend on. When the answer to a COMMIT is lost, the writer first finds out whether the transaction is stored. If it
+// cannot find out, the store stops. Readers have their own connections.
 //
 // One daemon owns a journal. It holds an advisory lock on its own connection. Each of its transactions locks the only row of meta and
 // compares the epoch there with its own. So a daemon that lost the lock without noticing can change nothing in the journal once another

@@ -53,8 +53,8 @@ func (w *writer) purge(ctx context.Context, key call.Key, by call.Purge) error {
 	return err
 }
 
-// Shred erases the data beside purged calls, runs and threads. Then it rewrites the tables, so that no dead row remains in them. It does
-// not clean the server's write-ahead log, nor backups and archives of that log.
+// Shred erases the remaining data of purged calls, runs and threads. Then it rewrites the tables, so that no dead row remains in them. It
+// does not clean the server's write-ahead log, nor backups and archives of that log.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err

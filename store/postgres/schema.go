@@ -17,7 +17,7 @@ var (
 	ErrForeign = errors.New("not a journal of toold")
 )
 
-// The files of schema are applied in order, in one transaction with their number. A released one never changes.
+// The files in schema are applied in order, in one transaction that also stores the new version. A released file never changes.
 //
 //go:embed schema/*.sql
 var schema embed.FS

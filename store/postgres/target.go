@@ -71,8 +71,8 @@ func parse(text string, lease time.Duration) (*target, error) {
 	p["client_encoding"] = "UTF8"
 	p["jit"] = "off"                           // Compiling takes longer than any statement of toold.
 	p["enable_seqscan"] = "off"                // There is an index for each statement, and the statistics of a small table mislead the planner.
-	p["enable_hashjoin"] = "off"               // for the same reason
-	p["enable_mergejoin"] = "off"              // for the same reason
+	p["enable_hashjoin"] = "off"               // for the same reason as enable_seqscan
+	p["enable_mergejoin"] = "off"              // for the same reason as enable_seqscan
 	p["plan_cache_mode"] = "force_custom_plan" // A plan for an empty table would be kept when the table grows.
 	p["lock_timeout"] = "10s"                  // No other session has a reason to lock a table of toold.
 	p["idle_in_transaction_session_timeout"] = millis(lease)

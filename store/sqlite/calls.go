@@ -98,7 +98,7 @@ const callColumns = "position, calls.namespace, call_id, status, revision, last_
 // A callRow is a stored call, or the error that reading it gave.
 type callRow struct {
 	position int64
-	pack     int64 // Position of the pack that contains the call. Zero: the call is a row of its own.
+	pack     int64 // Position of the pack that contains the call. Zero means that the call is a row.
 	key      call.Key
 	call     *call.Call // nil when err is set
 	err      error

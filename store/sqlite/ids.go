@@ -11,9 +11,9 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An idFilter tells without a query that the journal lacks most unknown ids of calls, runs and threads. It never excludes an id that the
-// journal has: a call, a tombstone, or a run or thread with calls. Two rules ensure this. The writer adds an id before it commits the row.
-// The filter excludes nothing until all ids that existed at the start are added.
+// An idFilter reports without a query that an id of a call, run or thread is not in the journal. It recognizes most unknown ids. It never
+// excludes an id that the journal has: a call, a tombstone, or a run or thread with calls. Two rules ensure this. The writer adds an id
+// before it commits the row. The filter excludes nothing until all ids that existed at the start are added.
 //
 // It is a chain of Bloom filters, each twice as large as the one before, with two bytes for each id. The chain takes at most 16 MiB, which
 // holds eight million ids. After that, the last filter takes all new ids. From about fifty million ids on, it excludes almost nothing, and

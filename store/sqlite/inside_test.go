@@ -23,7 +23,7 @@ func creation(c *call.Call, d store.Durability) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}}, Durability: d}
 }
 
-// TestSynchronous is inside the package because only the writing connection knows how it commits.
+// TestSynchronous is inside the package because it reads a setting of the writing connection.
 func TestSynchronous(t *testing.T) {
 	var s *Store
 	var mu sync.Mutex

@@ -76,7 +76,7 @@ func TestMigrationCut(t *testing.T) {
 		every = 1
 	}
 	for n := 0; n <= len(log); n++ {
-		for fate := range 3 { // killed; power lost; power lost with half of the unsynced operations kept
+		for fate := range 3 { // three cases: killed; power lost; power lost with half of the unsynced operations kept
 			if (n+fate)%every > 0 && n < len(log) {
 				continue
 			}

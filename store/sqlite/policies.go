@@ -26,7 +26,7 @@ const (
 	deleteThreadPolicies = "DELETE FROM policies WHERE scope = 'THREAD' AND changed < ? AND " + noCalls + "'thread'" + ofPolicy + ")"
 )
 
-// trimPolicies removes expired policies, and policies of runs and threads without calls.
+// trimPolicies removes policies that expired before a time, and policies of runs and threads without calls.
 func (w *writer) trimPolicies(before time.Time) error {
 	for _, text := range []string{deleteEndedPolicies, deleteRunPolicies, deleteThreadPolicies} {
 		if err := exec(w.conn, text, nanos(before)); err != nil {

@@ -64,7 +64,7 @@ func (w *writer) purge(key call.Key, by call.Purge) error {
 	return err
 }
 
-// Shred erases the data beside purged calls, runs and threads. Then it rewrites the files, so that no unreferenced byte remains.
+// Shred erases the remaining data of purged calls, runs and threads. Then it rewrites the files, so that no unreferenced byte remains.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -20,7 +20,7 @@ const applicationID = 0x746f6f6c
 // ErrNewer means that a later release of toold has written this journal.
 var ErrNewer = errors.New("journal has the schema of a newer toold")
 
-// The files of schema are applied in order, with the number of the last one. A released one never changes.
+// The files in schema are applied in order. The version of a journal is the number of applied files. A released file never changes.
 //
 //go:embed schema/*.sql
 var schema embed.FS

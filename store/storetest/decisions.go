@@ -109,7 +109,7 @@ func testNotAfter(t *testing.T, f *fixture) {
 	f.commit(expiry)
 }
 
-// P8: a suspension that has expired stays expired, whatever the machine's clock does.
+// P8: a suspension that has expired stays expired, even when the machine's clock is set back.
 func testClockNeverBack(t *testing.T, f *fixture) {
 	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
 		id := "c-" + name

@@ -234,8 +234,8 @@ func testTrimRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// The owner of a run or thread is known only from its calls. So its documents go with its last call; else the next caller that uses the id
-// could read them.
+// The owner of a run or thread is known only from its calls. So its documents are removed with its last call; else the next caller that
+// uses the id could read them.
 func testTrimLastCall(t *testing.T, f *fixture) {
 	thread := set("a", "1")
 	thread.Command.Scope = tool.ThreadScope

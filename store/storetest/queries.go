@@ -166,7 +166,7 @@ func testPaging(t *testing.T, f *fixture) {
 	}
 }
 
-// A client that pages sees each call of the first moment once, whatever is created or ends meanwhile.
+// A client that reads page by page sees each call that existed at the first page once, even when calls are created or end meanwhile.
 func testPagingStable(t *testing.T, f *fixture) {
 	var want []string
 	for i := range 20 {

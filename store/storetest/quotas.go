@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// An append that exceeds a quota is refused as a whole, whatever quota other threads have left. After the removal of a call there is space
+// An append that exceeds a quota is refused as a whole, even when other threads have quota left. After the removal of a call there is space
 // again. The counts survive reopening the spool.
 func testSpoolQuotas(t *testing.T, h SpoolHarness) {
 	s := h.Limited(t, store.OutputLimits{Thread: 10, Namespace: 25})

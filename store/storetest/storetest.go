@@ -199,7 +199,7 @@ func events(first, last int) []call.Event {
 
 var start = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 
-// A clock stands in for the machine's clock. It changes only when a test moves it, forwards or backwards.
+// A clock replaces the machine's clock in tests. It changes only when a test moves it, forwards or backwards.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
