@@ -85,8 +85,8 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 	return a
 }
 
-// execute runs the tool. A complete result takes precedence over a cancellation, and a cancellation over a timeout. A result that was
-// complete before the tool was stopped is kept.
+// execute runs the tool. A result that was complete before the tool was stopped takes precedence over a cancellation, and a cancellation
+// over a timeout.
 func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	if out := p.own(ctx); out != nil {
 		return out

@@ -130,8 +130,8 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 	})
 }
 
-// TestP4RecordSaysThatItIsNotStored checks that the record of a call says so when a crash could lose it. During the gate of a call, the
-// journal does not have the call, whatever its class.
+// TestP4RecordSaysThatItIsNotStored checks that a call's record shows when a crash could still lose the call. While the gates of a call
+// run, the journal does not have the call, in either class.
 func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(20 * time.Millisecond)

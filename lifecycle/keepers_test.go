@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// forgetful is a hook that records which runs and calls it is told to delete.
+// forgetful is a hook that records which runs and calls it must forget.
 type forgetful struct {
 	admitFunc
 	told []string

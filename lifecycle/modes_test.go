@@ -81,8 +81,8 @@ func TestSetMode(t *testing.T) {
 	})
 }
 
-// TestModeBeforeTheFirstCall checks that setting a mode before the first call makes the principal the owner of the run, also after a
-// restart, so that calls of other callers do not get the mode.
+// TestModeBeforeTheFirstCall checks that a principal that sets a mode before the first call becomes the owner of the run, also after a
+// restart. Calls of other callers therefore do not get the mode.
 func TestModeBeforeTheFirstCall(t *testing.T) {
 	both := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
 	albert := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}

@@ -89,7 +89,7 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 }
 
 // TestHeldOperationDoesNotKeepWatchers checks that in a copied store the stream of a batch with a held operation ends, because no call can
-// change. After the release a stream reports the rest of the operation.
+// change. After the release, a new stream reports the outcome of the operation.
 func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 	r := &render{}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {

@@ -54,8 +54,8 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	return ids, nil
 }
 
-// awaitEnds waits for a limited time until the cancelled calls of a run have ended, because the documents that they write at their end
-// belong to the run and must be removed with it.
+// awaitEnds waits for a limited time until the cancelled calls of a run have ended. The documents that they write at their end belong to
+// the run and must be removed with it.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	until := time.Now().Add(stopMost(e.cfg.Grace) + endingTime)
 	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {

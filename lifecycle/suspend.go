@@ -96,8 +96,8 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	l.e.cfg.FailPoint("after-suspend")
 }
 
-// mustEnd returns why a call must end although its tool has returned a question. It returns nil when the call may be suspended. A drain or
-// the timeout of the attempt does not prevent that, because the tool has returned.
+// mustEnd returns why a call must end although its tool has returned a question. It returns nil when the call may be suspended. That
+// includes a call in a drain or after the timeout of its attempt, because the tool has returned.
 func (p *pipeline) mustEnd(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, outcome.Drained) && !outcome.AttemptTimedOut(cause) {
 		return cause

@@ -246,7 +246,7 @@ func TestT110LostTail(t *testing.T) {
 				cursors = append(cursors, f.Cursor)
 			}
 		}
-		follow("", 8) // Until 140 ms. The journal has the events of the first 100 ms.
+		follow("", 8) // This reads until 140 ms; the journal has the events of the first 100 ms.
 		lost := cursors[len(cursors)-1]
 		w.crash()
 		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: lost})
@@ -258,7 +258,7 @@ func TestT110LostTail(t *testing.T) {
 			t.Fatalf("first frame %+v, %v", f, err)
 		}
 		watcher.Close()
-		follow(f.Cursor, 6) // The cursor of the gap continues after the remaining events. Until 100 ms; the journal has the events of the first 40 ms.
+		follow(f.Cursor, 6) // The cursor of the gap continues after the remaining events. This reads until 100 ms; the journal has the events of the first 40 ms.
 		w.crash()
 		follow(cursors[len(cursors)-1], 1000)
 		for _, cursor := range cursors { // No earlier cursor may return different events.

@@ -96,7 +96,7 @@ func (a *Artifact) linesBefore(ctx context.Context, offset int64) (int64, error)
 	return n, err
 }
 
-// A searcher searches an artifact, starting at the offset at.
+// A searcher searches an artifact, starting at the offset in its field at.
 type searcher struct {
 	a     *Artifact
 	re    *regexp.Regexp

@@ -281,9 +281,9 @@ func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 // Cut records that no further output of this attempt is stored. Cut(nil) reverts that. It needs no lock.
 func (o *Output) Cut(full *store.QuotaError) { o.cut.Store(full) }
 
-// noteFirstCut reports in is whether err refuses output because of the quota of the thread or namespace. The call continues without its
-// output, because earlier calls have used the quota. noteFirstCut replaces the first such output event by a progress event with a message,
-// and returns published as true for it.
+// noteFirstCut handles the error of an output event. is reports that the quota of the thread or namespace refused the output. The call then
+// continues without it, because earlier calls have used the quota. For the first refused event, noteFirstCut puts a progress event with a
+// message in its place and sets published.
 func (o *Output) noteFirstCut(err error, first *call.Event) (published, is bool) {
 	full, is := errors.AsType[*store.QuotaError](err)
 	if !is || !o.cut.CompareAndSwap(nil, full) {

@@ -15,8 +15,8 @@ import (
 
 const maxName = 256
 
-// CheckName returns an error for the name of an artifact or an output stream that looks like another name, or that could be used as a path
-// outside its folder.
+// CheckName returns an error for a name of an artifact or an output stream that people could confuse with another name. It also refuses
+// names that could be used as a path outside the folder.
 func CheckName(name string) error {
 	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	if strange || len(name) > maxName || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') || slices.Contains(strings.Split(name, "/"), "..") {

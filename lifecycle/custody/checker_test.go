@@ -79,7 +79,7 @@ func TestChecker(t *testing.T) {
 	if err := k.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"moved"}; !slices.Equal(adopted, want) { // The other calls were adopted in the previous check, so they are suspects for the first time again.
+	if want := []string{"moved"}; !slices.Equal(adopted, want) { // The previous check adopted the other calls, so this check treats them as new suspects.
 		t.Errorf("the third check took up %q, want %q", adopted, want)
 	}
 }

@@ -14,7 +14,7 @@ type Basis struct {
 	ToolDigest string
 	Isolation  tool.Isolation // required by the tool
 	Network    string         // required by the tool
-	Arguments  tool.Arguments // effective
+	Arguments  tool.Arguments // effective arguments
 	// Unwritten means that the tool may start before the journal has stored the intent of the attempt.
 	Unwritten bool
 }

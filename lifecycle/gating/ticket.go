@@ -76,8 +76,8 @@ const (
 	ActionDoubt    = "in_doubt" // only the engine asks with it
 )
 
-// MachineActions maps each action whose questions no person answers to the source whose tools may use it. A source that ends with a colon
-// stands for all sources that begin with it.
+// MachineActions maps actions to the source whose tools may use them. No person answers a question with such an action. A source that ends
+// with a colon matches all sources that begin with it.
 type MachineActions map[string]string
 
 // ForPeople reports whether a question with this action waits for a person.

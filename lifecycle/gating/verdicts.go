@@ -67,7 +67,7 @@ func CheckVerdict(v hook.Verdict, machine MachineActions) error {
 // complete reports whether a result can replace the result of a tool.
 func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
 
-// ShownKind returns the kind of a verdict as it is reported. A refusal is a result to the engine, but is reported as DENY.
+// ShownKind returns the reported kind of a verdict. To the engine a refusal is a result, but it is reported as DENY.
 func ShownKind(v hook.Verdict) string {
 	if r := v.Result(); r.IsError() && r.Error != nil && r.Error.Code == tool.Denied {
 		return "DENY"

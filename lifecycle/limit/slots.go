@@ -350,8 +350,8 @@ const (
 	slotReturned
 )
 
-// A Slot is the slot of one call. The zero value holds none. The tool of the call may lend the slot while the call returns it concurrently;
-// exactly one of them frees it.
+// A Slot is the slot of one call. The zero value holds none. The tool of the call may lend the slot while another goroutine returns it;
+// exactly one of the two frees it.
 type Slot struct {
 	slots  *Slots
 	demand Demand

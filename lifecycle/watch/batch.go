@@ -84,7 +84,8 @@ func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// rests reports whether no call of the watched batch can change. A stopping daemon also rests, although the next daemon may start calls.
+// rests reports whether no call of the watched batch can change in this daemon. While the daemon stops, the next daemon may still start
+// calls.
 func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
 
 // finished returns the frame that ends the stream of a batch at rest. found is false when the watcher must continue. That includes a batch
