@@ -33,7 +33,7 @@ type Config struct {
 	Data       string              `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
 	Store      string              `yaml:"store" help:"postgres:// URL of the store, without a password; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
 	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools see and bash starts in"`
-	Workspaces Workspaces          `yaml:"workspaces" help:"namespaces that have a workspace of their own, each with its directory; all others share workspace" see:"#namespaces-and-their-files"`
+	Workspaces Workspaces          `yaml:"workspaces" help:"directories of namespaces with their own workspace; all other namespaces share workspace" see:"#namespaces-and-their-files"`
 	Listen     Listen              `yaml:"listen"`
 	TLS        TLS                 `yaml:"tls"`
 	Auth       Auth                `yaml:"auth"`
@@ -53,7 +53,7 @@ type Config struct {
 	Tools      Tools               `yaml:"tools"`
 	Workers    Workers             `yaml:"workers"`
 	Redact     redact.Config       `yaml:"redact" reload:"started"`
-	Secrets    []NamedSecret       `yaml:"secrets" reload:"started" help:"values that secret://name stands for, and the tools that get them" see:"secrets.md"`
+	Secrets    []NamedSecret       `yaml:"secrets" reload:"started" help:"values for secret://name, and the tools that get them" see:"secrets.md"`
 	Hooks      []Hook              `yaml:"hooks" reload:"always" help:"programs and services that decide about calls, and the order of all hooks" see:"#hooks"`
 	Ratelimit  []ratelimit.Limit   `yaml:"ratelimit" reload:"started" help:"how often calls may come" see:"plugins/ratelimit.md"`
 	Notify     notify.Settings     `yaml:"notify" reload:"started"`
@@ -77,14 +77,14 @@ type Config struct {
 // Listen holds the addresses where clients reach the daemon.
 type Listen struct {
 	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port is the loopback address, port 0 a free one, empty is no TCP"`
-	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a socket that only the daemon's user can open; <data> stands for the data directory, empty is no socket"`
+	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a socket that only the daemon's user can open; <data> means the data directory, empty is no socket"`
 }
 
 // TLS names the PEM files of the TCP listener.
 type TLS struct {
 	Cert     string `yaml:"cert" help:"PEM certificate of the TCP listener, with tls.key; empty is no TLS"`
 	Key      string `yaml:"key" help:"PEM key of the certificate"`
-	ClientCA string `yaml:"client_ca" help:"PEM certificates of authorities: clients show a certificate that one of them signed, beside their token"`
+	ClientCA string `yaml:"client_ca" help:"PEM certificates of authorities; each client needs a certificate from one of them, in addition to its token"`
 }
 
 // Auth lists the static tokens. The daemon also accepts the token in its token file, and its own user at the unix socket.
@@ -118,7 +118,7 @@ type Limits struct {
 	QueuePrincipal       int               `yaml:"queue_principal" default:"0" min:"0" max:"1000000" help:"calls of one principal that wait for a slot; 0 is half of limits.queue_length"`
 	QuestionsNamespace   int               `yaml:"questions_namespace" default:"0" min:"0" max:"100000000" help:"calls of one namespace that may wait for a decision; 0 is no limit"`
 	QuestionsPrincipal   int               `yaml:"questions_principal" default:"0" min:"0" max:"100000000" help:"calls of one principal that may wait for a decision; 0 is no limit"`
-	StoredBytes          int               `yaml:"stored_bytes" default:"0" min:"0" max:"1125899906842624" help:"bytes that one namespace may have in journal and output, about; 0 is no limit"`
+	StoredBytes          int               `yaml:"stored_bytes" default:"0" min:"0" max:"1125899906842624" help:"approximate bytes that one namespace may have in journal and output; 0 is no limit"`
 	OutputQuotaThread    int               `yaml:"output_quota_thread" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that the calls of one thread may keep; the rest is cut, with a note; 0 is no limit" see:"../how-to/set-limits.md"`
 	OutputQuotaNamespace int               `yaml:"output_quota_namespace" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that the calls of one namespace may keep; 0 is no limit"`
 	CircuitFailures      int               `yaml:"circuit_failures" default:"0" min:"0" max:"1000" help:"UPSTREAM failures of a source in a row that open its circuit; 0 is never"`
@@ -127,7 +127,7 @@ type Limits struct {
 
 // ToolConcurrency bounds how many calls of a tool run at once.
 type ToolConcurrency struct {
-	Tools string `yaml:"tools" required:"true" format:"glob" help:"glob on tool ids; each tool is counted alone"`
+	Tools string `yaml:"tools" required:"true" format:"glob" help:"glob on tool ids; each tool has its own count"`
 	Calls int    `yaml:"calls" min:"1" max:"100000" help:"calls that run at once"`
 }
 
@@ -135,15 +135,15 @@ type ToolConcurrency struct {
 type Failover struct {
 	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store when an effect starts" see:"../how-to/use-postgresql.md#two-daemons"`
 	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time from the last such proof to the end of the daemon; the server frees the store after a third of it"`
-	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time to end what runs then"`
-	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a successor leaves the attempts of another daemon alone; at least 1.1 times lease and kill together"`
+	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time for the daemon to kill its tools then"`
+	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a successor does not touch the attempts of another daemon; at least 1.1 times the sum of lease and kill"`
 }
 
 // Timeouts holds the time limits of calls.
 type Timeouts struct {
 	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"time that a call waits for a slot"`
 	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"time from intent to result, unless the call or the tool names another"`
-	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call runs while nobody watches it; 0 is none, never is to its end"`
+	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call continues without a watcher; 0 is none, never is to its end"`
 	Grace   time.Duration `yaml:"grace" default:"5s" min:"1ms" max:"1h" help:"time that a cancelled tool has to return before it is abandoned"`
 	Expiry  time.Duration `yaml:"expiry" default:"30d" min:"1s" max:"30d" help:"time that a ticket waits for a decision, unless it names another"`
 	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time that running calls have when the daemon stops; 0 ends them at once"`
@@ -180,7 +180,7 @@ type Bash struct {
 	Profile        string        `yaml:"profile" default:"default" required:"true" help:"isolation of commands: default, readonly, network, landlock, none, or a name of sandbox.profiles" see:"../explanation/isolation.md"`
 	Env            []string      `yaml:"env" format:"environment" secret:"true" help:"NAME=value for the environment of commands, with references to secrets" see:"secrets.md"`
 	Timeout        time.Duration `yaml:"timeout" default:"10m" min:"1s" max:"10m" help:"longest time of a command, whatever the model asks for"`
-	BackgroundEach int           `yaml:"background_each" default:"8" min:"0" max:"1000" help:"commands of one thread that run in the background at once; 0 takes the tools for it away"`
+	BackgroundEach int           `yaml:"background_each" default:"8" min:"0" max:"1000" help:"commands of one thread that run in the background at once; 0 removes the tools for background commands"`
 	BackgroundTime time.Duration `yaml:"background_time" default:"1h" min:"1s" max:"1d" help:"longest time of a command in the background"`
 }
 
@@ -204,7 +204,7 @@ type Metrics struct {
 
 // Tracing says which calls are traced with OpenTelemetry. The environment variables of OpenTelemetry configure the rest.
 type Tracing struct {
-	Ratio    float64 `yaml:"ratio" default:"0" min:"0" max:"1" help:"share of calls to trace, of those whose caller does not say; 0 is off" see:"metrics.md#traces"`
+	Ratio    float64 `yaml:"ratio" default:"0" min:"0" max:"1" help:"share of calls to trace, among calls without a decision of their caller; 0 is off" see:"metrics.md#traces"`
 	Endpoint string  `yaml:"endpoint" help:"URL of the OTLP receiver (gRPC); empty is the value of OTEL_EXPORTER_OTLP_ENDPOINT"`
 }
 

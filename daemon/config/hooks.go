@@ -14,14 +14,14 @@ import (
 type Hook struct {
 	Builtin   string          `yaml:"builtin" unique:"true" help:"name of a plugin of the daemon, whose position this is; nothing else goes with it"`
 	Name      string          `yaml:"name" unique:"true" format:"id" help:"name in records, logs and metrics; required for a program or service"`
-	Kinds     []string        `yaml:"kinds" unique:"true" oneof:"rewrite gate admit before after filter" help:"kinds of hook that it is; none is gate, and filter is for services alone"`
+	Kinds     []string        `yaml:"kinds" unique:"true" oneof:"rewrite gate admit before after filter" help:"kinds of the hook; none is gate, and only services can be filter"`
 	Command   []string        `yaml:"command" help:"absolute path of a program, and arguments; an entry has this or remote" see:"plugins/command.md"`
 	Remote    remote.Settings `yaml:"remote"`
 	Dir       string          `yaml:"dir" format:"absolute" help:"directory that the program starts in; empty is /"`
 	Env       []string        `yaml:"env" format:"variable" secret:"true" help:"NAME=value for the program, or NAME for the daemon's own; none is PATH, LANG and TOOLD_HOOK"`
 	Documents []string        `yaml:"documents" help:"documents that it is shown, as RUN/key, THREAD/key or NAMESPACE/key"`
 	Match     Match           `yaml:"match"`
-	Deadline  time.Duration   `yaml:"deadline" default:"5s" min:"1ms" max:"5m" help:"time for one question, with the wait for others"`
+	Deadline  time.Duration   `yaml:"deadline" default:"5s" min:"1ms" max:"5m" help:"time for one question, including the wait for others"`
 	OnFailure string          `yaml:"on_failure" default:"refuse" oneof:"refuse allow block" help:"result of a failure: refuse the call, allow it, or block its run"`
 	AtOnce    int             `yaml:"at_once" default:"0" min:"0" max:"10000" help:"questions that are asked at once; 0 is 16 for a program and 64 for a service"`
 	MaxAnswer int             `yaml:"max_answer" default:"1048576" min:"1" max:"16777216" help:"bytes of an answer"`

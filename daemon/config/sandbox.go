@@ -15,7 +15,7 @@ import (
 
 // Sandbox configures how the daemon may isolate the processes of tools.
 type Sandbox struct {
-	ControlGroup string    `yaml:"control_group" format:"absolute" help:"directory of a cgroup v2 without processes, for the groups of commands; empty is what was delegated to the daemon" see:"../explanation/isolation.md#control-groups"`
+	ControlGroup string    `yaml:"control_group" format:"absolute" help:"directory of a cgroup v2 without processes, for the groups of commands; empty is the group delegated to the daemon" see:"../explanation/isolation.md#control-groups"`
 	Homes        string    `yaml:"homes" format:"absolute" help:"directory of the home directories of processes; empty is homes in the data directory" see:"../explanation/isolation.md#home"`
 	Profiles     []Profile `yaml:"profiles" reload:"always" help:"more isolation profiles; a changed one needs a restart" see:"../explanation/isolation.md#profiles"`
 }
@@ -26,14 +26,14 @@ type Profile struct {
 	Network   string        `yaml:"network" oneof:"none proxy open" help:"network that processes reach; empty is none"`
 	Hosts     []string      `yaml:"hosts" help:"with proxy: hosts that may be reached, a leading dot for all names below; none is every name of the public network"`
 	Ports     []int         `yaml:"ports" min:"1" max:"65535" help:"with proxy: ports that may be reached; none is 80 and 443"`
-	Addresses []string      `yaml:"addresses" help:"with proxy: addresses that names may lead to beside the public network"`
+	Addresses []string      `yaml:"addresses" help:"with proxy: private addresses that names may resolve to, in addition to public ones"`
 	Headers   []ProxyHeader `yaml:"headers" help:"with proxy: headers that are added to plain requests"`
 	ReadOnly  bool          `yaml:"read_only" help:"make the workspace read-only"`
-	Read      []string      `yaml:"read" help:"paths that are visible beside the programs and libraries of the system, read-only"`
-	Hide      []string      `yaml:"hide" help:"paths that are not visible, beside the data directory"`
-	Protect   []string      `yaml:"protect" help:"paths in the workspace that are read-only; none is what makes others run something later"`
+	Read      []string      `yaml:"read" help:"additional visible paths, read-only"`
+	Hide      []string      `yaml:"hide" help:"additional hidden paths; the data directory is always hidden"`
+	Protect   []string      `yaml:"protect" help:"paths in the workspace that are read-only; none is the default list of files from which programs run something"`
 	NoSockets bool          `yaml:"no_unix_sockets" help:"refuse unix sockets, except pairs"`
-	Landlock  bool          `yaml:"landlock" help:"isolate files and network alone, with Landlock, where there are no user namespaces"`
+	Landlock  bool          `yaml:"landlock" help:"isolate only files and network, with Landlock, for machines without user namespaces"`
 	Tmp       int64         `yaml:"tmp" default:"0" min:"0" max:"1125899906842624" help:"bytes of /tmp; 0 is 512 MiB"`
 	Procs     int           `yaml:"processes" default:"0" min:"0" max:"4194304" help:"processes and threads of one command, at least 310; 0 is 4096"`
 	Memory    int64         `yaml:"memory" default:"0" min:"0" max:"1125899906842624" help:"bytes of data of each process; 0 is 4 GiB"`

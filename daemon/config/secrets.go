@@ -20,8 +20,8 @@ type NamedSecret struct {
 	Command   []string      `yaml:"command" help:"absolute path of a program that prints it, and arguments"`
 	Variables []string      `yaml:"variables" format:"variable" secret:"true" help:"NAME=value for the program, or NAME for the daemon's own; none is PATH and LANG"`
 	Timeout   time.Duration `yaml:"timeout" default:"0" min:"0" max:"5m" help:"time of the program; 0 is 10s"`
-	Cache     time.Duration `yaml:"cache" default:"0" min:"0" max:"1d" help:"time for which what the program printed counts; 0 is 5m"`
-	Allow     []SecretAllow `yaml:"allow" help:"uses that get the value; none is nobody"`
+	Cache     time.Duration `yaml:"cache" default:"0" min:"0" max:"1d" help:"time for which the printed value is used; 0 is 5m"`
+	Allow     []SecretAllow `yaml:"allow" help:"uses that get the value; none means that no use gets it"`
 }
 
 // SecretAllow permits the uses of a secret that match all of its lists.

@@ -21,10 +21,10 @@ type Target struct {
 	URL       string        `yaml:"url" required:"true" help:"https URL, or http to this machine, without user, password or fragment"`
 	Events    []Event       `yaml:"events" oneof:"suspended finished" help:"events that it gets; none is all"`
 	Match     Match         `yaml:"match"`
-	File      string        `yaml:"secret_file" help:"file of one line, or two, of whsec_ and the base64 of 24 to 64 bytes, which sign each letter"`
-	Reference string        `yaml:"secret" format:"reference" help:"secret://name of such a text, read for each attempt, in place of secret_file"`
+	File      string        `yaml:"secret_file" help:"file of one or two signing keys, one a line: whsec_ and the base64 of 24 to 64 bytes"`
+	Reference string        `yaml:"secret" format:"reference" help:"secret://name of a secret in the format of secret_file, read for each attempt, in place of it"`
 	Authority string        `yaml:"ca" help:"PEM file of the authority of the receiver's certificate; empty is the system's"`
-	Content   bool          `yaml:"content" help:"add the title of the call and its result as a model reads it, as filters left them"`
+	Content   bool          `yaml:"content" help:"add the title of the call and its result as a model reads it, after the filters"`
 	Timeout   time.Duration `yaml:"timeout" default:"10s" min:"1ms" max:"1m" help:"time of one attempt"`
 	First     time.Duration `yaml:"first_delay" default:"1s" min:"1ms" max:"1d" help:"time before the second attempt; twice as much before each further one"`
 	Most      time.Duration `yaml:"most_delay" default:"1h" min:"1ms" max:"1d" help:"longest time between two attempts"`

@@ -21,7 +21,7 @@ type Limit struct {
 	Tools      []string      `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
 	Namespaces []string      `yaml:"namespaces" help:"namespaces of calls; none is all"`
 	Principals []string      `yaml:"principals" help:"callers; none is all"`
-	By         []By          `yaml:"by" unique:"true" oneof:"namespace principal tool run" help:"what has a bucket each; none is one bucket for all calls"`
+	By         []By          `yaml:"by" unique:"true" oneof:"namespace principal tool run" help:"dimensions with a bucket each; none is one bucket for all calls"`
 	Calls      int           `yaml:"calls" min:"1" max:"1000000" help:"calls in the time"`
 	Per        time.Duration `yaml:"per" min:"1ms" max:"30d" help:"the time"`
 	Burst      int           `yaml:"burst" default:"0" min:"0" max:"1000000" help:"calls that may come at once; 0 is as many as calls"`

@@ -21,7 +21,7 @@ type Reminder struct {
 	Text      string        `yaml:"text" required:"true" help:"text that the model reads, at most 4 KiB"`
 	Tools     []string      `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
 	Arguments string        `yaml:"arguments" format:"regexp" help:"regular expression for the canonical text of the arguments; empty is any"`
-	Result    string        `yaml:"result" format:"regexp" help:"regular expression for what the model is about to read; empty is any"`
+	Result    string        `yaml:"result" format:"regexp" help:"regular expression for the text that the model will read; empty is any"`
 	On        On            `yaml:"on" oneof:"SUCCEEDED FAILED" help:"outcome of the calls; empty is both"`
 	Cooldown  time.Duration `yaml:"cooldown" default:"0" min:"0" max:"30d" help:"time for which it is silent in a run after it spoke"`
 }

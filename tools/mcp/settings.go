@@ -9,13 +9,13 @@ import (
 // Settings configure the MCP servers.
 type Settings struct {
 	Files   []string         `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
-	Servers []ServerSettings `yaml:"servers" help:"what the operator says of these servers"`
+	Servers []ServerSettings `yaml:"servers" help:"settings for these servers"`
 }
 
 // ServerSettings are the operator's settings for one server.
 type ServerSettings struct {
 	Name      string   `yaml:"name" required:"true" unique:"true" help:"its key in the file"`
-	Trust     string   `yaml:"trust" oneof:"none hints full" help:"how far its statements about the effects of its tools count; empty is none"`
+	Trust     string   `yaml:"trust" oneof:"none hints full" help:"trust in its statements about the effects of its tools; empty is none"`
 	Tools     []string `yaml:"tools" format:"glob" help:"globs on its own names of its tools; none is all"`
 	Disabled  bool     `yaml:"disabled" help:"leave the server out"`
 	Profile   string   `yaml:"profile" default:"default" help:"isolation of its process, as in bash.profile"`

@@ -10,7 +10,7 @@ import (
 // Settings configure one subagent.
 type Settings struct {
 	Name         string        `yaml:"name" required:"true" unique:"true" format:"id" help:"id of the tool"`
-	Description  string        `yaml:"description" help:"description that models read of it; empty is a sentence about any"`
+	Description  string        `yaml:"description" help:"description that models read; empty is a general sentence"`
 	Protocol     Protocol      `yaml:"protocol" required:"true" oneof:"openai anthropic" help:"API of the endpoint"`
 	Endpoint     string        `yaml:"endpoint" required:"true" help:"base URL, with /v1 for openai, without for anthropic"`
 	Model        string        `yaml:"model" required:"true" help:"name of the model"`
@@ -32,7 +32,7 @@ type Settings struct {
 // Tools are globs on tool ids.
 type Tools struct {
 	Allow   []string `yaml:"allow" format:"glob" help:"globs on the ids of tools that it may use, of those that its caller may use; none is all"`
-	Exclude []string `yaml:"exclude" format:"glob" help:"globs on the ids of tools taken from these"`
+	Exclude []string `yaml:"exclude" format:"glob" help:"globs on the ids of tools that it may not use"`
 }
 
 // Check implements [setting.Checker].

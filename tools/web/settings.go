@@ -12,8 +12,8 @@ import (
 type Settings struct {
 	Fetch          bool          `yaml:"fetch" default:"true" help:"offer the tool fetch" see:"tools/web.md"`
 	AllowHosts     []string      `yaml:"allow_hosts" help:"hosts that may be fetched from, a leading dot for all names below; none is every host"`
-	DenyHosts      []string      `yaml:"deny_hosts" help:"hosts taken from these"`
-	AllowAddresses []string      `yaml:"allow_addresses" help:"addresses and prefixes that may be reached beside the public network"`
+	DenyHosts      []string      `yaml:"deny_hosts" help:"hosts that may not be fetched from"`
+	AllowAddresses []string      `yaml:"allow_addresses" help:"addresses and prefixes that may be reached in addition to the public network"`
 	Timeout        time.Duration `yaml:"timeout" default:"30s" min:"1s" max:"10m" help:"time of a fetch or a search"`
 	MaxBytes       int           `yaml:"max_bytes" default:"5242880" min:"1024" max:"67108864" help:"bytes of a page, unpacked"`
 	Search         string        `yaml:"search" oneof:"brave searxng" help:"engine of the tool web_search; empty is no such tool"`
