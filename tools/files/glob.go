@@ -198,7 +198,7 @@ func under(dir, name string) string {
 	return strings.TrimPrefix(name, dir+"/")
 }
 
-// newest keeps the most recently changed files. It holds at most a few times as many as it returns.
+// newest keeps the most recently changed files. It drops older ones from time to time, so its memory stays bounded.
 type newest struct {
 	most  int
 	files []globFile

@@ -28,7 +28,7 @@ var errUnstopped = errors.New("the server did not stop a call that was cancelled
 // A line is a connection to a process or an address, before the SDK uses it.
 type line struct {
 	transport sdk.Transport
-	told      *told
+	reports   *reports
 	cut       func()        // ends all current work
 	lost      chan struct{} // closed when nothing more will arrive; nil when the SDK's connection reports that
 	end       func() error  // waits until everything has ended, and returns the reason; nil when the daemon asked for the end
@@ -47,7 +47,7 @@ func (s *server) dial(ctx context.Context) line {
 	}
 	if err != nil {
 		p.fail(err)
-		return line{transport: p, told: p.guard.told, cut: p.cut, end: p.ended}
+		return line{transport: p, reports: p.guard.reports, cut: p.cut, end: p.ended}
 	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
@@ -68,7 +68,7 @@ func (s *server) dial(ctx context.Context) line {
 		s.retry()
 		return dead
 	}
-	return line{transport: p, told: p.guard.told, cut: p.cut, end: func() error {
+	return line{transport: p, reports: p.guard.reports, cut: p.cut, end: func() error {
 		_ = p.Close() // Always returns nil.
 		grace := time.AfterFunc(endGrace, func() { kill(errEnded) })
 		<-over

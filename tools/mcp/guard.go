@@ -40,7 +40,7 @@ var errForeign = errors.New("the server answers what nobody asked")
 // A guard checks all messages to and from a server.
 type guard struct {
 	messages, bytes *rate.Limiter
-	told            *told
+	reports         *reports
 
 	mu      sync.Mutex
 	waiting map[string]*request // open requests by id; nil values are requests that belong to no call
@@ -49,7 +49,7 @@ type guard struct {
 
 func newGuard() *guard {
 	return &guard{
-		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), told: newTold(), waiting: map[string]*request{},
+		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), reports: newReports(), waiting: map[string]*request{},
 	}
 }
 
@@ -134,8 +134,8 @@ func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if tells(e.Method) && !e.hasID() {
-		g.told.arrive()
+	if isReport(e.Method) && !e.hasID() {
+		g.reports.arrive()
 	}
 	return exact(message), nil
 }

@@ -42,24 +42,24 @@ func (s *server) dialHTTP(ctx context.Context) line {
 	if s.entry.Events {
 		t = &sdk.SSEClientTransport{Endpoint: s.entry.URL, HTTPClient: client}
 	}
-	return line{transport: t, told: g.guard.told, cut: cut, lost: g.lost, end: func() error {
+	return line{transport: t, reports: g.guard.reports, cut: cut, lost: g.lost, end: func() error {
 		cut()
 		base.CloseIdleConnections()
 		return g.broken()
 	}}
 }
 
-// A wayError is a transport error, not an answer of the server.
-type wayError struct {
+// A transportError is an error of the connection, not an answer of the server.
+type transportError struct {
 	err  error
 	sent bool // the server may have received the request
 	busy bool // the server said that it did not accept the request
 }
 
-func (e *wayError) Error() string { return e.err.Error() }
+func (e *transportError) Error() string { return e.err.Error() }
 
 // Unwrap returns the underlying error.
-func (e *wayError) Unwrap() error { return e.err }
+func (e *transportError) Unwrap() error { return e.err }
 
 // guarded checks all requests and responses of an HTTP connection.
 type guarded struct {
@@ -92,7 +92,7 @@ func (g *guarded) fail(err error) error {
 		g.why = err
 		close(g.lost)
 	}
-	return &wayError{err: err, sent: true}
+	return &transportError{err: err, sent: true}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -101,7 +101,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
 	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // The connection is over. Without this check, the SDK would continue in an earlier era.
-		return nil, &wayError{err: why}
+		return nil, &transportError{err: why}
 	}
 	ctx := r.Context()
 	if g.events && r.Method == http.MethodGet { // The stream of all messages outlives the deadline for its start.
@@ -132,7 +132,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			_ = body.Close() // The body is in memory.
 		}
 	}
-	resp, err := g.known(r)
+	resp, err := g.sendSignedIn(r)
 	if err != nil {
 		release()
 		return nil, err
@@ -141,8 +141,8 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.judge(resp)
 }
 
-// known sends a request with the current token. When the server rejects the token, it renews the token and tries once more.
-func (g *guarded) known(r *http.Request) (*http.Response, error) {
+// sendSignedIn sends a request with the current token. When the server rejects the token, it renews the token and tries once more.
+func (g *guarded) sendSignedIn(r *http.Request) (*http.Response, error) {
 	if g.signin == nil {
 		return g.reach(r)
 	}
@@ -167,7 +167,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 			return nil, context.Cause(r.Context())
 		case ended && silent != nil: // The renewal may succeed next time, so no sign-in is needed here either.
 			_ = g.fail(silent)
-			return nil, &wayError{err: silent}
+			return nil, &transportError{err: silent}
 		}
 		if renewed || !g.signin.refused(token, visit, resp) && again {
 			if r.Body, err = body(r); err != nil {
@@ -223,10 +223,10 @@ func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	case err == nil || r.Context().Err() != nil:
 		return resp, err
 	case sent.Load():
-		return nil, &wayError{err: err, sent: true}
+		return nil, &transportError{err: err, sent: true}
 	}
 	_ = g.fail(err) // The error that fail returns would claim that the request was sent.
-	return nil, &wayError{err: err}
+	return nil, &transportError{err: err}
 }
 
 // judge handles HTTP status codes and wraps the body, so that its messages are checked.
@@ -238,7 +238,7 @@ func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable || code == http.StatusBadGateway || code == http.StatusGatewayTimeout:
 		_ = resp.Body.Close()
 		busy := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable
-		return nil, &wayError{err: fmt.Errorf("the server answers with %s", resp.Status), sent: true, busy: busy}
+		return nil, &transportError{err: fmt.Errorf("the server answers with %s", resp.Status), sent: true, busy: busy}
 	}
 	var err error
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -134,7 +134,8 @@ func or(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// compare returns the new set of servers, the servers of it that are new or changed, and by key the servers that end.
+// compare returns all servers of the new configuration (next), the new or changed ones among them (added), and by key the servers that
+// end (before).
 func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string]*server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

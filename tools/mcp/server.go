@@ -54,7 +54,7 @@ type server struct {
 	claims  map[string]string // for a namespace's own process: digests of its tool descriptions, by id; guarded by mu
 }
 
-// newServer returns a server. It takes over the sign-in last if that is not nil, has the same address and has the same client.
+// newServer returns a server. It reuses last, the sign-in of the previous server, when address and client are the same. last may be nil.
 func newServer(cfg *Config, e Entry, last *signin) *server {
 	s := &server{cfg: cfg, entry: e, changed: make(chan struct{}), shown: map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.signin = newSignin(&s.entry, cfg)
@@ -153,7 +153,7 @@ func (s *server) run(ctx context.Context) {
 		})
 	}
 	wait := s.cfg.Backoff
-	var era speech
+	var era eraProbe
 	for ctx.Err() == nil {
 		s.become(tool.SourceConnecting, func(h *tool.SourceStatus) { h.Starts++ })
 		began := time.Now()
@@ -182,15 +182,15 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// A speech selects the protocol era for the next connection. After a failed connection in one era, the next one tries the other era. A
+// An eraProbe selects the protocol era for the next connection. After a failed connection in one era, the next one tries the other era. A
 // server that has answered before must fail three times first.
-type speech struct {
+type eraProbe struct {
 	known  bool // A connection succeeded.
 	old    bool // The successful era was an earlier one.
 	misses int  // failures since then
 }
 
-func (e *speech) earlier() bool {
+func (e *eraProbe) earlier() bool {
 	doubt := e.misses
 	if e.known {
 		doubt = max(0, doubt-2)
@@ -198,11 +198,11 @@ func (e *speech) earlier() bool {
 	return e.old != (doubt%2 == 1)
 }
 
-func (e *speech) note(served bool, err error) {
+func (e *eraProbe) note(served bool, err error) {
 	switch {
 	case served:
-		*e = speech{known: true, old: e.earlier()}
-	case errors.As(err, new(*wayError)) || errors.Is(err, errSignIn): // The server did not receive the question, or wants a sign-in.
+		*e = eraProbe{known: true, old: e.earlier()}
+	case errors.As(err, new(*transportError)) || errors.Is(err, errSignIn): // The server did not receive the question, or wants a sign-in.
 	default:
 		e.misses++
 	}
@@ -227,7 +227,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	starting, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("not ready after %v", s.cfg.Connect))
 	defer stop()
 	starts := context.AfterFunc(starting, l.cut)
-	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1), told: l.told}
+	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1), reports: l.reports}
 	next.pipe, _ = l.transport.(*pipe)
 	if err := next.connect(starting, l.transport, earlier); err != nil {
 		return false, because(starting, err)

@@ -35,13 +35,13 @@ const maxLog = 8 << 10
 
 // A session is one connection to a server.
 type session struct {
-	server *server
-	client *sdk.ClientSession
-	floor  *floor
-	relist chan struct{}
-	pipe   *pipe // nil when the server is not a local process
-	told   *told
-	calls  atomic.Int64 // number of calls so far
+	server  *server
+	client  *sdk.ClientSession
+	floor   *floor
+	relist  chan struct{}
+	pipe    *pipe // nil when the server is not a local process
+	reports *reports
+	calls   atomic.Int64 // number of calls so far
 }
 
 // connect starts the protocol. The client offers the server only forms and pages for people: no model, no roots.
@@ -138,8 +138,8 @@ func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 // count counts the reports of a server about its calls.
 func (n *session) count(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-		if tells(method) {
-			defer n.told.pass()
+		if isReport(method) {
+			defer n.reports.pass()
 		}
 		return next(ctx, method, r)
 	}
@@ -230,7 +230,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	r, err := n.client.CallTool(context.WithValue(ctx, requestKey{}, sent), params)
 	cause := context.Cause(ctx)
 	if cause == nil {
-		n.told.settle(ctx)
+		n.reports.settle(ctx)
 	}
 	switch {
 	case errors.Is(cause, errAsked):
@@ -246,7 +246,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		if errors.Is(err, tool.ErrNotRun) {
 			return nil, err
 		}
-		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
+		if way, ok := errors.AsType[*transportError](err); ok && way.sent && !way.busy {
 			n.askAgain() // Checks whether the server still answers.
 		}
 		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.sent.Load() { // The connection ended before the call began.
@@ -308,7 +308,7 @@ type unsentError struct{ error }
 // failedRound returns the outcome for a protocol error: pages to visit, an answer of the server, or a lost connection.
 func failedRound(err error, hidden func(string) string) (*round, error) {
 	var wire *jsonrpc.Error
-	way, isWay := errors.AsType[*wayError](err)
+	way, isWay := errors.AsType[*transportError](err)
 	switch {
 	case isWay && !way.sent:
 		return nil, &unsentError{err}

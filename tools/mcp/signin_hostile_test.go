@@ -45,8 +45,8 @@ func TestShortTokenIsRefused(t *testing.T) {
 	contains(t, r.ModelText(), "fewer than 8 bytes")
 }
 
-// The client does not continue a failed connection in an earlier era. It would be ready for a moment there and lose the calls of that
-// moment.
+// When a connection fails, the client does not retry in an earlier era. Such a connection would be ready for only a moment, and the calls
+// of that moment would be lost.
 func TestFailedConnectionIsOver(t *testing.T) {
 	h := mcptest.Over(mcptest.New(eras[0]))
 	var mu sync.Mutex

@@ -13,17 +13,17 @@ import (
 // signinName is the name of the tool that replaces the tools of a server while it needs a sign-in to show its list.
 const signinName = "sign_in"
 
-// A door is the tool for that sign-in.
-type door struct {
+// A signinTool asks a person to sign in to a server.
+type signinTool struct {
 	server     *server
 	descriptor tool.Descriptor
 }
 
 // Descriptor implements [tool.Tool].
-func (d *door) Descriptor() tool.Descriptor { return d.descriptor }
+func (d *signinTool) Descriptor() tool.Descriptor { return d.descriptor }
 
 // Execute implements [tool.Tool].
-func (d *door) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+func (d *signinTool) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	m, err := recallMemo(c)
 	if err == nil && m.arrived {
 		err = d.server.arrive(ctx, c, m)
@@ -60,7 +60,7 @@ func (s *server) offerSignin() {
 		Parameters:  json.RawMessage(`{"type":"object","additionalProperties":false}`),
 		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // OBSERVE, because the call asks a person anyway.
 	}
-	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&door{s, d}})
+	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&signinTool{s, d}})
 }
 
 // maxVisits is how often people are asked to sign in for one call.

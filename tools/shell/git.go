@@ -69,8 +69,8 @@ func checkGit(args []word) string {
 	return ""
 }
 
-// gitSignature matches arguments that make git check a signature. These are formats such as %G?, also with a sign before the letter. They
-// are also the signature field of for-each-ref and similar commands, which --sort accepts too.
+// gitSignature matches arguments that make git check a signature. It matches formats such as %G? and %+G?, and the field signature of
+// commands such as for-each-ref, in a format or after --sort.
 var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature|^--sort=-?\*?signature`)
 
 // gitAsks reports whether a subcommand that can also write is used in a form that only reads, such as git config --get user.name.

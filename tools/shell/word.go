@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A word is what the text shows about one word of a command.
+// A word is one word of a command, as far as the text shows its value.
 type word struct {
 	// value is the exact value when the word is literal, else its literal beginning.
 	value   string

@@ -35,7 +35,7 @@ func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 		}
 	}
 	if blocked != "" {
-		return w.told(&tool.Result{Status: tool.StatusError, Error: &tool.Error{
+		return w.withUsage(&tool.Result{Status: tool.StatusError, Error: &tool.Error{
 			Code: tool.ExecutionFailed, Reason: "BLOCKED", Message: "The subagent was stopped: " + blocked,
 		}}), nil
 	}

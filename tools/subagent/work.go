@@ -72,7 +72,7 @@ func (w *work) unanswered(ctx context.Context, err error) (*tool.Result, error) 
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case ok:
-		return w.told(f.result()), nil
+		return w.withUsage(f.result()), nil
 	}
 	return nil, err
 }
@@ -118,11 +118,11 @@ func (w *work) stopped(reason, format string, args ...any) *tool.Result {
 	if last := w.state.lastWords(); last != "" {
 		text += " Its last words: " + clip(last, 4<<10)
 	}
-	return w.told(exhausted(reason, "%s", text))
+	return w.withUsage(exhausted(reason, "%s", text))
 }
 
-// told adds the tokens and other counts of the call to a result.
-func (w *work) told(r *tool.Result) *tool.Result {
+// withUsage adds the tokens and other counts of the call to a result.
+func (w *work) withUsage(r *tool.Result) *tool.Result {
 	s := w.state
 	r.Metadata = map[string]string{
 		"model": w.s.cfg.Model, "turns": strconv.Itoa(s.Turns), "tool_calls": strconv.Itoa(s.Calls),
@@ -203,7 +203,7 @@ func (w *work) done(a *answer) *tool.Result {
 	if text == "" {
 		text = "(The subagent ended without a word.)"
 	}
-	r := w.told(tool.Text(text))
+	r := w.withUsage(tool.Text(text))
 	if a.cut {
 		r.Metadata["cut"] = "true"
 		r.Message += "\n\n(The answer met the limit of its length and is cut.)"

@@ -23,9 +23,9 @@ type offered struct {
 
 // Variants of a tool by what its workers can report: the outcome of an attempt, the progress of an operation, or both.
 type (
-	reconciling struct{ *offered }
-	polling     struct{ *offered }
-	telling     struct{ *offered }
+	reconciling        struct{ *offered }
+	polling            struct{ *offered }
+	reconcilingPolling struct{ *offered }
 )
 
 var (
@@ -35,9 +35,9 @@ var (
 	_ tool.Assessor   = (*offered)(nil)
 	_ tool.Describer  = (*offered)(nil)
 	_ tool.Reconciler = reconciling{}
-	_ tool.Reconciler = telling{}
+	_ tool.Reconciler = reconcilingPolling{}
 	_ tool.Poller     = polling{}
-	_ tool.Poller     = telling{}
+	_ tool.Poller     = reconcilingPolling{}
 )
 
 // offeredOf makes a tool from an offer, or returns why the offer is invalid.
@@ -56,7 +56,7 @@ func (h *Hub) offeredOf(source string, o link.Tool) (*offered, error) {
 func (t *offered) asTool() tool.Tool {
 	switch {
 	case t.offer.Reconciles && t.offer.Polls:
-		return telling{t}
+		return reconcilingPolling{t}
 	case t.offer.Reconciles:
 		return reconciling{t}
 	case t.offer.Polls:
@@ -95,7 +95,7 @@ func (t reconciling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result,
 }
 
 // Reconcile implements [tool.Reconciler].
-func (t telling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+func (t reconcilingPolling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	return t.ask(ctx, Reconcile, c)
 }
 
@@ -105,7 +105,7 @@ func (t polling) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 }
 
 // Poll implements [tool.Poller].
-func (t telling) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+func (t reconcilingPolling) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	return t.ask(ctx, Poll, c)
 }
 

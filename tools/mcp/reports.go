@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A told counts the reports of a server about its calls: how many came, and how many were passed on. The SDK passes a report on in a
+// reports counts the reports of a server about its calls: how many came, and how many were passed on. The SDK passes a report on in a
 // separate goroutine, so a later answer could overtake it.
-type told struct {
+type reports struct {
 	mu           sync.Mutex
 	came, passed int64
 	changed      chan struct{}
 }
 
-func newTold() *told { return &told{changed: make(chan struct{})} }
+func newReports() *reports { return &reports{changed: make(chan struct{})} }
 
-// tells reports whether a message is a report about a call.
-func tells(method string) bool {
+// isReport reports whether a message is a report about a call.
+func isReport(method string) bool {
 	return method == "notifications/progress" || method == "notifications/message"
 }
 
 // arrive counts a report that came.
-func (t *told) arrive() {
+func (t *reports) arrive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.came++
@@ -30,7 +30,7 @@ func (t *told) arrive() {
 
 // pass counts a report that was passed on. The count never exceeds the reports that came, because settle may have counted late reports
 // already. Without this limit, later answers would not wait for their reports.
-func (t *told) pass() {
+func (t *reports) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.passed = min(t.passed+1, t.came)
@@ -38,11 +38,11 @@ func (t *told) pass() {
 	t.changed = make(chan struct{})
 }
 
-// tellWithin is the longest wait for reports that an answer overtook. The SDK drops reports that it cannot parse.
-const tellWithin = time.Second
+// settleWithin is the longest wait for reports that an answer overtook. The SDK drops reports that it cannot parse.
+const settleWithin = time.Second
 
 // settle waits until all reports that came so far were passed on.
-func (t *told) settle(ctx context.Context) {
+func (t *reports) settle(ctx context.Context) {
 	t.mu.Lock()
 	want := t.came
 	t.mu.Unlock()
@@ -55,7 +55,7 @@ func (t *told) settle(ctx context.Context) {
 			return
 		}
 		if late == nil {
-			timer := time.NewTimer(tellWithin)
+			timer := time.NewTimer(settleWithin)
 			defer timer.Stop()
 			late = timer.C
 		}
