@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// LogLevel is the lowest level that is logged.
+// LogLevel is the lowest level that the daemon logs.
 type LogLevel int32
 
 const (
@@ -79,7 +79,7 @@ func (LogLevel) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{0}
 }
 
-// GetInfoRequest asks for everything.
+// GetInfoRequest has no fields.
 type GetInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -119,34 +119,34 @@ func (*GetInfoRequest) Descriptor() ([]byte, []int) {
 // GetInfoResponse describes a daemon.
 type GetInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Semantic version of the daemon.
+	// The semantic version of the daemon.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// The commit that it was built from; may be empty.
+	// The commit from which the daemon was built; may be empty.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
-	// Made with the store; a copy of the store has the same.
+	// The id of the store, created with it. A copy of the store has the same id.
 	StoreId string `protobuf:"bytes,3,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
-	// The durable start counter: one more with each start.
+	// Counts the starts of daemons on the store.
 	Epoch int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// When this process began to serve.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Where it listens.
+	// The addresses where the daemon listens.
 	Addresses []*Address `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// What it refuses or cuts.
+	// The limits beyond which the daemon refuses requests or cuts data.
 	Limits *Limits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Names of parts that this daemon has, sorted; a client checks here before it uses a newer one.
+	// Names of the features of this daemon, sorted. Before a client uses a newer feature, it checks this list.
 	Features []string `protobuf:"bytes,8,rep,name=features,proto3" json:"features,omitempty"`
-	// The result of the canary run at start or reload.
+	// The result of the isolation test at the last start or reload.
 	IsolationFacts []*IsolationFact `protobuf:"bytes,9,rep,name=isolation_facts,json=isolationFacts,proto3" json:"isolation_facts,omitempty"`
-	// `sqlite`.
+	// The kind of the store, such as `sqlite`.
 	Store string `protobuf:"bytes,10,opt,name=store,proto3" json:"store,omitempty"`
-	// True from the beginning of a drain.
+	// True after a drain has begun.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
-	// The namespace of the principal that asks.
+	// The namespace of the principal that sent the request.
 	Namespace string `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Unfinished calls of that namespace that are held because the store was copied or restored; see ReleaseCalls. For
-	// operators and viewers; 0 for others.
+	// The number of unfinished calls of that namespace that are held because the store was copied or restored; see ReleaseCalls. It is 0
+	// unless the principal is an operator or a viewer.
 	HeldCalls int64 `protobuf:"varint,13,opt,name=held_calls,json=heldCalls,proto3" json:"held_calls,omitempty"`
-	// The external hooks, in configured order; for operators, viewers and admins. Places and errors are for admins only.
+	// The external hooks in configured order, for operators, viewers and admins. Only admins get places and errors.
 	Hooks         []*HookState `protobuf:"bytes,14,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -283,25 +283,25 @@ func (x *GetInfoResponse) GetHooks() []*HookState {
 // HookState is the state of an external hook.
 type HookState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As configured.
+	// The configured name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// `rewrite`, `gate`, `admit`, `before`, `after`, `filter`.
+	// The kinds: `rewrite`, `gate`, `admit`, `before`, `after`, `filter`.
 	Kinds []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// The program, or the address of the service.
 	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
-	// True when the latest question failed.
+	// True if the latest question failed.
 	Failing bool `protobuf:"varint,4,opt,name=failing,proto3" json:"failing,omitempty"`
-	// When `failing` changed last; absent when it never did.
+	// When `failing` last changed; absent if it never did.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	// The latest error; it remains when the hook answers again.
+	// The latest error. It stays after the hook answers again.
 	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// Questions that ended since the daemon started, or since the hook was changed.
+	// The number of questions that ended since the daemon started or the hook was changed.
 	Asked int64 `protobuf:"varint,7,opt,name=asked,proto3" json:"asked,omitempty"`
-	// Those that failed.
+	// How many of these questions failed.
 	Failed int64 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Questions in progress.
+	// The number of questions in progress.
 	Running int32 `protobuf:"varint,9,opt,name=running,proto3" json:"running,omitempty"`
-	// Questions that wait until another one has ended.
+	// The number of questions that wait for another one to end.
 	Waiting       int32 `protobuf:"varint,10,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -414,7 +414,7 @@ type Address struct {
 	Network string `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	// A path, or host and port.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// True when TLS is required.
+	// True if clients must use TLS.
 	Tls           bool `protobuf:"varint,3,opt,name=tls,proto3" json:"tls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -471,62 +471,62 @@ func (x *Address) GetTls() bool {
 	return false
 }
 
-// Limits are in bytes unless a field says otherwise, as configured. docs/reference/limits.md has the fixed bounds.
+// Limits are the configured limits. Sizes are in bytes unless a field says otherwise. docs/reference/limits.md lists the fixed limits.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of CallSpec.arguments; a descriptor may have a smaller one.
+	// The largest CallSpec.arguments. A descriptor may set a smaller limit.
 	Arguments int64 `protobuf:"varint,1,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// Of a result as it travels.
+	// The largest result on the wire.
 	Result int64 `protobuf:"varint,2,opt,name=result,proto3" json:"result,omitempty"`
-	// Of a ticket: message, parameters and schema.
+	// The largest ticket: message, parameters and schema together.
 	Ticket int64 `protobuf:"varint,3,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	// Of a frame.
+	// The largest frame.
 	Frame int64 `protobuf:"varint,4,opt,name=frame,proto3" json:"frame,omitempty"`
-	// Of a Content's inline data.
+	// The largest inline data of a Content.
 	Content int64 `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`
-	// Of a gRPC message to the daemon.
+	// The largest gRPC message to the daemon.
 	Message int64 `protobuf:"varint,6,opt,name=message,proto3" json:"message,omitempty"`
-	// Calls, not bytes: how many run at once in all.
+	// Number of calls that run at once in the whole daemon.
 	RunningCalls int32 `protobuf:"varint,7,opt,name=running_calls,json=runningCalls,proto3" json:"running_calls,omitempty"`
-	// Calls, not bytes: how many wait for a slot before new ones are refused.
+	// Number of calls that may wait for a slot before new ones are refused.
 	QueuedCalls int32 `protobuf:"varint,8,opt,name=queued_calls,json=queuedCalls,proto3" json:"queued_calls,omitempty"`
-	// The longest that a suspension may wait.
+	// The longest time that a suspension may wait.
 	Suspension *durationpb.Duration `protobuf:"bytes,9,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// How long terminal calls are kept.
+	// How long ended calls are kept.
 	Retention *durationpb.Duration `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
-	// Calls, not bytes: how many of one namespace run at once; 0 is no limit of its own.
+	// Number of calls of one namespace that run at once; 0 means no separate limit.
 	RunningCallsNamespace int32 `protobuf:"varint,11,opt,name=running_calls_namespace,json=runningCallsNamespace,proto3" json:"running_calls_namespace,omitempty"`
-	// How many of one principal; 0 is no limit of its own.
+	// Number of calls of one principal that run at once; 0 means no separate limit.
 	RunningCallsPrincipal int32 `protobuf:"varint,12,opt,name=running_calls_principal,json=runningCallsPrincipal,proto3" json:"running_calls_principal,omitempty"`
-	// How many of one tool; the first matching entry is used.
+	// Number of calls of one tool that run at once. The first entry that matches applies.
 	RunningCallsTools []*ToolLimit `protobuf:"bytes,13,rep,name=running_calls_tools,json=runningCallsTools,proto3" json:"running_calls_tools,omitempty"`
-	// How many of one namespace wait before new ones are refused.
+	// Number of calls of one namespace that may wait for a slot before new ones are refused.
 	QueuedCallsNamespace int32 `protobuf:"varint,14,opt,name=queued_calls_namespace,json=queuedCallsNamespace,proto3" json:"queued_calls_namespace,omitempty"`
-	// How many of one principal wait before new ones are refused.
+	// Number of calls of one principal that may wait for a slot before new ones are refused.
 	QueuedCallsPrincipal int32 `protobuf:"varint,15,opt,name=queued_calls_principal,json=queuedCallsPrincipal,proto3" json:"queued_calls_principal,omitempty"`
-	// Calls of one namespace that may wait for a decision; 0 is any number.
+	// Number of calls of one namespace that may wait for a decision; 0 means no limit.
 	OpenSuspensionsNamespace int32 `protobuf:"varint,16,opt,name=open_suspensions_namespace,json=openSuspensionsNamespace,proto3" json:"open_suspensions_namespace,omitempty"`
-	// Calls of one principal that may wait for a decision; 0 is any number.
+	// Number of calls of one principal that may wait for a decision; 0 means no limit.
 	OpenSuspensionsPrincipal int32 `protobuf:"varint,17,opt,name=open_suspensions_principal,json=openSuspensionsPrincipal,proto3" json:"open_suspensions_principal,omitempty"`
-	// Failures of a source with UPSTREAM, in a row, after which its calls are refused for a time; 0 is never.
+	// Number of consecutive UPSTREAM failures of a source after which its calls are refused for a time; 0 means never.
 	CircuitFailures int32 `protobuf:"varint,18,opt,name=circuit_failures,json=circuitFailures,proto3" json:"circuit_failures,omitempty"`
-	// How long they are refused before one call tries again.
+	// How long calls of such a source are refused before one call tries again.
 	CircuitOpen *durationpb.Duration `protobuf:"bytes,19,opt,name=circuit_open,json=circuitOpen,proto3" json:"circuit_open,omitempty"`
-	// Approximate bytes that the calls of one namespace may use in the journal and for output; 0 is no limit.
+	// Approximate bytes that the calls of one namespace may use in the journal and for output; 0 means no limit.
 	StoredBytesNamespace int64 `protobuf:"varint,20,opt,name=stored_bytes_namespace,json=storedBytesNamespace,proto3" json:"stored_bytes_namespace,omitempty"`
-	// Bytes of output that the calls of one thread may keep; more is cut. 0 is any number.
+	// Bytes of output that the calls of one thread may keep. More output is cut. 0 means no limit.
 	OutputQuotaThread int64 `protobuf:"varint,21,opt,name=output_quota_thread,json=outputQuotaThread,proto3" json:"output_quota_thread,omitempty"`
-	// Those of one namespace.
+	// Bytes of output that the calls of one namespace may keep; 0 means no limit.
 	OutputQuotaNamespace int64 `protobuf:"varint,22,opt,name=output_quota_namespace,json=outputQuotaNamespace,proto3" json:"output_quota_namespace,omitempty"`
-	// TCP connections at once without a valid credential; one more ends the oldest.
+	// Number of TCP connections without a valid credential at the same time. One more ends the oldest.
 	GuestConnections int32 `protobuf:"varint,23,opt,name=guest_connections,json=guestConnections,proto3" json:"guest_connections,omitempty"`
-	// Streams that such a connection may open.
+	// Number of streams that such a connection may open.
 	GuestStreams int32 `protobuf:"varint,24,opt,name=guest_streams,json=guestStreams,proto3" json:"guest_streams,omitempty"`
-	// How long it may exist without a credential, with its handshake.
+	// How long such a connection may exist without a credential, including its handshake.
 	GuestTime *durationpb.Duration `protobuf:"bytes,25,opt,name=guest_time,json=guestTime,proto3" json:"guest_time,omitempty"`
-	// Streams that a client may reset in a second on one connection before the connection is read more slowly.
+	// Number of streams that a client may reset each second on one connection before the daemon slows down reading.
 	ResetsEachSecond int32 `protobuf:"varint,26,opt,name=resets_each_second,json=resetsEachSecond,proto3" json:"resets_each_second,omitempty"`
-	// Bytes of memory from which the daemon collects garbage more often (GOMEMLIMIT); 0 is no limit.
+	// Bytes of memory above which the daemon collects garbage more often (GOMEMLIMIT); 0 means no limit.
 	Memory        int64 `protobuf:"varint,27,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -754,9 +754,9 @@ func (x *Limits) GetMemory() int64 {
 // ToolLimit bounds how many calls of a tool run at once.
 type ToolLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A pattern of *, ? and [classes] on tool ids; each tool that it matches is counted alone.
+	// A pattern of *, ? and [classes] for tool ids. Each tool that matches is counted separately.
 	Tools string `protobuf:"bytes,1,opt,name=tools,proto3" json:"tools,omitempty"`
-	// How many calls.
+	// The number of calls.
 	Calls         int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -806,7 +806,7 @@ func (x *ToolLimit) GetCalls() int32 {
 	return 0
 }
 
-// ReloadRequest asks for everything that can change at run time.
+// ReloadRequest has no fields.
 type ReloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -843,12 +843,12 @@ func (*ReloadRequest) Descriptor() ([]byte, []int) {
 	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{6}
 }
 
-// ReloadResponse says what changed.
+// ReloadResponse lists the changes.
 type ReloadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names of the parts that changed, sorted; empty when nothing changed.
 	Changed []string `protobuf:"bytes,1,rep,name=changed,proto3" json:"changed,omitempty"`
-	// Names of settings whose change needs a restart, sorted.
+	// Names of changed settings that need a restart, sorted.
 	NeedsRestart  []string `protobuf:"bytes,2,rep,name=needs_restart,json=needsRestart,proto3" json:"needs_restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -901,7 +901,7 @@ func (x *ReloadResponse) GetNeedsRestart() []string {
 // DrainRequest asks the daemon to stop.
 type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long running calls may continue; absent is as configured, zero ends them at once.
+	// How long running calls may continue. Absent means the configured period; zero stops them at once.
 	Period        *durationpb.Duration `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -944,12 +944,12 @@ func (x *DrainRequest) GetPeriod() *durationpb.Duration {
 	return nil
 }
 
-// DrainResponse says how many calls still run, and until when.
+// DrainResponse says how many calls are running, and when they are stopped.
 type DrainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When running calls are stopped.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// How many calls run now.
+	// The number of calls that are running.
 	Running       int64 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1045,10 +1045,10 @@ func (x *SetLogLevelRequest) GetLevel() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
-// SetLogLevelResponse names the level before.
+// SetLogLevelResponse names the previous level.
 type SetLogLevelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// To set it back.
+	// The previous level, which a client can use to restore it.
 	Previous      LogLevel `protobuf:"varint,1,opt,name=previous,proto3,enum=toold.v1.LogLevel" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1091,14 +1091,14 @@ func (x *SetLogLevelResponse) GetPrevious() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
-// ListQuarantinedToolsRequest may name one tool.
+// ListQuarantinedToolsRequest may select one tool.
 type ListQuarantinedToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Descriptor.id; empty is all.
+	// Descriptor.id; empty selects all tools.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// 0 and more than 1,000 are 1,000. A page may have fewer, so that it fits a message.
+	// The number of tools. 0 and values above 1,000 mean 1,000. A page may have fewer tools, so that it fits a message.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same request.
+	// next_page_token of the response to the same request.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,13 +1210,13 @@ func (x *ListQuarantinedToolsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// QuarantinedTool is a tool whose definition differs from the trusted one. Both are the source's own, without descriptions
-// from the configuration.
+// QuarantinedTool is a tool whose definition differs from the trusted one. Both definitions come from the source; they do not contain
+// descriptions from the configuration.
 type QuarantinedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The trusted definition. Only id and digest are set when the rest cannot be read.
+	// The trusted definition. If it cannot be read, only id and digest are set.
 	Trusted *Descriptor `protobuf:"bytes,1,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	// The new definition; AcceptTool takes its digest.
+	// The new definition. AcceptTool needs its digest.
 	Waiting       *Descriptor `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1266,7 +1266,7 @@ func (x *QuarantinedTool) GetWaiting() *Descriptor {
 	return nil
 }
 
-// AcceptToolRequest names a definition.
+// AcceptToolRequest names the definition to accept.
 type AcceptToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Descriptor.id. Required.
@@ -1324,7 +1324,7 @@ func (x *AcceptToolRequest) GetDigest() string {
 // AcceptToolResponse is the accepted tool.
 type AcceptToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With the description from the configuration when there is one.
+	// If the configuration has a description for the tool, it is included.
 	Tool          *Descriptor `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1367,20 +1367,20 @@ func (x *AcceptToolResponse) GetTool() *Descriptor {
 	return nil
 }
 
-// ReleaseCallsRequest names held calls.
+// ReleaseCallsRequest selects held calls. Exactly one of all, run_id, thread_id and call_ids must be set.
 type ReleaseCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly one of all, run_id, thread_id and call_ids must be set: all held calls of the namespace.
+	// All held calls of the namespace.
 	All bool `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
-	// Those of a run.
+	// The held calls of a run.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Those of a thread.
+	// The held calls of a thread.
 	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// These, at most 1,000.
+	// The calls with these ids; at most 1,000.
 	CallIds []string `protobuf:"bytes,4,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
-	// Ends the calls instead of releasing them: CANCELLED, with executed UNKNOWN when an attempt had begun, else NOT_STARTED.
+	// Ends the calls instead of releasing them. They become CANCELLED, with executed UNKNOWN if an attempt had begun, else NOT_STARTED.
 	End bool `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
-	// For the record of calls that are ended, at most 1 KiB.
+	// The reason for the record of ended calls; at most 1 KiB.
 	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1458,12 +1458,12 @@ func (x *ReleaseCallsRequest) GetReason() string {
 	return ""
 }
 
-// ReleaseCallsResponse counts.
+// ReleaseCallsResponse has the numbers of calls.
 type ReleaseCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many calls this request released or ended.
 	Released int64 `protobuf:"varint,1,opt,name=released,proto3" json:"released,omitempty"`
-	// How many of the namespace are still held.
+	// How many calls of the namespace are still held.
 	Held          int64 `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1516,7 +1516,7 @@ func (x *ReleaseCallsResponse) GetHeld() int64 {
 // BackupRequest names the directory for the copy.
 type BackupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An absolute path on the daemon's machine, of a directory that does not exist or is empty. Required.
+	// An absolute path on the daemon's machine. The directory must not exist or must be empty. Required.
 	Directory     string `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1562,11 +1562,11 @@ func (x *BackupRequest) GetDirectory() string {
 // BackupResponse says what the copy contains.
 type BackupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of all namespaces.
+	// The number of calls of all namespaces.
 	Calls int64 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Of their output.
+	// The number of files with output.
 	Files int64 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
-	// Of all files together.
+	// The size of all files together, in bytes.
 	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1623,10 +1623,10 @@ func (x *BackupResponse) GetBytes() int64 {
 	return 0
 }
 
-// PurgeRequest names the calls to erase: exactly one of its fields must be set.
+// PurgeRequest selects the calls to erase. Exactly one field must be set.
 type PurgeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1,000. They may contain a call that retention has removed: its remembered answers are erased.
+	// At most 1,000 call ids. An id may name a call that retention has removed; its remembered answers are then erased.
 	CallIds []string `protobuf:"bytes,1,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
 	// The calls of this run.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -1687,12 +1687,12 @@ func (x *PurgeRequest) GetThreadId() string {
 	return ""
 }
 
-// PurgeResponse counts.
+// PurgeResponse has the numbers of calls.
 type PurgeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Calls whose content was erased.
+	// The number of calls whose content was erased.
 	Purged int64 `protobuf:"varint,1,opt,name=purged,proto3" json:"purged,omitempty"`
-	// Calls that had no content any more.
+	// The number of calls that had no content any more.
 	WithoutContent int64 `protobuf:"varint,2,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1742,12 +1742,12 @@ func (x *PurgeResponse) GetWithoutContent() int64 {
 	return 0
 }
 
-// ReadAuditRequest names the position to read from.
+// ReadAuditRequest selects a page of the chain.
 type ReadAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// AuditRecord.position of the last record of the page before; 0 is from the beginning.
+	// AuditRecord.position of the last record of the previous page; 0 starts at the beginning.
 	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
-	// 0 is 500; more than 1,000 counts as 1,000.
+	// The number of records. 0 means 500; values above 1,000 mean 1,000.
 	PageSize      int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1797,12 +1797,12 @@ func (x *ReadAuditRequest) GetPageSize() int32 {
 	return 0
 }
 
-// ReadAuditResponse is a page.
+// ReadAuditResponse is one page.
 type ReadAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most page_size; none when there are no more yet.
+	// At most page_size records. Empty when there are no further records yet.
 	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// Retention has removed nothing since then.
+	// Retention has removed no record that is newer than this.
 	KeptSince     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1852,20 +1852,20 @@ func (x *ReadAuditResponse) GetKeptSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// AuditRecord is a link of the chain.
+// AuditRecord is one record of the chain.
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Grows, with gaps.
+	// The position of the record. It grows, with gaps.
 	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// When it was stored, by the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// The call or the operation that it is about.
+	// The call or the operation that the record describes.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The call with which it was stored; empty when there was none.
+	// The call in whose transaction it was stored; empty if there was none.
 	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// SHA-256 over the link of the record before and all of this one; docs/reference/plugins/audit.md has the exact form.
+	// SHA-256 of the previous record's link and this whole record. docs/reference/plugins/audit.md describes the exact form.
 	Link []byte `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
-	// JSON text, byte by byte what the link covers.
+	// The record as JSON text, exactly the bytes that the link covers.
 	Record        []byte `protobuf:"bytes,6,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

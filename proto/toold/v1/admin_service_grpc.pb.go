@@ -39,75 +39,79 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService is for operators of the daemon.
+// AdminService administers the daemon.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names.
+// Any method may return UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that CallService
+// describes.
 type AdminServiceClient interface {
-	// Describes the daemon: version, limits, features and isolation. Roles: every one.
+	// Returns the version, limits, features and isolation of the daemon. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
-	// Reads rules and configuration again, as SIGHUP does. Either everything that can change at run time is replaced, or
-	// nothing. Role: admin.
+	// Reads the rules and the configuration again, as SIGHUP does. Replaces everything that can change at run time, or nothing. Role: admin.
 	//
-	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file does not parse; the message names file, line and column, and the old
-	// rules stay in force.
+	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file is invalid. The message names file, line and column, and the old rules stay in
+	// force.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
-	// Begins to stop, as SIGTERM does: the daemon is not ready any more, new calls are UNAVAILABLE, running calls may use the period, suspended
-	// calls stay, and streams end with `closing`. The answer comes when the drain has begun; the process ends within the period and 5 s. A
-	// second request only reports. Role: admin.
+	// Starts the shutdown, as SIGTERM does. Role: admin.
+	//   - Health becomes not ready, and new calls get UNAVAILABLE.
+	//   - Running calls may continue for the period; suspended calls stay suspended.
+	//   - Streams end with `closing`.
+	//
+	// The response comes when the drain has begun; the process ends within the period and 5 s. A second request only reports the state.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// Changes the log level until the daemon ends. Role: admin.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
-	// The tools whose definition differs from the trusted one, with both definitions, in pages. Until the definition is accepted, such a tool is in
-	// no list and its calls end with NOT_FOUND. Tools of other namespaces' workers are for admins only.
-	// Roles: operator, admin.
+	// Lists the tools whose definition differs from the trusted one, with both definitions, in pages. Until the new definition is accepted,
+	// such a tool is in no list and its calls end with NOT_FOUND. Only admins see tools of other namespaces' workers. Roles: operator, admin.
 	ListQuarantinedTools(ctx context.Context, in *ListQuarantinedToolsRequest, opts ...grpc.CallOption) (*ListQuarantinedToolsResponse, error)
-	// Accepts the definition of a tool in quarantine. Roles: operator for tools of workers of its namespace; admin for all (PERMISSION_DENIED,
-	// reason ROLE_REQUIRED).
+	// Accepts the definition of a tool in quarantine. Roles: operator for tools of workers of its namespace; admin for all tools. Other
+	// principals get PERMISSION_DENIED, reason ROLE_REQUIRED.
 	//
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
-	// The sources of tools and their states. Workers of other namespaces are for admins only. Roles:
-	// operator, admin.
+	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Roles: operator, admin.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
-	// The configured secrets and the uses that get them, never a value. An operator gets those that its namespace may use, without their
-	// places. Roles: operator, admin; check needs admin.
+	// Lists the configured secrets and the uses that may get them, never a value. An operator gets those that its namespace may use, without
+	// the places where they are stored. Roles: operator, admin; check needs admin.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
-	// Releases or ends held calls of the caller's namespace: calls that wait because the store was copied or restored. Released calls continue as
-	// after a start of the daemon: an attempt that may have run is repeated only when that is safe, and questions can be answered and expire.
-	// Calls that are not held do not change, so that a client may repeat a request whose answer was lost. When no namespace has held calls
-	// any more, the daemon treats the store as its own; until then a restart holds unfinished calls again.
-	// Role: operator.
+	// Releases or ends held calls of the caller's namespace. Calls are held after their store was copied or restored. Role: operator.
 	//
-	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
+	// A released call continues as after a start of the daemon. An attempt that may have run is repeated only when that is safe; questions
+	// can be answered and expire. The method does not change other calls, so a client may repeat a request whose response was lost.
+	//
+	// When no namespace has held calls any more, the daemon treats the store as its own. Until then, a restart holds unfinished calls again.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND: an id is unknown; nothing was released.
 	ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error)
-	// Writes a consistent copy of the whole store into a new directory on the daemon's machine, while the daemon serves. The answer comes when the
-	// copy is on the disk. Role: admin.
+	// Writes a consistent copy of the whole store into a new directory on the daemon's machine, while the daemon serves. The response comes
+	// when the copy is on the disk. Role: admin.
 	//
-	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or lies in a workspace.
-	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
-	// the incomplete copy is removed.
+	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or is in a workspace. FAILED_PRECONDITION, reason
+	// BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read. The incomplete copy is then removed.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error)
-	// Erases the content of calls of the caller's namespace that have ended: arguments, description, events, progress, output,
-	// artifacts, results, answers, reasons, labels; with a run or thread also its documents and its remembered answers. It is erased from the
-	// store, from the free space in its files and from its write-ahead log; the answer comes when that is done. Call with `purge` set remains.
-	// Purge writes the whole store again, and writers wait for a good part of that time. Backups, and data that was sent to others, are not
-	// erased. Repeat a request whose answer was lost: until one is answered, bytes may be left. Role: operator.
-	//
-	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND, THREAD_NOT_FOUND; FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call that
-	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
-	// these errors nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: the disk has no space to write the store again.
-	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*PurgeResponse, error)
-	// The actions of the caller's namespace that failed for good, in pages, oldest first. They are removed with their calls. Role:
+	// Erases the content of ended calls of the caller's namespace: arguments, description, events, progress, output, artifacts, results,
+	// answers, reasons and labels. With a run or thread, it also erases the documents and the remembered answers of that run or thread. Role:
 	// operator.
-	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
-	// Tries an action again, at once and with its old id. Role: operator.
 	//
-	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
+	// The content is erased from the store, from the free space in its files and from its write-ahead log. The response comes when that is
+	// done. Call remains, with `purge` set. Backups, and data that was sent to other systems, are not erased.
+	//
+	// Purge rewrites the whole store, and writers wait for a good part of that time. Repeat a request whose response was lost: without a
+	// response, some bytes may be left.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND or THREAD_NOT_FOUND. FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call must be
+	// cancelled first; the metadata names it. DATA_LOSS, reason CALL_CORRUPT: the record of a call cannot be read. After these errors,
+	// nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: the disk has no space to rewrite the store.
+	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*PurgeResponse, error)
+	// Lists the actions of the caller's namespace whose retries were exhausted, in pages, oldest first. They are removed together with their
+	// calls. Role: operator.
+	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
+	// Tries an action again, at once and with the same id. Role: operator.
+	//
+	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: there is no such dead letter. DATA_LOSS, reason ACTION_CORRUPT: its record cannot be read.
 	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
-	// The chain of audit records of the caller's namespace, oldest first, as the journal has it. The daemon does not check the chain: see
-	// `toold audit verify`. Role: operator.
+	// Returns the chain of audit records of the caller's namespace, oldest first, as stored in the journal. The daemon does not verify the
+	// chain: see `toold audit verify`. Role: operator.
 	//
 	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
 	ReadAudit(ctx context.Context, in *ReadAuditRequest, opts ...grpc.CallOption) (*ReadAuditResponse, error)
@@ -265,75 +269,79 @@ func (c *adminServiceClient) ReadAudit(ctx context.Context, in *ReadAuditRequest
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService is for operators of the daemon.
+// AdminService administers the daemon.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names.
+// Any method may return UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that CallService
+// describes.
 type AdminServiceServer interface {
-	// Describes the daemon: version, limits, features and isolation. Roles: every one.
+	// Returns the version, limits, features and isolation of the daemon. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
-	// Reads rules and configuration again, as SIGHUP does. Either everything that can change at run time is replaced, or
-	// nothing. Role: admin.
+	// Reads the rules and the configuration again, as SIGHUP does. Replaces everything that can change at run time, or nothing. Role: admin.
 	//
-	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file does not parse; the message names file, line and column, and the old
-	// rules stay in force.
+	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file is invalid. The message names file, line and column, and the old rules stay in
+	// force.
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
-	// Begins to stop, as SIGTERM does: the daemon is not ready any more, new calls are UNAVAILABLE, running calls may use the period, suspended
-	// calls stay, and streams end with `closing`. The answer comes when the drain has begun; the process ends within the period and 5 s. A
-	// second request only reports. Role: admin.
+	// Starts the shutdown, as SIGTERM does. Role: admin.
+	//   - Health becomes not ready, and new calls get UNAVAILABLE.
+	//   - Running calls may continue for the period; suspended calls stay suspended.
+	//   - Streams end with `closing`.
+	//
+	// The response comes when the drain has begun; the process ends within the period and 5 s. A second request only reports the state.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// Changes the log level until the daemon ends. Role: admin.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
-	// The tools whose definition differs from the trusted one, with both definitions, in pages. Until the definition is accepted, such a tool is in
-	// no list and its calls end with NOT_FOUND. Tools of other namespaces' workers are for admins only.
-	// Roles: operator, admin.
+	// Lists the tools whose definition differs from the trusted one, with both definitions, in pages. Until the new definition is accepted,
+	// such a tool is in no list and its calls end with NOT_FOUND. Only admins see tools of other namespaces' workers. Roles: operator, admin.
 	ListQuarantinedTools(context.Context, *ListQuarantinedToolsRequest) (*ListQuarantinedToolsResponse, error)
-	// Accepts the definition of a tool in quarantine. Roles: operator for tools of workers of its namespace; admin for all (PERMISSION_DENIED,
-	// reason ROLE_REQUIRED).
+	// Accepts the definition of a tool in quarantine. Roles: operator for tools of workers of its namespace; admin for all tools. Other
+	// principals get PERMISSION_DENIED, reason ROLE_REQUIRED.
 	//
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
-	// The sources of tools and their states. Workers of other namespaces are for admins only. Roles:
-	// operator, admin.
+	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Roles: operator, admin.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
-	// The configured secrets and the uses that get them, never a value. An operator gets those that its namespace may use, without their
-	// places. Roles: operator, admin; check needs admin.
+	// Lists the configured secrets and the uses that may get them, never a value. An operator gets those that its namespace may use, without
+	// the places where they are stored. Roles: operator, admin; check needs admin.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
-	// Releases or ends held calls of the caller's namespace: calls that wait because the store was copied or restored. Released calls continue as
-	// after a start of the daemon: an attempt that may have run is repeated only when that is safe, and questions can be answered and expire.
-	// Calls that are not held do not change, so that a client may repeat a request whose answer was lost. When no namespace has held calls
-	// any more, the daemon treats the store as its own; until then a restart holds unfinished calls again.
-	// Role: operator.
+	// Releases or ends held calls of the caller's namespace. Calls are held after their store was copied or restored. Role: operator.
 	//
-	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
+	// A released call continues as after a start of the daemon. An attempt that may have run is repeated only when that is safe; questions
+	// can be answered and expire. The method does not change other calls, so a client may repeat a request whose response was lost.
+	//
+	// When no namespace has held calls any more, the daemon treats the store as its own. Until then, a restart holds unfinished calls again.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND: an id is unknown; nothing was released.
 	ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error)
-	// Writes a consistent copy of the whole store into a new directory on the daemon's machine, while the daemon serves. The answer comes when the
-	// copy is on the disk. Role: admin.
+	// Writes a consistent copy of the whole store into a new directory on the daemon's machine, while the daemon serves. The response comes
+	// when the copy is on the disk. Role: admin.
 	//
-	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or lies in a workspace.
-	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
-	// the incomplete copy is removed.
+	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or is in a workspace. FAILED_PRECONDITION, reason
+	// BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read. The incomplete copy is then removed.
 	Backup(context.Context, *BackupRequest) (*BackupResponse, error)
-	// Erases the content of calls of the caller's namespace that have ended: arguments, description, events, progress, output,
-	// artifacts, results, answers, reasons, labels; with a run or thread also its documents and its remembered answers. It is erased from the
-	// store, from the free space in its files and from its write-ahead log; the answer comes when that is done. Call with `purge` set remains.
-	// Purge writes the whole store again, and writers wait for a good part of that time. Backups, and data that was sent to others, are not
-	// erased. Repeat a request whose answer was lost: until one is answered, bytes may be left. Role: operator.
-	//
-	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND, THREAD_NOT_FOUND; FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call that
-	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
-	// these errors nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: the disk has no space to write the store again.
-	Purge(context.Context, *PurgeRequest) (*PurgeResponse, error)
-	// The actions of the caller's namespace that failed for good, in pages, oldest first. They are removed with their calls. Role:
+	// Erases the content of ended calls of the caller's namespace: arguments, description, events, progress, output, artifacts, results,
+	// answers, reasons and labels. With a run or thread, it also erases the documents and the remembered answers of that run or thread. Role:
 	// operator.
-	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
-	// Tries an action again, at once and with its old id. Role: operator.
 	//
-	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
+	// The content is erased from the store, from the free space in its files and from its write-ahead log. The response comes when that is
+	// done. Call remains, with `purge` set. Backups, and data that was sent to other systems, are not erased.
+	//
+	// Purge rewrites the whole store, and writers wait for a good part of that time. Repeat a request whose response was lost: without a
+	// response, some bytes may be left.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND or THREAD_NOT_FOUND. FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call must be
+	// cancelled first; the metadata names it. DATA_LOSS, reason CALL_CORRUPT: the record of a call cannot be read. After these errors,
+	// nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: the disk has no space to rewrite the store.
+	Purge(context.Context, *PurgeRequest) (*PurgeResponse, error)
+	// Lists the actions of the caller's namespace whose retries were exhausted, in pages, oldest first. They are removed together with their
+	// calls. Role: operator.
+	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
+	// Tries an action again, at once and with the same id. Role: operator.
+	//
+	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: there is no such dead letter. DATA_LOSS, reason ACTION_CORRUPT: its record cannot be read.
 	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
-	// The chain of audit records of the caller's namespace, oldest first, as the journal has it. The daemon does not check the chain: see
-	// `toold audit verify`. Role: operator.
+	// Returns the chain of audit records of the caller's namespace, oldest first, as stored in the journal. The daemon does not verify the
+	// chain: see `toold audit verify`. Role: operator.
 	//
 	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
 	ReadAudit(context.Context, *ReadAuditRequest) (*ReadAuditResponse, error)

@@ -26,16 +26,16 @@ type ReadArtifactRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The name of an artifact, or of an output stream such as stdout. Required. The handle
-	// artifact://CALL/NAME, which models read, has call_id and name, escaped as in the path of a URL.
+	// The name of an artifact, or of an output stream such as stdout. Required. Models see the handle artifact://CALL/NAME, which contains
+	// call_id and name, escaped as in the path of a URL.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// In bytes from the beginning, 0 or more. Not with lines.
+	// The start of the range in bytes, 0 or more. Cannot be combined with lines.
 	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Of data, in bytes: 0 is 256 KiB; more than 512 KiB counts as 512 KiB.
+	// The largest size of data in bytes. 0 means 256 KiB; values above 512 KiB mean 512 KiB.
 	Limit int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Whole lines in place of a range of bytes. Not with search.
+	// Returns whole lines instead of a range of bytes. Cannot be combined with search.
 	Lines *ArtifactLines `protobuf:"bytes,5,opt,name=lines,proto3" json:"lines,omitempty"`
-	// The matching lines from offset on, in place of data.
+	// Returns the matching lines after offset instead of data.
 	Search        *ArtifactSearch `protobuf:"bytes,6,opt,name=search,proto3" json:"search,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,9 +116,9 @@ func (x *ReadArtifactRequest) GetSearch() *ArtifactSearch {
 // ArtifactLines is a range of lines.
 type ArtifactLines struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1.
+	// Counted from 1.
 	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
-	// 1 or more. The answer has fewer at the end, and when limit cuts the last one: the rest begins at next_offset.
+	// 1 or more. The response has fewer lines at the end of the artifact. When limit cuts the last line, its rest begins at next_offset.
 	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -168,16 +168,16 @@ func (x *ArtifactLines) GetCount() int64 {
 	return 0
 }
 
-// ArtifactSearch is a pattern for single lines. A request searches for about 5 s at most; the next one continues at next_offset.
+// ArtifactSearch is a pattern for single lines. A request searches for at most about 5 s; the next request continues at next_offset.
 type ArtifactSearch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The text, at most 1 KiB. Required.
+	// The text to search for, at most 1 KiB. Required.
 	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// The pattern is a regular expression in RE2 syntax.
+	// True if the pattern is a regular expression in RE2 syntax.
 	Regexp bool `protobuf:"varint,2,opt,name=regexp,proto3" json:"regexp,omitempty"`
-	// The case of letters is ignored.
+	// True to ignore the case of letters.
 	IgnoreCase bool `protobuf:"varint,3,opt,name=ignore_case,json=ignoreCase,proto3" json:"ignore_case,omitempty"`
-	// Matches to return: 0 is 100; more than 1,000 counts as 1,000.
+	// The largest number of matches. 0 means 100; values above 1,000 mean 1,000.
 	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,22 +241,22 @@ func (x *ArtifactSearch) GetLimit() int32 {
 	return 0
 }
 
-// ReadArtifactResponse is the part that was asked for.
+// ReadArtifactResponse is the requested part.
 type ReadArtifactResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty at the end, and for a search.
+	// The data. Empty at the end, and for a search.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// In bytes, so far.
+	// The current size of the artifact in bytes.
 	TotalSize int64 `protobuf:"varint,2,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// True when nothing follows. False at the end of a stream whose call still runs: watch the call for more output.
+	// True if no data follows. It is false at the end of a stream whose call still runs: watch the call for more output.
 	Eof bool `protobuf:"varint,3,opt,name=eof,proto3" json:"eof,omitempty"`
-	// RFC 6838 media type; empty is unknown.
+	// RFC 6838 media type; empty if unknown.
 	MimeType string `protobuf:"bytes,4,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
 	// The offset for the next request: the end of data, or of the part that was searched.
 	NextOffset int64 `protobuf:"varint,5,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
 	// The number of the first line of data, from 1; 0 for a range of bytes.
 	FirstLine int64 `protobuf:"varint,6,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"`
-	// How many lines data has, with a last one that is cut.
+	// The number of lines in data, including a last line that is cut.
 	LineCount int64 `protobuf:"varint,7,opt,name=line_count,json=lineCount,proto3" json:"line_count,omitempty"`
 	// The matches of a search, in order.
 	Matches       []*ArtifactMatch `protobuf:"bytes,8,rep,name=matches,proto3" json:"matches,omitempty"`
@@ -353,13 +353,13 @@ func (x *ReadArtifactResponse) GetMatches() []*ArtifactMatch {
 // ArtifactMatch is a line that matches.
 type ArtifactMatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1.
+	// Counted from 1.
 	Line int64 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
 	// The position of the first match in the line, in bytes from the beginning of the artifact.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The line without its end; of a long one about 1,000 bytes around the match. Bytes that are not UTF-8 are replaced by U+FFFD.
+	// The line without its end. A long line is cut to about 1,000 bytes around the match. U+FFFD replaces bytes that are not UTF-8.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	// True when the text is not the whole line.
+	// True if text is not the whole line.
 	Truncated     bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

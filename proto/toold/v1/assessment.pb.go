@@ -78,9 +78,9 @@ const (
 	Safety_SAFETY_UNSPECIFIED Safety = 0
 	Safety_SAFETY_READ_ONLY   Safety = 1
 	Safety_SAFETY_MUTATING    Safety = 2
-	// Destroys things that cannot be restored.
+	// Destroys data that cannot be restored.
 	Safety_SAFETY_DESTRUCTIVE Safety = 3
-	// Talks to other machines.
+	// Communicates with other machines.
 	Safety_SAFETY_NETWORK Safety = 4
 )
 
@@ -129,14 +129,14 @@ func (Safety) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{1}
 }
 
-// Tier says who has to agree to a call. Policy may change it.
+// Tier says who must approve a call. Policy may change it.
 type Tier int32
 
 const (
 	Tier_TIER_UNSPECIFIED Tier = 0
-	// Nobody.
+	// No approval is needed.
 	Tier_TIER_OBSERVE Tier = 1
-	// A person; it may be the caller.
+	// Any person, including the caller.
 	Tier_TIER_CONFIRM Tier = 2
 	// A person other than the caller.
 	Tier_TIER_ESCALATE Tier = 3
@@ -266,9 +266,9 @@ type Assessment struct {
 	Safety Safety `protobuf:"varint,2,opt,name=safety,proto3,enum=toold.v1.Safety" json:"safety,omitempty"`
 	// Default CONFIRM.
 	Tier Tier `protobuf:"varint,3,opt,name=tier,proto3,enum=toold.v1.Tier" json:"tier,omitempty"`
-	// True when calls of one thread may run at the same time.
+	// True if calls in the same thread may run at the same time.
 	ConcurrencySafe bool `protobuf:"varint,4,opt,name=concurrency_safe,json=concurrencySafe,proto3" json:"concurrency_safe,omitempty"`
-	// True when it reaches systems that the operator does not own.
+	// True if the call reaches systems that the operator does not own.
 	OpenWorld     bool `protobuf:"varint,5,opt,name=open_world,json=openWorld,proto3" json:"open_world,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -339,24 +339,24 @@ func (x *Assessment) GetOpenWorld() bool {
 	return false
 }
 
-// Description says for people what one call would do. The tool makes it from the effective arguments. Text that it quotes is untrusted.
+// Description tells people what one call would do. The tool creates it from the effective arguments. Quoted text in it is untrusted.
 type Description struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Always set; OTHER when neither the tool nor its effects say more.
+	// Always set. OTHER when neither the tool nor its effects tell more.
 	Kind Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=toold.v1.Kind" json:"kind,omitempty"`
 	// One line, such as `Edit src/main.go`.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// Files that the call reads or changes; may be incomplete.
+	// Files that the call reads or changes. The list may be incomplete.
 	Locations []*Location `protobuf:"bytes,3,rep,name=locations,proto3" json:"locations,omitempty"`
-	// The effect in detail: a diff, a command.
+	// The effect in detail, such as a diff or a command.
 	Preview []*Content `protobuf:"bytes,4,rep,name=preview,proto3" json:"preview,omitempty"`
-	// Facts for the approver, one sentence each, such as that a file changed since it was read.
+	// Facts for the approver, one sentence each. Example: a file has changed since it was read.
 	Notes []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
-	// The state that the description was made from, such as the hash of a file. Opaque. The tool compares it when the call resumes, so that an
-	// approval does not cover a state that has changed since.
+	// The state that the description was made from, such as the hash of a file. Opaque. When the call resumes, the tool compares it with the
+	// current state, so that an approval does not cover a changed state.
 	Basis string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
-	// True when the tool could not describe the call (error, panic, over 200 ms): title and preview then only show the
-	// tool's name and the arguments.
+	// True if the tool could not describe the call, because it failed, panicked or took over 200 ms. Title and preview then show only the
+	// name of the tool and the arguments.
 	Degraded      bool `protobuf:"varint,7,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -25,14 +25,14 @@ const (
 type BatchStrategy int32
 
 const (
-	// As SEQUENTIAL.
+	// Means SEQUENTIAL.
 	BatchStrategy_BATCH_STRATEGY_UNSPECIFIED BatchStrategy = 0
-	// One after the other, in model order. When a tool itself asks a question, the batch waits for the answer; when a gate asks,
-	// the other calls continue.
+	// One after the other, in model order. When a tool asks a question, the batch waits for the answer. When a gate asks, the other calls
+	// continue.
 	BatchStrategy_BATCH_STRATEGY_SEQUENTIAL BatchStrategy = 1
-	// Adjacent calls that are read-only and concurrency-safe run together; every other call runs alone.
+	// Adjacent calls that are read-only and concurrency-safe run together. Every other call runs alone.
 	BatchStrategy_BATCH_STRATEGY_AUTO BatchStrategy = 2
-	// All gates are asked, then all calls run together, whatever they do.
+	// All gates are asked first. Then all calls run together, whatever they do.
 	BatchStrategy_BATCH_STRATEGY_PARALLEL BatchStrategy = 3
 )
 
@@ -79,15 +79,15 @@ func (BatchStrategy) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_batch_proto_rawDescGZIP(), []int{0}
 }
 
-// BatchReplay says when calls resume after their questions were answered.
+// BatchReplay says when calls resume after their questions are answered.
 type BatchReplay int32
 
 const (
-	// As IMMEDIATE.
+	// Means IMMEDIATE.
 	BatchReplay_BATCH_REPLAY_UNSPECIFIED BatchReplay = 0
-	// Each answer resumes its call, as far as the strategy allows.
+	// Each answer resumes its call at once, as far as the strategy allows.
 	BatchReplay_BATCH_REPLAY_IMMEDIATE BatchReplay = 1
-	// They wait until no question of the batch is open.
+	// Calls resume when no question of the batch is open.
 	BatchReplay_BATCH_REPLAY_ALL_DECIDED BatchReplay = 2
 )
 
@@ -132,22 +132,24 @@ func (BatchReplay) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_batch_proto_rawDescGZIP(), []int{1}
 }
 
-// BatchSpec is the calls of one model turn.
+// BatchSpec describes the calls of one model turn.
 type BatchSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In model order, 1 to 256. All name the same run and thread, and no call_id twice; `linger` is not looked at.
+	// The calls in model order, 1 to 256. All must name the same run and thread, and each needs a different call_id. `linger` is ignored.
 	Calls []*CallSpec `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
-	// 16 to 64 characters, unique in the namespace for ever. Sent again with the same calls and options it attaches to the
-	// batch; with others it is ALREADY_EXISTS BATCH_ID_REUSED; after the batch was trimmed FAILED_PRECONDITION BATCH_EXPIRED.
-	// Empty: toold makes a UUIDv7, which `accepted` contains, and a repeated request is a second batch.
+	// 16 to 64 characters, unique in the namespace forever.
+	//   - Sent again with the same calls and options, the request attaches to the batch.
+	//   - With other calls or options, it is ALREADY_EXISTS BATCH_ID_REUSED.
+	//   - After the batch was trimmed, it is FAILED_PRECONDITION BATCH_EXPIRED.
+	//   - Empty: toold creates a UUIDv7, which `accepted` contains. A repeated request then starts a second batch.
 	BatchId string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
-	// Unspecified is SEQUENTIAL.
+	// Unspecified means SEQUENTIAL.
 	Strategy BatchStrategy `protobuf:"varint,3,opt,name=strategy,proto3,enum=toold.v1.BatchStrategy" json:"strategy,omitempty"`
-	// How many calls execute at once; 0 is no bound.
+	// The largest number of calls that run at once; 0 means no limit.
 	MaxParallel int32 `protobuf:"varint,4,opt,name=max_parallel,json=maxParallel,proto3" json:"max_parallel,omitempty"`
-	// When a call did not succeed, those that have not started end FAILED INTERRUPTED, reason BATCH. Calls that run continue.
+	// When a call does not succeed, the calls that have not started end as FAILED with INTERRUPTED, reason BATCH. Running calls continue.
 	FailFast bool `protobuf:"varint,5,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
-	// Unspecified is IMMEDIATE.
+	// Unspecified means IMMEDIATE.
 	Replay        BatchReplay `protobuf:"varint,6,opt,name=replay,proto3,enum=toold.v1.BatchReplay" json:"replay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -225,22 +227,22 @@ func (x *BatchSpec) GetReplay() BatchReplay {
 	return BatchReplay_BATCH_REPLAY_UNSPECIFIED
 }
 
-// BatchResult is the outcome of a call of a batch, or its state.
+// BatchResult is the outcome of one call of a batch, or its current status.
 type BatchResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// As sent.
+	// The value that the client sent.
 	ModelCallId string `protobuf:"bytes,2,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// Unspecified when the record cannot be read any more.
+	// Unspecified when the record can no longer be read.
 	Status CallStatus `protobuf:"varint,3,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
 	// How far the tool got.
 	Executed Executed `protobuf:"varint,4,opt,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
-	// Absent while the call is open, and when left_out.
+	// Absent while the call has not ended, and when left_out is true.
 	Result *ToolResult `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
-	// True when the result would make the message too large: it is in the call's `finished`, and GetCall has it.
+	// True if the result would make the message too large. `finished` of the call and GetCall have it.
 	LeftOut bool `protobuf:"varint,6,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// The open question, when the call waits for one.
+	// The open question of the call; empty if there is none.
 	SuspensionId  string `protobuf:"bytes,7,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -325,7 +327,8 @@ func (x *BatchResult) GetSuspensionId() string {
 	return ""
 }
 
-// BatchFinished says that no call of the batch can make progress without an answer, or that all have ended. It is the last frame of the stream.
+// BatchFinished says that all calls of the batch have ended, or that none can make progress without an answer. It is the last frame of the
+// stream.
 type BatchFinished struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The batch.

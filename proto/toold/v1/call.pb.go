@@ -29,11 +29,12 @@ type CallStatus int32
 const (
 	CallStatus_CALL_STATUS_UNSPECIFIED CallStatus = 0
 	CallStatus_CALL_STATUS_NEW         CallStatus = 1
-	// Has an attempt.
+	// An attempt exists.
 	CallStatus_CALL_STATUS_RUNNING CallStatus = 2
-	// Waits for a decision and holds nothing but its record.
+	// The call waits for a decision. It uses no resources except its record.
 	CallStatus_CALL_STATUS_SUSPENDED CallStatus = 3
-	// A decision is committed and is being applied. Or the call was cancelled while SUSPENDED, and ends when the calls that it made have ended.
+	// A decision is committed and is being applied. Or the call was cancelled while SUSPENDED; it then ends after the calls that it made have
+	// ended.
 	CallStatus_CALL_STATUS_RESUMING  CallStatus = 4
 	CallStatus_CALL_STATUS_SUCCEEDED CallStatus = 5
 	CallStatus_CALL_STATUS_FAILED    CallStatus = 6
@@ -97,7 +98,7 @@ type Executed int32
 const (
 	Executed_EXECUTED_UNSPECIFIED Executed = 0
 	Executed_EXECUTED_NOT_STARTED Executed = 1
-	// The tool began and was stopped; its processes are dead.
+	// The tool began and was stopped. Its processes have ended.
 	Executed_EXECUTED_STARTED  Executed = 2
 	Executed_EXECUTED_FINISHED Executed = 3
 	// The end of the tool was not observed.
@@ -156,7 +157,7 @@ const (
 	Durability_DURABILITY_UNSPECIFIED Durability = 0
 	// Every event is in the journal before it is published.
 	Durability_DURABILITY_SYNC Durability = 1
-	// For read-only calls: events are published at once and written within 50 ms. After a crash the daemon may not know the call; the same
+	// For read-only calls: events are published at once and stored within 50 ms. After a crash, the daemon may not know the call; the same
 	// call_id then runs again, under a new epoch.
 	Durability_DURABILITY_BEHIND Durability = 2
 )
@@ -206,10 +207,10 @@ func (Durability) EnumDescriptor() ([]byte, []int) {
 type RunMode int32
 
 const (
-	// As ATTENDED.
+	// Means ATTENDED.
 	RunMode_RUN_MODE_UNSPECIFIED RunMode = 0
 	RunMode_RUN_MODE_ATTENDED    RunMode = 1
-	// Questions become DENIED results, or wait, as the operator configured.
+	// Questions become DENIED results or wait, depending on the configuration.
 	RunMode_RUN_MODE_UNATTENDED RunMode = 2
 )
 
@@ -321,7 +322,7 @@ const (
 	VerdictAction_VERDICT_ACTION_ALLOW       VerdictAction = 1
 	// The call fails with DENIED and its run is blocked.
 	VerdictAction_VERDICT_ACTION_BLOCK VerdictAction = 2
-	// A ticket must be answered first.
+	// A ticket must be answered before the call can run.
 	VerdictAction_VERDICT_ACTION_SUSPEND VerdictAction = 3
 	// The tool does not run; the gate's result replaces its result. A refusal is VERDICT_ACTION_DENY.
 	VerdictAction_VERDICT_ACTION_SET_RESULT VerdictAction = 4
@@ -381,34 +382,37 @@ func (VerdictAction) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{5}
 }
 
-// CallSpec is the request for one call. The namespace and the caller come from authentication.
+// CallSpec is the request for one call. Namespace and caller come from authentication.
 //
-// Numbers 10 to 15 are kept for batches and sessions.
+// Numbers 10 to 15 are reserved for batches and sessions.
 type CallSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool's id or one of its aliases, compared byte by byte. Required.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// JSON text of an object; empty and `null` are `{}`. Parsed strictly: UTF-8, no duplicate keys, no lone surrogates, depth
-	// 64, at most the descriptor's max_arguments bytes. Broken JSON ends the call with INVALID_ARGUMENTS and is never repaired.
+	// JSON text of an object. Empty and `null` mean `{}`. The parser is strict: UTF-8, no duplicate keys, no lone surrogates, depth at most
+	// 64, size at most the descriptor's max_arguments in bytes. Invalid JSON ends the call with INVALID_ARGUMENTS; toold never repairs it.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// 16 to 64 characters, unique in the namespace for ever. Sent again with the same tool, arguments, caller, run_id and
-	// thread_id (and declaration of a frontend tool) it attaches to the call; with others it is ALREADY_EXISTS, reason
-	// CALL_ID_REUSED; after the call was trimmed FAILED_PRECONDITION, reason CALL_EXPIRED; after its content was erased reason
-	// CALL_PURGED. Empty: toold makes a UUIDv7, and a repeat is a second call.
+	// 16 to 64 characters, unique in the namespace forever.
+	//   - Sent again with the same tool, arguments, caller, run_id and thread_id, the request attaches to the call. The declaration of a frontend tool must also be the same.
+	//   - With other values, it is ALREADY_EXISTS, reason CALL_ID_REUSED.
+	//   - After the call was trimmed, it is FAILED_PRECONDITION, reason CALL_EXPIRED.
+	//   - After its content was erased, it is FAILED_PRECONDITION, reason CALL_PURGED.
+	//   - Empty: toold creates a UUIDv7. A repeated request then starts a second call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Absent: the call belongs to no run and no thread.
+	// Absent means that the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
 	// The id that the model gave to the call, at most 256 bytes. toold stores and publishes it, and never interprets it.
 	ModelCallId string `protobuf:"bytes,5,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// For an absent field the timeout of the tool holds, then that of the daemon.
+	// For an absent field, the timeout of the tool applies, then that of the daemon.
 	Timeouts *Timeouts `protobuf:"bytes,6,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
-	// How long the call continues after its last watcher has left: absent is the daemon's default (30 s), zero ends the call at once. A watch
-	// of a run, thread or namespace does not count. Ignored when attaching, and for a call that was ever suspended.
+	// How long the call continues after its last watcher has disconnected. Absent means the daemon's default (30 s); zero ends the call at
+	// once. A watch of a run, thread or namespace does not count as a watcher. The field is ignored for an existing call, and for a call that
+	// was ever suspended.
 	Linger *durationpb.Duration `protobuf:"bytes,7,opt,name=linger,proto3" json:"linger,omitempty"`
-	// The call continues without watchers. Excludes `linger`.
+	// The call continues without watchers. Cannot be combined with `linger`.
 	LingerNever bool `protobuf:"varint,8,opt,name=linger_never,json=lingerNever,proto3" json:"linger_never,omitempty"`
-	// The call_id of a call that this one runs again: one of the same caller and tool that ended FAILED or CANCELLED. Other
-	// calls are refused, RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has an idempotency key of its own.
+	// The call_id of the call that this one repeats. That call must have the same caller and tool, and must have ended as FAILED or
+	// CANCELLED. Otherwise the request is refused with RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has a different idempotency key.
 	RetryOf       string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -507,34 +511,35 @@ func (x *CallSpec) GetRetryOf() string {
 	return ""
 }
 
-// Run is the activation of an agent that a call belongs to. The orchestrator makes the ids, of at most 128 bytes. Each call sends all of it:
-// a call inherits nothing from earlier calls of its run.
+// Run is the activation of an agent that a call belongs to. The orchestrator chooses the ids, of at most 128 bytes. Each call sends the
+// complete Run: it inherits nothing from earlier calls of the run.
 //
-// Numbers 12 to 15 are kept for what else a run declares.
+// Numbers 12 to 15 are reserved for further fields of a run.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run. Empty: none.
+	// The id of the run; empty for no run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The conversation. Empty: none; documents of the thread and the order of its calls need one.
+	// The id of the conversation; empty for none. Documents of the thread and the order of its calls need one.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The agent whose model requested the call.
 	Agent *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Unspecified is ATTENDED.
+	// Unspecified means ATTENDED.
 	Mode RunMode `protobuf:"varint,4,opt,name=mode,proto3,enum=toold.v1.RunMode" json:"mode,omitempty"`
 	// The run that started this one.
 	ParentRunId string `protobuf:"bytes,5,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
-	// The thread of that run.
+	// The thread of the parent run.
 	ParentThreadId string `protobuf:"bytes,6,opt,name=parent_thread_id,json=parentThreadId,proto3" json:"parent_thread_id,omitempty"`
-	// The call that started this run; cancelling it cancels the calls of this run first.
+	// The call that started this run. Cancelling that call first cancels the calls of this run.
 	ParentCallId string `protobuf:"bytes,7,opt,name=parent_call_id,json=parentCallId,proto3" json:"parent_call_id,omitempty"`
-	// Free text that says what started the run, such as `cron`; for the record and for rules.
+	// Free text that says what started the run, such as `cron`. It is stored, and rules can use it.
 	Origin string `protobuf:"bytes,8,opt,name=origin,proto3" json:"origin,omitempty"`
-	// The subject for whom a caller with ROLE_DELEGATE acts; from others PERMISSION_DENIED. Counts as caller for four eyes.
+	// The subject for whom a caller with ROLE_DELEGATE acts. Other callers get PERMISSION_DENIED. In a four-eyes approval, the subject counts
+	// as a caller.
 	OnBehalfOf string `protobuf:"bytes,9,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
-	// At most 64, keys and values at most 256 bytes; for rules, filters and logs.
+	// At most 64 labels. Keys and values have at most 256 bytes. Rules, filters and logs use them.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Tools that the frontend of the run executes: at most 64, 256 KiB together. They exist for this call alone: each call declares what it may
-	// use. Call.run contains only the one that was called.
+	// Tools that the frontend of the run executes: at most 64, and 256 KiB together. They exist for this call only: each call declares the
+	// tools that it may use. Call.run contains only the tool that was called.
 	FrontendTools []*FrontendTool `protobuf:"bytes,11,rep,name=frontend_tools,json=frontendTools,proto3" json:"frontend_tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -647,18 +652,18 @@ func (x *Run) GetFrontendTools() []*FrontendTool {
 	return nil
 }
 
-// FrontendTool is declared by the caller. A call of it is checked and gated like any other and needs at least confirmation. Then it suspends
-// with the action `frontend`, and the result of the decision becomes the data of its result. Two requests with one call_id are the same only
-// when they have the same declaration.
+// FrontendTool is a tool that the caller declares. A call of it is checked and gated like any other, and needs at least confirmation. Then
+// it suspends with the action `frontend`, and the result of the decision becomes the data of its result. Two requests with one call_id are
+// equal only if they have the same declaration.
 type FrontendTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As Descriptor.id, and beginning with `fe_`, as no tool of the daemon does. Required.
+	// The id, with the rules of Descriptor.id. It must begin with `fe_`, which no tool of the daemon does. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What the model reads; at most 16 KiB.
+	// The description for the model; at most 16 KiB.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// JSON Schema as JSON text of the arguments; empty takes an empty object.
+	// JSON Schema of the arguments, as JSON text. Empty accepts an empty object.
 	Parameters string `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema as JSON text of the frontend's result; empty takes any JSON.
+	// JSON Schema of the frontend's result, as JSON text. Empty accepts any JSON.
 	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -725,11 +730,11 @@ func (x *FrontendTool) GetResponseSchema() string {
 // Agent describes the agent that the orchestrator runs.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The orchestrator's name for it, at most 128 bytes.
+	// The orchestrator's name for the agent, at most 128 bytes.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// The orchestrator's own JSON text about it, at most 64 KiB; hooks and tools may read it, toold does not.
+	// The orchestrator's JSON text about the agent, at most 64 KiB. Hooks and tools may read it; toold does not.
 	Spec string `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// The tools that it was offered. Absent offers all that the caller may see.
+	// The tools that the agent was offered. Absent offers all tools that the caller may see.
 	Tools         *OfferedTools `protobuf:"bytes,3,opt,name=tools,proto3" json:"tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -786,12 +791,12 @@ func (x *Agent) GetTools() *OfferedTools {
 	return nil
 }
 
-// OfferedTools are globs over tool ids. A call of a tool outside them ends with NOT_FOUND.
+// OfferedTools selects tools by globs for tool ids. A call of any other tool ends with NOT_FOUND.
 type OfferedTools struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty is `*`.
+	// Globs of offered tools. Empty means `*`.
 	Allow []string `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"`
-	// Removed from `allow`.
+	// Globs of tools to remove from `allow`.
 	Exclude       []string `protobuf:"bytes,2,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -841,12 +846,12 @@ func (x *OfferedTools) GetExclude() []string {
 	return nil
 }
 
-// Timeouts bound a call. Suspended time counts for neither.
+// Timeouts bound the time of a call. Neither counts the time while the call is suspended.
 type Timeouts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From acceptance, or the decision, to the start of an attempt; absent is 30 s unless configured.
+	// From acceptance, or from the decision, to the start of an attempt. Absent means 30 s unless configured otherwise.
 	Queue *durationpb.Duration `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// From intent to result, for each attempt; absent is 10 min unless configured.
+	// From intent to result, for each attempt. Absent means 10 min unless configured otherwise.
 	Attempt       *durationpb.Duration `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -896,18 +901,18 @@ func (x *Timeouts) GetAttempt() *durationpb.Duration {
 	return nil
 }
 
-// Verdict is what one gate said. Numbers 6 to 9 are kept for its result and its ticket.
+// Verdict is the decision of one gate. Numbers 6 to 9 are reserved for its result and its ticket.
 type Verdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The gate's configured name.
+	// The configured name of the gate.
 	Gate string `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
 	// Never unspecified.
 	Action VerdictAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.VerdictAction" json:"action,omitempty"`
-	// For people and, on BLOCK, for the model.
+	// For people. With BLOCK, also for the model.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// True when it lost against a stronger verdict, or against an earlier one of the same action.
+	// True if a stronger verdict won, or an earlier one of the same action.
 	Overruled bool `protobuf:"varint,4,opt,name=overruled,proto3" json:"overruled,omitempty"`
-	// True when the gate had been answered for exactly these arguments.
+	// True if the gate had an answer for exactly these arguments.
 	Answered      bool `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -981,17 +986,17 @@ func (x *Verdict) GetAnswered() bool {
 // Attempt is one execution of a call's tool, from intent to result.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1.
+	// Counted from 1.
 	Attempt int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The daemon's epoch in which it began.
+	// The epoch of the daemon in which the attempt began.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// When the intent was written.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Absent while it runs, and when its end was not observed.
+	// Absent while the attempt runs, and when its end was not observed.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Not set yet. The journal keeps a result that arrived after the attempt was over; toold never applies it.
+	// Not set yet. The journal stores a result that arrived after the attempt had ended; toold never applies it.
 	LateResult *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
-	// Set when the tool started work that continues outside the daemon. The attempt ends when that work ends.
+	// Set if the tool started work that continues outside the daemon. The attempt ends when that work ends.
 	Operation     *Operation `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1069,12 +1074,12 @@ func (x *Attempt) GetOperation() *Operation {
 	return nil
 }
 
-// Operation is work of a call that continues outside the daemon. The call is RUNNING and holds no slot meanwhile.
+// Operation is work of a call that continues outside the daemon. The call is RUNNING and uses no slot meanwhile.
 type Operation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tool's name for it.
+	// The id that the tool gave to the operation.
 	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// When the call fails if the work has not ended.
+	// If the work has not ended by this time, the call fails.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1124,16 +1129,16 @@ func (x *Operation) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// CancelRequest is a stored request to end a call. It has precedence over a decision that is not yet committed.
+// CancelRequest is a stored request to end a call. It takes precedence over a decision that is not committed yet.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For the record.
+	// The reason, for the record.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The principal that asked.
+	// The principal that sent the request.
 	RequestedBy *Principal `protobuf:"bytes,2,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
-	// By the store's clock.
+	// The time by the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// The reason of the request as a code, UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, SUPERSEDED, CALLER_GONE, PARENT.
+	// The cause of the request as a code in UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, SUPERSEDED, CALLER_GONE, PARENT.
 	Cause         string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1202,7 +1207,7 @@ type Purge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The principal that erased it.
 	PurgedBy *Principal `protobuf:"bytes,1,opt,name=purged_by,json=purgedBy,proto3" json:"purged_by,omitempty"`
-	// By the store's clock.
+	// The time by the store's clock.
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1254,10 +1259,10 @@ func (x *Purge) GetTime() *timestamppb.Timestamp {
 
 // Call is the record of one invocation.
 //
-// Numbers 42 to 49 are kept for batches.
+// Numbers 42 to 49 are reserved for batches.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The orchestrator's id, or the one that toold made.
+	// The id that the orchestrator sent, or the one that toold created.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The state of the call.
 	Status CallStatus `protobuf:"varint,2,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
@@ -1265,73 +1270,72 @@ type Call struct {
 	Executed Executed `protobuf:"varint,3,opt,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
 	// Set in every terminal status and in no other.
 	Result *ToolResult `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
-	// The id, also when an alias was sent.
+	// The tool id, also when the client sent an alias.
 	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
-	// As sent.
+	// The value that the client sent.
 	Run *Run `protobuf:"bytes,6,opt,name=run,proto3" json:"run,omitempty"`
-	// JSON text as it was sent, byte by byte.
+	// JSON text exactly as the client sent it.
 	RequestedArguments string `protobuf:"bytes,7,opt,name=requested_arguments,json=requestedArguments,proto3" json:"requested_arguments,omitempty"`
-	// JSON text in canonical form v1: what is assessed, gated, digested and run. Empty when the requested ones did not parse
-	// or did not validate.
+	// JSON text in canonical form v1. These arguments are assessed, gated, digested and run. Empty if the requested arguments are invalid.
 	EffectiveArguments string `protobuf:"bytes,8,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
-	// Absent when the call ended before it was assessed.
+	// Absent if the call ended before it was assessed.
 	Assessment *Assessment `protobuf:"bytes,9,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// Absent when the call ended before it was assessed.
+	// Absent if the call ended before it was assessed.
 	Description *Description `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
-	// The open one: in SUSPENDED only.
+	// The open suspension. Set only in the status SUSPENDED.
 	Suspension *Suspension `protobuf:"bytes,11,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// The sequence of the last event of the log; from 1.
+	// The sequence of the last event of the log, counted from 1.
 	LastSequence int64 `protobuf:"varint,12,opt,name=last_sequence,json=lastSequence,proto3" json:"last_sequence,omitempty"`
-	// One more with each stored change of the record.
+	// Increases by one with each stored change of the record.
 	Revision int64 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
-	// When it was accepted, by the store's clock.
+	// When the call was accepted, by the store's clock.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it became terminal.
+	// When the call became terminal.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// When its first attempt began; absent when none did.
+	// When the first attempt began; absent if none did.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,17,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The principal that started it.
 	Caller *Principal `protobuf:"bytes,18,opt,name=caller,proto3" json:"caller,omitempty"`
-	// As sent.
+	// The value that the client sent.
 	ModelCallId string `protobuf:"bytes,19,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// Lower-case hex SHA-256 of the descriptor that was pinned on acceptance.
+	// Lower-case hex SHA-256 of the descriptor that was pinned when the call was accepted.
 	ToolDigest string `protobuf:"bytes,20,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
 	// The latest verdict of each gate, in configured order.
 	Verdicts []*Verdict `protobuf:"bytes,21,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	// Those that were applied, oldest first.
+	// The decisions that were applied, oldest first.
 	Decisions []*Decision `protobuf:"bytes,22,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// Oldest first.
+	// The attempts, oldest first.
 	Attempts []*Attempt `protobuf:"bytes,23,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	// What was required and what was applied.
+	// The required and the applied isolation.
 	Isolation *Isolation `protobuf:"bytes,24,opt,name=isolation,proto3" json:"isolation,omitempty"`
-	// A BEHIND call that suspends or writes is promoted to SYNC.
+	// The durability. A BEHIND call that suspends or writes changes to SYNC.
 	Durability Durability `protobuf:"varint,25,opt,name=durability,proto3,enum=toold.v1.Durability" json:"durability,omitempty"`
-	// The daemon's epoch in which the event last_sequence was written.
+	// The epoch of the daemon that wrote the event last_sequence.
 	Epoch int64 `protobuf:"varint,26,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The timeouts in force.
 	Timeouts *Timeouts `protobuf:"bytes,27,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
-	// As sent.
+	// The value that the client sent.
 	RetryOf string `protobuf:"bytes,28,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	// Names of the Rewrite hooks that changed the arguments, in order.
 	RewrittenBy []string `protobuf:"bytes,29,rep,name=rewritten_by,json=rewrittenBy,proto3" json:"rewritten_by,omitempty"`
-	// Absent when no end was requested.
+	// Absent if no end was requested.
 	CancelRequest *CancelRequest `protobuf:"bytes,30,opt,name=cancel_request,json=cancelRequest,proto3" json:"cancel_request,omitempty"`
-	// True when the call continues without watchers.
+	// True if the call continues without watchers.
 	Detached bool `protobuf:"varint,31,opt,name=detached,proto3" json:"detached,omitempty"`
-	// Paths of fields that were left out because the record has more than 3 MiB, such as requested_arguments: GetCall with
-	// that path as read_mask returns it. Of decisions the larger arguments and results are left out; events hold them.
+	// Paths of fields that were left out because the record is larger than 3 MiB, such as requested_arguments. GetCall with such a path as
+	// read_mask returns the field. The larger arguments and results of decisions are left out too; events contain them.
 	LeftOut []string `protobuf:"bytes,32,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could contain it are empty, the log
-	// has no events, and the result has only status and code.
+	// Set if the content of the call was erased (AdminService.Purge). Then the fields that could contain it are empty, the log has no events,
+	// and the result has only status and code.
 	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
-	// True while the journal does not have the call yet, whatever else the record says: a crash may forget the call, and the same
-	// call_id then runs it anew. A SYNC call is stored before its first event is published and before its tool starts.
+	// True while the journal does not have the call yet. A crash may then lose the call, and the same call_id runs it again. A SYNC call is
+	// stored before its first event is published and before its tool starts.
 	NotStored bool `protobuf:"varint,34,opt,name=not_stored,json=notStored,proto3" json:"not_stored,omitempty"`
-	// The batch that it belongs to.
+	// The batch that the call belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
-	// From 1 within the batch.
+	// The position in the batch, counted from 1.
 	BatchPosition int32 `protobuf:"varint,41,opt,name=batch_position,json=batchPosition,proto3" json:"batch_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1621,24 +1625,24 @@ func (x *Call) GetBatchPosition() int32 {
 
 // RunSummary is the state of a run.
 //
-// Numbers 9 to 15 are kept for its thread and its times.
+// Numbers 9 to 15 are reserved for its thread and its times.
 type RunSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Never unspecified.
 	State RunState `protobuf:"varint,2,opt,name=state,proto3,enum=toold.v1.RunState" json:"state,omitempty"`
-	// Its calls that are not trimmed yet.
+	// The calls of the run that are not trimmed yet.
 	Calls *CallCounts `protobuf:"bytes,3,opt,name=calls,proto3" json:"calls,omitempty"`
-	// With BLOCKED: the reason of the gate.
+	// With BLOCKED: the reason that the gate gave.
 	BlockedReason string `protobuf:"bytes,4,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// With BLOCKED: the call that was blocked.
 	BlockedCallId string `protobuf:"bytes,5,opt,name=blocked_call_id,json=blockedCallId,proto3" json:"blocked_call_id,omitempty"`
-	// When it was blocked or ended; absent in the other states.
+	// When the run was blocked or ended; absent in other states.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The permission mode that was chosen for it (SetPermissionMode); empty when none was.
+	// The permission mode that was set with SetPermissionMode; empty if none was.
 	PermissionMode string `protobuf:"bytes,8,opt,name=permission_mode,json=permissionMode,proto3" json:"permission_mode,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1733,19 +1737,19 @@ func (x *RunSummary) GetPermissionMode() string {
 // CallCounts counts calls by status.
 type CallCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NEW.
+	// Calls with the status NEW.
 	New int64 `protobuf:"varint,1,opt,name=new,proto3" json:"new,omitempty"`
-	// RUNNING.
+	// Calls with the status RUNNING.
 	Running int64 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
-	// SUSPENDED.
+	// Calls with the status SUSPENDED.
 	Suspended int64 `protobuf:"varint,3,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// RESUMING.
+	// Calls with the status RESUMING.
 	Resuming int64 `protobuf:"varint,4,opt,name=resuming,proto3" json:"resuming,omitempty"`
-	// SUCCEEDED.
+	// Calls with the status SUCCEEDED.
 	Succeeded int64 `protobuf:"varint,5,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
-	// FAILED.
+	// Calls with the status FAILED.
 	Failed int64 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
-	// CANCELLED.
+	// Calls with the status CANCELLED.
 	Cancelled     int64 `protobuf:"varint,7,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,7 +29,7 @@ const (
 type CallOrder int32
 
 const (
-	// As NEWEST_FIRST.
+	// Means NEWEST_FIRST.
 	CallOrder_CALL_ORDER_UNSPECIFIED  CallOrder = 0
 	CallOrder_CALL_ORDER_NEWEST_FIRST CallOrder = 1
 	CallOrder_CALL_ORDER_OLDEST_FIRST CallOrder = 2
@@ -81,10 +81,10 @@ type ExecuteToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required; send the same spec again to attach.
 	Spec *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Frame.cursor of the last frame that the client received of this call. Empty starts a new call, or attaches with a snapshot. When a crash
+	// Frame.cursor of the last frame of this call that the client received. Empty starts a new call, or attaches with a snapshot. If a crash
 	// lost a read-only call, its cursor starts the call again, and the stream begins with a `gap` of reason LOST_TAIL.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Keeps the stream open over suspensions.
+	// Keeps the stream open while the call is suspended.
 	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -192,7 +192,7 @@ type CallToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required; send the same spec again to attach.
 	Spec *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// How long to wait for the outcome: absent is until shortly before the gRPC deadline, zero answers when the call is accepted.
+	// How long to wait for the outcome. Absent waits until shortly before the gRPC deadline. Zero returns when the call is accepted.
 	Wait          *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -245,7 +245,7 @@ func (x *CallToolRequest) GetWait() *durationpb.Duration {
 // CallToolResponse is the call in its current state.
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Terminal, suspended, or not yet either.
+	// The call: terminal, suspended, or still in progress.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
 	// The position from which WatchCalls and ExecuteTool continue.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
@@ -302,7 +302,7 @@ type ExecuteBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required; send the same spec again to attach.
 	Spec *BatchSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Frame.cursor of the last frame that the client received of this batch; empty is from the beginning.
+	// Frame.cursor of the last frame of this batch that the client received. Empty starts at the beginning.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Keeps the stream open until the last call has ended.
 	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
@@ -414,9 +414,9 @@ type ResumeToolRequest struct {
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// Required.
 	Decision *Decision `protobuf:"bytes,2,opt,name=decision,proto3" json:"decision,omitempty"`
-	// When set, must be the call of the suspension; else NOT_FOUND and nothing changes.
+	// If set, it must be the call of the suspension. Otherwise the request is NOT_FOUND and changes nothing.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Events after it are streamed; empty streams from the decision on.
+	// Only events after this cursor are streamed. Empty starts at the decision.
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Keeps the stream open when the call suspends again.
 	WaitForDecision bool `protobuf:"varint,5,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
@@ -535,7 +535,7 @@ func (x *ResumeToolResponse) GetFrame() *Frame {
 	return nil
 }
 
-// WatchCallsRequest says what to watch and from where.
+// WatchCallsRequest says which calls to watch, and from where.
 type WatchCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -548,14 +548,15 @@ type WatchCallsRequest struct {
 	//	*WatchCallsRequest_Namespace
 	//	*WatchCallsRequest_BatchId
 	Selector isWatchCallsRequest_Selector `protobuf_oneof:"selector"`
-	// Frame.cursor of the same selector. Empty begins with a snapshot of a call, and with the oldest stored event of a batch, run or thread. For
-	// a namespace, empty begins with the next event when `follow` is set, else with the oldest stored one.
+	// Frame.cursor of a watch with the same selector. If it is empty, a watch of a call begins with a snapshot, and a watch of a batch, run
+	// or thread with the oldest stored event. A watch of a namespace then begins with the next event if `follow` is set, else with the oldest
+	// stored one.
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// For a call, in place of `cursor`: events with greater sequences, 0 is from the beginning. Excludes `cursor`. It has no
-	// epoch, so that after a crash only a cursor is safe.
+	// For a call, instead of `cursor`: streams the events with greater sequences; 0 starts at the beginning. It contains no epoch, so only a
+	// cursor is safe after a crash.
 	AfterSequence *int64 `protobuf:"varint,6,opt,name=after_sequence,json=afterSequence,proto3,oneof" json:"after_sequence,omitempty"`
-	// False: the stream ends with caught_up. True: it continues over suspensions, for a call to its terminal event, for a batch to
-	// `batch_finished` without open calls, for the other selectors until the client disconnects.
+	// False: the stream ends with caught_up. True: it continues while calls are suspended. It ends for a call with the terminal event, for a
+	// batch with `batch_finished` without open calls, and for other selectors when the client disconnects.
 	Follow        bool `protobuf:"varint,7,opt,name=follow,proto3" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -684,7 +685,7 @@ type WatchCallsRequest_ThreadId struct {
 }
 
 type WatchCallsRequest_Namespace struct {
-	// Must be true: all calls of the principal's namespace.
+	// Must be true. Selects all calls of the principal's namespace.
 	Namespace bool `protobuf:"varint,4,opt,name=namespace,proto3,oneof"`
 }
 
@@ -754,7 +755,7 @@ type GetCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Paths into Call; absent is all of it.
+	// Paths of fields of Call to return; absent returns all.
 	ReadMask      *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -807,9 +808,9 @@ func (x *GetCallRequest) GetReadMask() *fieldmaskpb.FieldMask {
 // GetCallResponse is the record.
 type GetCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As committed. For a BEHIND call that runs, and for a call that is not_stored: the newest state in memory.
+	// The committed record. For a running BEHIND call, and for a call that is not_stored, it is the newest state in memory.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// The position of `call` in the log; WatchCalls from it misses nothing and repeats nothing.
+	// The position of `call` in the log. WatchCalls from here misses and repeats nothing.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -859,32 +860,33 @@ func (x *GetCallResponse) GetCursor() string {
 	return ""
 }
 
-// ListCallsRequest filters; all conditions must hold.
+// ListCallsRequest filters calls. A call must match all conditions.
 type ListCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Any of them; empty is all.
+	// The call has one of these statuses; empty matches all.
 	Statuses []CallStatus `protobuf:"varint,1,rep,packed,name=statuses,proto3,enum=toold.v1.CallStatus" json:"statuses,omitempty"`
-	// Empty is any.
+	// Empty matches any.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Empty is any.
+	// Empty matches any.
 	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// A tool id, no glob; empty is any.
+	// A tool id (not a glob); empty matches any.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Suspension.action of the open suspension; empty is any. Implies the status SUSPENDED.
+	// Suspension.action of the open suspension; empty matches any. Implies the status SUSPENDED.
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
-	// Call.created_at at or after it.
+	// Call.created_at is at this time or later.
 	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
-	// Call.created_at before it.
+	// Call.created_at is before this time.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
-	// 0 is 50; more than 500 counts as 500.
+	// The number of entries. 0 means 50; values above 500 mean 500.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same filter, order and principal; INVALID_ARGUMENT with any other.
+	// next_page_token of the response to the same filter, order and principal. Any other token is INVALID_ARGUMENT.
 	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Paths into Call; absent is all of it. Lists that leave out arguments and results cost less.
+	// Paths of fields of Call to return; absent returns all. Lists without arguments and results cost less.
 	ReadMask *fieldmaskpb.FieldMask `protobuf:"bytes,10,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
-	// By the time when the journal stored the call, for read-only calls up to 50 ms after Call.created_at. Unspecified is newest first.
+	// The order by the time when the journal stored the call. For read-only calls, that is up to 50 ms after Call.created_at. Unspecified
+	// means newest first.
 	Order CallOrder `protobuf:"varint,11,opt,name=order,proto3,enum=toold.v1.CallOrder" json:"order,omitempty"`
-	// Empty is any.
+	// Empty matches any.
 	BatchId       string `protobuf:"bytes,14,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1007,11 +1009,11 @@ func (x *ListCallsRequest) GetBatchId() string {
 // ListCallsResponse is one page.
 type ListCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most page_size; a page with fewer, or none, need not be the last one.
+	// At most page_size calls. A page with fewer calls, or none, need not be the last one.
 	Calls []*Call `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Calls that are left out because their record is damaged; GetCall of them is DATA_LOSS.
+	// Calls that are left out because their record is damaged. GetCall returns DATA_LOSS for them.
 	BrokenCallIds []string `protobuf:"bytes,3,rep,name=broken_call_ids,json=brokenCallIds,proto3" json:"broken_call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1073,9 +1075,9 @@ type CancelCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// For the record, at most 1 KiB.
+	// The reason, for the record; at most 1 KiB.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How long to wait until the call is terminal; absent or zero answers once the request is stored.
+	// How long to wait until the call is terminal. Absent or zero returns when the request is stored.
 	Wait          *durationpb.Duration `protobuf:"bytes,3,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1132,12 +1134,13 @@ func (x *CancelCallRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
-// CancelCallResponse is the call in its current state: terminal unless the wait was too short.
+// CancelCallResponse is the call in its current state. It is terminal unless the wait was too short.
 type CancelCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its cancel_request is set, unless it had ended before.
+	// Has cancel_request set, unless the call had ended before.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// The processes of the call that were killed, and when their end was confirmed; absent when there were none. Children have their own reports.
+	// The processes of the call that were killed, and when their end was confirmed; absent if there were none. Children of the call have
+	// separate reports.
 	Processes     *ProcessReport `protobuf:"bytes,2,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1198,9 +1201,9 @@ type CancelCallsRequest struct {
 	//	*CancelCallsRequest_ThreadId
 	//	*CancelCallsRequest_BatchId
 	Selector isCancelCallsRequest_Selector `protobuf_oneof:"selector"`
-	// For the record, at most 1 KiB.
+	// The reason, for the record; at most 1 KiB.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The run that replaces the selected one. The calls end with the reason SUPERSEDED, and calls of the new run are not cancelled.
+	// The run that replaces the selected one. The calls end with the reason SUPERSEDED. Calls of the new run are not cancelled.
 	SupersededByRunId string `protobuf:"bytes,4,opt,name=superseded_by_run_id,json=supersededByRunId,proto3" json:"superseded_by_run_id,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1299,7 +1302,7 @@ type CancelCallsRequest_ThreadId struct {
 }
 
 type CancelCallsRequest_BatchId struct {
-	// The calls of a batch; those that have not begun never begin.
+	// The calls of a batch. Calls that have not begun never begin.
 	BatchId string `protobuf:"bytes,5,opt,name=batch_id,json=batchId,proto3,oneof"`
 }
 
@@ -1312,7 +1315,7 @@ func (*CancelCallsRequest_BatchId) isCancelCallsRequest_Selector() {}
 // CancelCallsResponse names the calls that will end.
 type CancelCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The calls that this request cancels; not those that had a cancel request already or had ended.
+	// The calls that this request cancels. Calls that had ended or were already cancelled are not included.
 	CallIds       []string `protobuf:"bytes,1,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1358,7 +1361,7 @@ func (x *CancelCallsResponse) GetCallIds() []string {
 // DescribeCallRequest contains the call to describe.
 type DescribeCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As for ExecuteTool. call_id is ignored and may be empty.
+	// The call, as for ExecuteTool. call_id is ignored and may be empty.
 	Spec          *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1404,23 +1407,23 @@ func (x *DescribeCallRequest) GetSpec() *CallSpec {
 // DescribeCallResponse says what the call would do now.
 type DescribeCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True when the tool exists and accepts the arguments. Only then the fields from `assessment` on are set.
+	// True if the tool exists and accepts the arguments. The fields from `assessment` on are set only then.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
-	// The error that the call would end with, when it is not valid; INVALID_ARGUMENTS has the violations.
+	// If not valid: the error with which the call would end. INVALID_ARGUMENTS has the violations.
 	Error *ToolError `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// JSON text in canonical form v1, after the Rewrite hooks.
 	EffectiveArguments string `protobuf:"bytes,3,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
 	// The tool id.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The digest that would be pinned.
+	// The digest of the descriptor that would be pinned.
 	ToolDigest string `protobuf:"bytes,5,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
-	// For these arguments.
+	// The assessment for these arguments.
 	Assessment *Assessment `protobuf:"bytes,6,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// What a person would read.
+	// The description that a person would see.
 	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
 	// The verdict of each gate, in configured order.
 	Verdicts []*Verdict `protobuf:"bytes,8,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	// The combination of the verdicts.
+	// The combined verdict.
 	Outcome VerdictAction `protobuf:"varint,9,opt,name=outcome,proto3,enum=toold.v1.VerdictAction" json:"outcome,omitempty"`
 	// The isolation that would be required and applied.
 	Isolation     *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
@@ -1577,7 +1580,7 @@ func (x *GetRunRequest) GetRunId() string {
 // GetRunResponse is the run.
 type GetRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As committed.
+	// The committed state.
 	Run           *RunSummary `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1625,9 +1628,9 @@ type EndRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// For the record of the calls that are cancelled, at most 1 KiB.
+	// The reason, for the record of the cancelled calls; at most 1 KiB.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The run that replaces this one: the calls end with the reason SUPERSEDED.
+	// The run that replaces this one. The calls end with the reason SUPERSEDED.
 	SupersededByRunId string `protobuf:"bytes,3,opt,name=superseded_by_run_id,json=supersededByRunId,proto3" json:"superseded_by_run_id,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1687,7 +1690,7 @@ func (x *EndRunRequest) GetSupersededByRunId() string {
 // EndRunResponse is the ended run.
 type EndRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the state ENDED; calls that are being cancelled may still count as running.
+	// The run in the state ENDED. Calls that are being cancelled may still count as running.
 	Run *RunSummary `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// The calls that this request cancels.
 	CancelledCallIds []string `protobuf:"bytes,2,rep,name=cancelled_call_ids,json=cancelledCallIds,proto3" json:"cancelled_call_ids,omitempty"`
@@ -1739,14 +1742,14 @@ func (x *EndRunResponse) GetCancelledCallIds() []string {
 	return nil
 }
 
-// ListRulesRequest says which remembered answers to list.
+// ListRulesRequest filters remembered answers.
 type ListRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A tool id; empty is any.
+	// A tool id; empty matches any.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// 0 is 50; more than 500 counts as 500.
+	// The number of entries. 0 means 50; values above 500 mean 500.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same filter and principal; INVALID_ARGUMENT with any other.
+	// next_page_token of the response to the same filter and principal. Any other token is INVALID_ARGUMENT.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1904,7 +1907,7 @@ func (x *RevokeRuleRequest) GetRuleId() string {
 	return ""
 }
 
-// RevokeRuleResponse contains the rule that has ended.
+// RevokeRuleResponse contains the rule that was ended.
 type RevokeRuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rule before its end.
@@ -1950,7 +1953,7 @@ func (x *RevokeRuleResponse) GetRule() *Rule {
 	return nil
 }
 
-// SetPermissionModeRequest chooses the mode of a run or a thread.
+// SetPermissionModeRequest sets the mode of a run or a thread.
 type SetPermissionModeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -1960,8 +1963,8 @@ type SetPermissionModeRequest struct {
 	//	*SetPermissionModeRequest_RunId
 	//	*SetPermissionModeRequest_ThreadId
 	Selector isSetPermissionModeRequest_Selector `protobuf_oneof:"selector"`
-	// `default` (the rules alone), `plan` (only read-only calls), `accept_edits`, `bypass`, or the name of a rule set of the
-	// operator. Required.
+	// `default` (only the rules decide), `plan` (only read-only calls), `accept_edits`, `bypass`, or the name of a rule set of the operator.
+	// Required.
 	Mode          string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2039,7 +2042,7 @@ type SetPermissionModeRequest_RunId struct {
 }
 
 type SetPermissionModeRequest_ThreadId struct {
-	// The calls of a thread; a mode of the run has precedence.
+	// The calls of a thread. A mode of the run takes precedence.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3,oneof"`
 }
 
@@ -2047,10 +2050,10 @@ func (*SetPermissionModeRequest_RunId) isSetPermissionModeRequest_Selector() {}
 
 func (*SetPermissionModeRequest_ThreadId) isSetPermissionModeRequest_Selector() {}
 
-// SetPermissionModeResponse contains the mode before.
+// SetPermissionModeResponse contains the previous mode.
 type SetPermissionModeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// To set it back.
+	// The previous mode, which a client can use to restore it.
 	Previous      string `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2096,7 +2099,8 @@ func (x *SetPermissionModeResponse) GetPrevious() string {
 // SessionRequest is one message of a client with one or more items.
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The daemon handles them in this order. A client with many calls sends those that are ready together: a message costs more than an item.
+	// The daemon handles the items in this order. A message costs more than an item, so a client should send items that are ready together in
+	// one message.
 	Items         []*SessionItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2142,10 +2146,10 @@ func (x *SessionRequest) GetItems() []*SessionItem {
 // SessionItem begins an item, or ends one.
 type SessionItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the item in this session: 1 to 64 bytes, chosen by the client, unique among the open items. It can be used again
-	// when the item has ended.
+	// Identifies the item in this session. The client chooses it: 1 to 64 bytes, unique among the open items. It can be used again after the
+	// item has ended.
 	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// Required. RESOURCE_EXHAUSTED TOO_MANY_ITEMS: 1,024 are open in this session.
+	// Required. RESOURCE_EXHAUSTED TOO_MANY_ITEMS: 1,024 items are open in this session.
 	//
 	// Types that are valid to be assigned to Item:
 	//
@@ -2288,7 +2292,8 @@ type SessionItem_Batch struct {
 }
 
 type SessionItem_Leave struct {
-	// Ends the item with this correlation id as if its client had disconnected. Without such an item, which may have ended, nothing happens.
+	// Ends the item with this correlation id as if its client had disconnected. If there is no such item, for example because it has ended,
+	// nothing happens.
 	Leave *LeaveItem `protobuf:"bytes,7,opt,name=leave,proto3,oneof"`
 }
 
@@ -2304,7 +2309,7 @@ func (*SessionItem_Batch) isSessionItem_Item() {}
 
 func (*SessionItem_Leave) isSessionItem_Item() {}
 
-// LeaveItem has no fields. The item ends with CANCELLED, unless it has ended before.
+// LeaveItem has no fields. The item ends with CANCELLED unless it has ended before.
 type LeaveItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2344,7 +2349,7 @@ func (*LeaveItem) Descriptor() ([]byte, []int) {
 // SessionResponse is one message of the daemon with the answers of one or more items.
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In order. The daemon sends small answers together, up to about 32 KiB.
+	// The answers in order. The daemon combines small answers into one message, up to about 32 KiB.
 	Answers       []*SessionAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2392,14 +2397,14 @@ type SessionAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The item; empty in a heartbeat of the session.
 	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// The frame that a separate stream would have. When the client reads too slowly for an item, the item ends with `lagged` and the cursor
-	// from which WatchCalls continues.
+	// The frame that a separate stream would send. When the client reads too slowly, the item ends with `lagged` and the cursor from which
+	// WatchCalls can resume.
 	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3" json:"frame,omitempty"`
 	// The answer to `cancel`.
 	Cancelled *CancelCallResponse `protobuf:"bytes,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// True in the last answer of an item, which may have a frame or `cancelled` as well.
+	// True in the last answer of an item. That answer may also have a frame or `cancelled`.
 	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
-	// Why the item ended, as the method's own status; only with `end`. Absent is OK.
+	// The status with which the item ended; set only with `end`. Absent means OK.
 	Error         *status.Status `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

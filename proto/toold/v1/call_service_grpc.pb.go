@@ -46,106 +46,115 @@ const (
 // CallService runs tools and reports their calls.
 //
 // A gRPC error means that the request was not accepted: nothing was stored, and the client may send the same request again. Each error has
-// google.rpc.ErrorInfo with a stable reason and the domain `toold`; INVALID_ARGUMENT also BadRequest, RESOURCE_EXHAUSTED and UNAVAILABLE
-// also RetryInfo. The result of an accepted call says everything that happens after that.
+// google.rpc.ErrorInfo with a stable reason and the domain `toold`. INVALID_ARGUMENT also has BadRequest; RESOURCE_EXHAUSTED and
+// UNAVAILABLE also have RetryInfo. Everything that happens after acceptance is reported in the result of the call.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a bad id, range, enum or cursor),
-// RESOURCE_EXHAUSTED (a message that is too large), UNAVAILABLE (the daemon starts or stops) and INTERNAL (with an id that is in the daemon's log).
-// A call, run or artifact of another namespace, or one that the principal may not see, is NOT_FOUND. DATA_LOSS means that
-// the stored record is damaged; other calls are not affected.
+// Any method may return:
+//   - UNAUTHENTICATED and PERMISSION_DENIED;
+//   - INVALID_ARGUMENT: an invalid id, range, enum or cursor;
+//   - NOT_FOUND: a call, run or artifact of another namespace, or one that the principal may not see;
+//   - RESOURCE_EXHAUSTED: a message that is too large;
+//   - UNAVAILABLE: the daemon starts or stops;
+//   - DATA_LOSS: the stored record is damaged; other calls are not affected;
+//   - INTERNAL, with an id that is in the daemon's log.
 //
-// A method that streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS. The stream ends with WATCHER_LAGGED when its client
-// has read nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
+// A method that streams events may also return RESOURCE_EXHAUSTED TOO_MANY_WATCHERS. The stream ends with WATCHER_LAGGED when its client
+// reads nothing for a while. The metadata of that ErrorInfo has the cursor from which the client can watch again.
 type CallServiceClient interface {
-	// Starts the call, or attaches when its call_id is known, and streams its events. Ends after `finished`, or after
-	// `suspended` unless wait_for_decision is set. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
+	// Starts the call and streams its events. If the call_id is known, attaches to that call instead. The stream ends after `finished`, or
+	// after `suspended` unless wait_for_decision is set. Without a cursor, the stream of an existing call begins with a snapshot. Roles:
+	// caller, delegate.
 	//
-	// A new call can also be refused with RESOURCE_EXHAUSTED (full queue, disk), UNAVAILABLE (drain) and FAILED_PRECONDITION RUN_BLOCKED;
-	// attaching is not. ALREADY_EXISTS CALL_ID_REUSED, FAILED_PRECONDITION CALL_EXPIRED and CALL_PURGED: see CallSpec.call_id.
-	// OUT_OF_RANGE: the cursor is beyond the log.
+	// A new call may also be refused with RESOURCE_EXHAUSTED (full queue or disk), UNAVAILABLE (drain) and FAILED_PRECONDITION RUN_BLOCKED.
+	// Attaching has none of these errors. For ALREADY_EXISTS CALL_ID_REUSED, FAILED_PRECONDITION CALL_EXPIRED and CALL_PURGED, see
+	// CallSpec.call_id. OUT_OF_RANGE: the cursor is beyond the log.
 	ExecuteTool(ctx context.Context, in *ExecuteToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteToolResponse], error)
-	// ExecuteTool in one message: answers when the call is terminal or suspended, or when `wait` or the gRPC deadline is
-	// nearly over, with the current state of the call. The call continues after the answer. Roles and errors as ExecuteTool.
+	// Does the same as ExecuteTool with one response message. It responds with the current state of the call when the call is terminal or
+	// suspended, or when `wait` or the gRPC deadline is nearly over. The call continues after the response. Roles and errors as for
+	// ExecuteTool.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
-	// Starts the calls of one model turn, or attaches when the batch_id is known, and streams the events of all of them, from
-	// the beginning or after `cursor`. Ends with `batch_finished` when no call can make progress. The batch resumes after an answer or a
-	// restart of the daemon, also without a stream. Roles: caller, delegate.
+	// Starts the calls of one model turn and streams the events of all of them, from the beginning or after `cursor`. If the batch_id is
+	// known, attaches to that batch instead. The stream ends with `batch_finished` when no call can make progress. The batch resumes after an
+	// answer or a restart of the daemon, also without a stream. Roles: caller, delegate.
 	//
-	// Nothing of a refused batch is stored. A new batch can be refused for the reasons of ExecuteTool. ALREADY_EXISTS: BATCH_ID_REUSED, or
-	// CALL_ID_REUSED when a call_id is known already; FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
+	// Nothing of a refused batch is stored. A new batch may be refused for the reasons of ExecuteTool. ALREADY_EXISTS: BATCH_ID_REUSED, or
+	// CALL_ID_REUSED if a call_id is already known. FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
 	ExecuteBatch(ctx context.Context, in *ExecuteBatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteBatchResponse], error)
-	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
-	// decision wins; a repetition with the same id and content streams the same outcome. The call continues when the client
-	// disconnects. When a ticket needs several answers (approvers.count), each is a vote: a vote that does not decide yet is published
-	// as `vote_recorded`, and the stream ends there unless wait_for_decision is set, because the call still waits. Roles: approver,
-	// operator; caller and delegate for tickets of their own calls that name no approvers.
+	// Answers a suspension, then streams like ExecuteTool, from the decision or after `cursor`. Roles: approver, operator; caller and
+	// delegate for tickets of their own calls that name no approvers.
 	//
-	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision in the metadata
-	// of the ErrorInfo, reason ALREADY_VOTED, or the ticket has expired or expected_digest does not match. ALREADY_EXISTS: the decision_id
-	// was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result breaks the response schema; the
-	// suspension stays open.
+	// The first committed decision wins. A repeated request with the same id and content streams the same outcome. The call continues when
+	// the client disconnects.
+	//
+	// When a ticket needs several answers (approvers.count), each answer is a vote. A vote that does not decide yet is published as
+	// `vote_recorded`. The stream ends there unless wait_for_decision is set, because the call still waits.
+	//
+	// NOT_FOUND: the principal has no such suspension. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision in the metadata
+	// of the ErrorInfo, reason ALREADY_VOTED, or the ticket has expired, or expected_digest does not match. ALREADY_EXISTS: the decision_id
+	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
+	// the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
-	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, but a watch
-	// of a call by name counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; the
-	// whole namespace only viewer and operator.
+	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
+	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
+	// operator may watch the whole namespace.
 	//
 	// OUT_OF_RANGE: cursor or after_sequence is beyond the log.
 	WatchCalls(ctx context.Context, in *WatchCallsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCallsResponse], error)
-	// The whole record of a call with its open suspension. Roles: caller, delegate, approver, viewer, operator.
+	// Returns the whole record of a call with its open suspension. Roles: caller, delegate, approver, viewer, operator.
 	//
 	// FAILED_PRECONDITION CALL_EXPIRED: the call was trimmed.
 	GetCall(ctx context.Context, in *GetCallRequest, opts ...grpc.CallOption) (*GetCallResponse, error)
-	// The calls that the principal may see, filtered and in pages. With the status SUSPENDED it is the inbox. Roles: as
-	// GetCall.
+	// Lists the calls that the principal may see, filtered and in pages. With the status SUSPENDED, the list is the inbox. Roles: as GetCall.
 	ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error)
-	// Requests the end of a call: the request is stored, then the children of the call end, then the call itself. A result that is complete
-	// before the kill is kept. For a terminal call the answer is its record. Roles: caller and delegate (own calls and those of own runs), operator.
+	// Requests the end of a call. The request is stored; then the children of the call end, then the call itself. A result that is complete
+	// before the tool is stopped is kept. For a terminal call, the response is its record. Roles: caller and delegate (own calls and those of
+	// own runs), operator.
 	CancelCall(ctx context.Context, in *CancelCallRequest, opts ...grpc.CallOption) (*CancelCallResponse, error)
-	// CancelCall for every open call of a run, thread or batch that the principal may cancel. Does not wait. Roles: as CancelCall.
+	// Cancels every open call of a run, thread or batch that the principal may cancel. It does not wait for their end. Roles: as CancelCall.
 	CancelCalls(ctx context.Context, in *CancelCallsRequest, opts ...grpc.CallOption) (*CancelCallsResponse, error)
-	// Says what a call would do. Nothing runs, and nothing is stored but a row of the audit log where there is one. Budgets and rates are not
-	// used up. For a tool that is hidden from the caller the answer is that for an unknown one. Roles: caller, delegate.
+	// Returns what a call would do. It runs nothing, and stores nothing except a record in the audit log if there is one. It uses no budgets
+	// or rates. For a tool that is hidden from the caller, it returns the same as for an unknown tool. Roles: caller, delegate.
 	DescribeCall(ctx context.Context, in *DescribeCallRequest, opts ...grpc.CallOption) (*DescribeCallResponse, error)
-	// A range of bytes or lines of an artifact or of an output stream, or the lines that match a pattern, also
-	// while the call runs. Roles: as GetCall.
+	// Returns a range of bytes or lines of an artifact or of an output stream, or the lines that match a pattern. It also works while the
+	// call runs. Roles: as GetCall.
 	//
-	// NOT_FOUND: no such artifact. OUT_OF_RANGE: the offset is beyond the end.
+	// NOT_FOUND: there is no such artifact. OUT_OF_RANGE: the offset is beyond the end.
 	ReadArtifact(ctx context.Context, in *ReadArtifactRequest, opts ...grpc.CallOption) (*ReadArtifactResponse, error)
-	// Types into a running call, resizes its terminal, or signals its processes. A repeated request does not type its
-	// bytes twice: see SendInputRequest.position. Roles: caller, delegate, of their own calls.
+	// Sends input to a running call, resizes its terminal, or signals its processes. A repeated request does not send its bytes twice: see
+	// SendInputRequest.position. Roles: caller, delegate, for their own calls.
 	//
-	// FAILED_PRECONDITION: NO_INPUT (the call takes none), NOT_RUNNING, INPUT_ENDED, OTHER_ATTEMPT. RESOURCE_EXHAUSTED
-	// INPUT_FULL: the call has unread input and takes no more; send the request again later. OUT_OF_RANGE INPUT_GAP: the
-	// position is beyond the input that the call has; the metadata of the ErrorInfo has that as `position`.
+	// FAILED_PRECONDITION: NO_INPUT (the call accepts no input), NOT_RUNNING, INPUT_ENDED, OTHER_ATTEMPT. RESOURCE_EXHAUSTED INPUT_FULL: too
+	// much input is unread; send the request again later. OUT_OF_RANGE INPUT_GAP: the position is beyond the input that the call has
+	// received. The metadata of the ErrorInfo has the end of that input as `position`.
 	SendInput(ctx context.Context, in *SendInputRequest, opts ...grpc.CallOption) (*SendInputResponse, error)
-	// The state of a run. Roles: as GetCall.
+	// Returns the state of a run. Roles: as GetCall.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
-	// Ends a run: cancels its open calls, lifts a block, and deletes its documents. Ending an ended run changes
-	// nothing. Roles: caller and delegate (own runs), operator.
+	// Ends a run: cancels its open calls, removes a block, and deletes its documents. Ending an ended run changes nothing. Roles: caller and
+	// delegate (own runs), operator.
 	EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error)
-	// The remembered answers in force that the principal may see, oldest first. Roles: as GetCall; callers see the
-	// rules of their own calls.
+	// Lists the remembered answers in force that the principal may see, oldest first. Roles: as GetCall; callers see the rules of their own
+	// calls.
 	ListRules(ctx context.Context, in *ListRulesRequest, opts ...grpc.CallOption) (*ListRulesResponse, error)
-	// Ends a remembered answer before its time. After the answer the rule allows no further call; calls that it
-	// allowed before continue. Roles: caller and delegate (rules of their own calls), approver, operator.
+	// Ends a remembered answer early. After the response, the rule allows no further call. Calls that it allowed before continue. Roles:
+	// caller and delegate (rules of their own calls), approver, operator.
 	//
-	// NOT_FOUND RULE_NOT_FOUND: no such rule is in force for this principal.
+	// NOT_FOUND RULE_NOT_FOUND: the principal has no such rule in force.
 	RevokeRule(ctx context.Context, in *RevokeRuleRequest, opts ...grpc.CallOption) (*RevokeRuleResponse, error)
-	// Chooses the permission mode of a run or thread, also before its first call. It is stored, holds for calls that are gated
-	// from then on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; the operator's rules say
-	// which of them may choose which mode.
+	// Sets the permission mode of a run or thread, also before its first call. The mode is stored, applies to calls that are gated from then
+	// on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; the operator's rules decide which of
+	// them may choose which mode.
 	//
-	// INVALID_ARGUMENT: no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: this principal may not choose the new mode, or may not
-	// leave the current one. NOT_FOUND: no such run or thread for it.
+	// INVALID_ARGUMENT: there is no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: the principal may not choose the new mode, or may not
+	// leave the current one. NOT_FOUND: the principal has no such run or thread.
 	SetPermissionMode(ctx context.Context, in *SetPermissionModeRequest, opts ...grpc.CallOption) (*SetPermissionModeResponse, error)
-	// Many of the above over one stream. Each item is served as the method that it names would serve it, with the same roles,
-	// limits and errors; items run side by side, and one that fails ends no other. One session handles several times as many
-	// calls as separate streams. Roles: any that an item of it needs.
+	// Carries many requests over one stream. Each item is served as a request for the method that it names, with the same roles, limits and
+	// errors. Items run in parallel, and an item that fails ends no other. One session handles several times as many calls as separate
+	// streams. Roles: any role that one of its items needs.
 	//
-	// After the client half-closes, open items run to their end. When the stream breaks, each item ends like a stream whose client disconnected:
-	// its call continues for its linger time, and WatchCalls or ExecuteTool continues from the cursor. The gRPC deadline,
-	// a drain and the end of a credential end the items as they end streams. INVALID_ARGUMENT ends the session itself: an item
-	// without a correlation id, or with that of another open item.
+	// After the client half-closes the stream, open items run to their end. When the stream breaks, each item ends like a stream whose client
+	// disconnected: its call continues for its linger time, and WatchCalls or ExecuteTool can resume from the cursor. The gRPC deadline, a
+	// drain and the expiry of a credential end the items as they end streams. INVALID_ARGUMENT ends the whole session: an item has no
+	// correlation id, or that of another open item.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 }
 
@@ -383,106 +392,115 @@ type CallService_SessionClient = grpc.BidiStreamingClient[SessionRequest, Sessio
 // CallService runs tools and reports their calls.
 //
 // A gRPC error means that the request was not accepted: nothing was stored, and the client may send the same request again. Each error has
-// google.rpc.ErrorInfo with a stable reason and the domain `toold`; INVALID_ARGUMENT also BadRequest, RESOURCE_EXHAUSTED and UNAVAILABLE
-// also RetryInfo. The result of an accepted call says everything that happens after that.
+// google.rpc.ErrorInfo with a stable reason and the domain `toold`. INVALID_ARGUMENT also has BadRequest; RESOURCE_EXHAUSTED and
+// UNAVAILABLE also have RetryInfo. Everything that happens after acceptance is reported in the result of the call.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a bad id, range, enum or cursor),
-// RESOURCE_EXHAUSTED (a message that is too large), UNAVAILABLE (the daemon starts or stops) and INTERNAL (with an id that is in the daemon's log).
-// A call, run or artifact of another namespace, or one that the principal may not see, is NOT_FOUND. DATA_LOSS means that
-// the stored record is damaged; other calls are not affected.
+// Any method may return:
+//   - UNAUTHENTICATED and PERMISSION_DENIED;
+//   - INVALID_ARGUMENT: an invalid id, range, enum or cursor;
+//   - NOT_FOUND: a call, run or artifact of another namespace, or one that the principal may not see;
+//   - RESOURCE_EXHAUSTED: a message that is too large;
+//   - UNAVAILABLE: the daemon starts or stops;
+//   - DATA_LOSS: the stored record is damaged; other calls are not affected;
+//   - INTERNAL, with an id that is in the daemon's log.
 //
-// A method that streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS. The stream ends with WATCHER_LAGGED when its client
-// has read nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
+// A method that streams events may also return RESOURCE_EXHAUSTED TOO_MANY_WATCHERS. The stream ends with WATCHER_LAGGED when its client
+// reads nothing for a while. The metadata of that ErrorInfo has the cursor from which the client can watch again.
 type CallServiceServer interface {
-	// Starts the call, or attaches when its call_id is known, and streams its events. Ends after `finished`, or after
-	// `suspended` unless wait_for_decision is set. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
+	// Starts the call and streams its events. If the call_id is known, attaches to that call instead. The stream ends after `finished`, or
+	// after `suspended` unless wait_for_decision is set. Without a cursor, the stream of an existing call begins with a snapshot. Roles:
+	// caller, delegate.
 	//
-	// A new call can also be refused with RESOURCE_EXHAUSTED (full queue, disk), UNAVAILABLE (drain) and FAILED_PRECONDITION RUN_BLOCKED;
-	// attaching is not. ALREADY_EXISTS CALL_ID_REUSED, FAILED_PRECONDITION CALL_EXPIRED and CALL_PURGED: see CallSpec.call_id.
-	// OUT_OF_RANGE: the cursor is beyond the log.
+	// A new call may also be refused with RESOURCE_EXHAUSTED (full queue or disk), UNAVAILABLE (drain) and FAILED_PRECONDITION RUN_BLOCKED.
+	// Attaching has none of these errors. For ALREADY_EXISTS CALL_ID_REUSED, FAILED_PRECONDITION CALL_EXPIRED and CALL_PURGED, see
+	// CallSpec.call_id. OUT_OF_RANGE: the cursor is beyond the log.
 	ExecuteTool(*ExecuteToolRequest, grpc.ServerStreamingServer[ExecuteToolResponse]) error
-	// ExecuteTool in one message: answers when the call is terminal or suspended, or when `wait` or the gRPC deadline is
-	// nearly over, with the current state of the call. The call continues after the answer. Roles and errors as ExecuteTool.
+	// Does the same as ExecuteTool with one response message. It responds with the current state of the call when the call is terminal or
+	// suspended, or when `wait` or the gRPC deadline is nearly over. The call continues after the response. Roles and errors as for
+	// ExecuteTool.
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)
-	// Starts the calls of one model turn, or attaches when the batch_id is known, and streams the events of all of them, from
-	// the beginning or after `cursor`. Ends with `batch_finished` when no call can make progress. The batch resumes after an answer or a
-	// restart of the daemon, also without a stream. Roles: caller, delegate.
+	// Starts the calls of one model turn and streams the events of all of them, from the beginning or after `cursor`. If the batch_id is
+	// known, attaches to that batch instead. The stream ends with `batch_finished` when no call can make progress. The batch resumes after an
+	// answer or a restart of the daemon, also without a stream. Roles: caller, delegate.
 	//
-	// Nothing of a refused batch is stored. A new batch can be refused for the reasons of ExecuteTool. ALREADY_EXISTS: BATCH_ID_REUSED, or
-	// CALL_ID_REUSED when a call_id is known already; FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
+	// Nothing of a refused batch is stored. A new batch may be refused for the reasons of ExecuteTool. ALREADY_EXISTS: BATCH_ID_REUSED, or
+	// CALL_ID_REUSED if a call_id is already known. FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
 	ExecuteBatch(*ExecuteBatchRequest, grpc.ServerStreamingServer[ExecuteBatchResponse]) error
-	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
-	// decision wins; a repetition with the same id and content streams the same outcome. The call continues when the client
-	// disconnects. When a ticket needs several answers (approvers.count), each is a vote: a vote that does not decide yet is published
-	// as `vote_recorded`, and the stream ends there unless wait_for_decision is set, because the call still waits. Roles: approver,
-	// operator; caller and delegate for tickets of their own calls that name no approvers.
+	// Answers a suspension, then streams like ExecuteTool, from the decision or after `cursor`. Roles: approver, operator; caller and
+	// delegate for tickets of their own calls that name no approvers.
 	//
-	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision in the metadata
-	// of the ErrorInfo, reason ALREADY_VOTED, or the ticket has expired or expected_digest does not match. ALREADY_EXISTS: the decision_id
-	// was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result breaks the response schema; the
-	// suspension stays open.
+	// The first committed decision wins. A repeated request with the same id and content streams the same outcome. The call continues when
+	// the client disconnects.
+	//
+	// When a ticket needs several answers (approvers.count), each answer is a vote. A vote that does not decide yet is published as
+	// `vote_recorded`. The stream ends there unless wait_for_decision is set, because the call still waits.
+	//
+	// NOT_FOUND: the principal has no such suspension. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision in the metadata
+	// of the ErrorInfo, reason ALREADY_VOTED, or the ticket has expired, or expected_digest does not match. ALREADY_EXISTS: the decision_id
+	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
+	// the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
-	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, but a watch
-	// of a call by name counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; the
-	// whole namespace only viewer and operator.
+	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
+	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
+	// operator may watch the whole namespace.
 	//
 	// OUT_OF_RANGE: cursor or after_sequence is beyond the log.
 	WatchCalls(*WatchCallsRequest, grpc.ServerStreamingServer[WatchCallsResponse]) error
-	// The whole record of a call with its open suspension. Roles: caller, delegate, approver, viewer, operator.
+	// Returns the whole record of a call with its open suspension. Roles: caller, delegate, approver, viewer, operator.
 	//
 	// FAILED_PRECONDITION CALL_EXPIRED: the call was trimmed.
 	GetCall(context.Context, *GetCallRequest) (*GetCallResponse, error)
-	// The calls that the principal may see, filtered and in pages. With the status SUSPENDED it is the inbox. Roles: as
-	// GetCall.
+	// Lists the calls that the principal may see, filtered and in pages. With the status SUSPENDED, the list is the inbox. Roles: as GetCall.
 	ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error)
-	// Requests the end of a call: the request is stored, then the children of the call end, then the call itself. A result that is complete
-	// before the kill is kept. For a terminal call the answer is its record. Roles: caller and delegate (own calls and those of own runs), operator.
+	// Requests the end of a call. The request is stored; then the children of the call end, then the call itself. A result that is complete
+	// before the tool is stopped is kept. For a terminal call, the response is its record. Roles: caller and delegate (own calls and those of
+	// own runs), operator.
 	CancelCall(context.Context, *CancelCallRequest) (*CancelCallResponse, error)
-	// CancelCall for every open call of a run, thread or batch that the principal may cancel. Does not wait. Roles: as CancelCall.
+	// Cancels every open call of a run, thread or batch that the principal may cancel. It does not wait for their end. Roles: as CancelCall.
 	CancelCalls(context.Context, *CancelCallsRequest) (*CancelCallsResponse, error)
-	// Says what a call would do. Nothing runs, and nothing is stored but a row of the audit log where there is one. Budgets and rates are not
-	// used up. For a tool that is hidden from the caller the answer is that for an unknown one. Roles: caller, delegate.
+	// Returns what a call would do. It runs nothing, and stores nothing except a record in the audit log if there is one. It uses no budgets
+	// or rates. For a tool that is hidden from the caller, it returns the same as for an unknown tool. Roles: caller, delegate.
 	DescribeCall(context.Context, *DescribeCallRequest) (*DescribeCallResponse, error)
-	// A range of bytes or lines of an artifact or of an output stream, or the lines that match a pattern, also
-	// while the call runs. Roles: as GetCall.
+	// Returns a range of bytes or lines of an artifact or of an output stream, or the lines that match a pattern. It also works while the
+	// call runs. Roles: as GetCall.
 	//
-	// NOT_FOUND: no such artifact. OUT_OF_RANGE: the offset is beyond the end.
+	// NOT_FOUND: there is no such artifact. OUT_OF_RANGE: the offset is beyond the end.
 	ReadArtifact(context.Context, *ReadArtifactRequest) (*ReadArtifactResponse, error)
-	// Types into a running call, resizes its terminal, or signals its processes. A repeated request does not type its
-	// bytes twice: see SendInputRequest.position. Roles: caller, delegate, of their own calls.
+	// Sends input to a running call, resizes its terminal, or signals its processes. A repeated request does not send its bytes twice: see
+	// SendInputRequest.position. Roles: caller, delegate, for their own calls.
 	//
-	// FAILED_PRECONDITION: NO_INPUT (the call takes none), NOT_RUNNING, INPUT_ENDED, OTHER_ATTEMPT. RESOURCE_EXHAUSTED
-	// INPUT_FULL: the call has unread input and takes no more; send the request again later. OUT_OF_RANGE INPUT_GAP: the
-	// position is beyond the input that the call has; the metadata of the ErrorInfo has that as `position`.
+	// FAILED_PRECONDITION: NO_INPUT (the call accepts no input), NOT_RUNNING, INPUT_ENDED, OTHER_ATTEMPT. RESOURCE_EXHAUSTED INPUT_FULL: too
+	// much input is unread; send the request again later. OUT_OF_RANGE INPUT_GAP: the position is beyond the input that the call has
+	// received. The metadata of the ErrorInfo has the end of that input as `position`.
 	SendInput(context.Context, *SendInputRequest) (*SendInputResponse, error)
-	// The state of a run. Roles: as GetCall.
+	// Returns the state of a run. Roles: as GetCall.
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
-	// Ends a run: cancels its open calls, lifts a block, and deletes its documents. Ending an ended run changes
-	// nothing. Roles: caller and delegate (own runs), operator.
+	// Ends a run: cancels its open calls, removes a block, and deletes its documents. Ending an ended run changes nothing. Roles: caller and
+	// delegate (own runs), operator.
 	EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error)
-	// The remembered answers in force that the principal may see, oldest first. Roles: as GetCall; callers see the
-	// rules of their own calls.
+	// Lists the remembered answers in force that the principal may see, oldest first. Roles: as GetCall; callers see the rules of their own
+	// calls.
 	ListRules(context.Context, *ListRulesRequest) (*ListRulesResponse, error)
-	// Ends a remembered answer before its time. After the answer the rule allows no further call; calls that it
-	// allowed before continue. Roles: caller and delegate (rules of their own calls), approver, operator.
+	// Ends a remembered answer early. After the response, the rule allows no further call. Calls that it allowed before continue. Roles:
+	// caller and delegate (rules of their own calls), approver, operator.
 	//
-	// NOT_FOUND RULE_NOT_FOUND: no such rule is in force for this principal.
+	// NOT_FOUND RULE_NOT_FOUND: the principal has no such rule in force.
 	RevokeRule(context.Context, *RevokeRuleRequest) (*RevokeRuleResponse, error)
-	// Chooses the permission mode of a run or thread, also before its first call. It is stored, holds for calls that are gated
-	// from then on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; the operator's rules say
-	// which of them may choose which mode.
+	// Sets the permission mode of a run or thread, also before its first call. The mode is stored, applies to calls that are gated from then
+	// on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; the operator's rules decide which of
+	// them may choose which mode.
 	//
-	// INVALID_ARGUMENT: no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: this principal may not choose the new mode, or may not
-	// leave the current one. NOT_FOUND: no such run or thread for it.
+	// INVALID_ARGUMENT: there is no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: the principal may not choose the new mode, or may not
+	// leave the current one. NOT_FOUND: the principal has no such run or thread.
 	SetPermissionMode(context.Context, *SetPermissionModeRequest) (*SetPermissionModeResponse, error)
-	// Many of the above over one stream. Each item is served as the method that it names would serve it, with the same roles,
-	// limits and errors; items run side by side, and one that fails ends no other. One session handles several times as many
-	// calls as separate streams. Roles: any that an item of it needs.
+	// Carries many requests over one stream. Each item is served as a request for the method that it names, with the same roles, limits and
+	// errors. Items run in parallel, and an item that fails ends no other. One session handles several times as many calls as separate
+	// streams. Roles: any role that one of its items needs.
 	//
-	// After the client half-closes, open items run to their end. When the stream breaks, each item ends like a stream whose client disconnected:
-	// its call continues for its linger time, and WatchCalls or ExecuteTool continues from the cursor. The gRPC deadline,
-	// a drain and the end of a credential end the items as they end streams. INVALID_ARGUMENT ends the session itself: an item
-	// without a correlation id, or with that of another open item.
+	// After the client half-closes the stream, open items run to their end. When the stream breaks, each item ends like a stream whose client
+	// disconnected: its call continues for its linger time, and WatchCalls or ExecuteTool can resume from the cursor. The gRPC deadline, a
+	// drain and the expiry of a credential end the items as they end streams. INVALID_ARGUMENT ends the whole session: an item has no
+	// correlation id, or that of another open item.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	mustEmbedUnimplementedCallServiceServer()
 }

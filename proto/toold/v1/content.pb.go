@@ -36,9 +36,9 @@ const (
 	ContentType_CONTENT_TYPE_DOCUMENT ContentType = 4
 	// `text` is a unified diff.
 	ContentType_CONTENT_TYPE_DIFF ContentType = 5
-	// `uri` and `mime_type`; toold never follows it.
+	// `uri` and `mime_type`. toold never follows the link.
 	ContentType_CONTENT_TYPE_RESOURCE_LINK ContentType = 6
-	// A user interface resource: `uri`, `mime_type` and `text` or `data`. Untrusted; show it isolated.
+	// A user interface resource: `uri`, `mime_type` and `text` or `data`. It is untrusted; show it isolated.
 	ContentType_CONTENT_TYPE_UI ContentType = 7
 )
 
@@ -93,23 +93,23 @@ func (ContentType) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_content_proto_rawDescGZIP(), []int{0}
 }
 
-// Content is one piece of rich output. Its type says which fields are set. All of it is untrusted: show text
-// as text, never as markup or terminal control.
+// Content is one piece of rich output. Its type says which fields are set. All of it is untrusted: show text as text, never as markup or
+// terminal control sequences.
 type Content struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A client shows a type that it does not know by its `name` and `mime_type`.
+	// A client that does not know a type shows the `name` and `mime_type`.
 	Type ContentType `protobuf:"varint,1,opt,name=type,proto3,enum=toold.v1.ContentType" json:"type,omitempty"`
-	// The text of TEXT and UI, the unified diff of DIFF.
+	// For TEXT and UI the text; for DIFF the unified diff.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// RFC 6838 media type.
 	MimeType string `protobuf:"bytes,3,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// The bytes, at most 64 KiB; larger data is an artifact.
+	// The bytes, at most 64 KiB. Larger data is stored as an artifact.
 	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
-	// In place of `data`: the name of an artifact of the same call, to be read with ReadArtifact.
+	// Instead of `data`: the name of an artifact of the same call, which ReadArtifact returns.
 	Artifact string `protobuf:"bytes,5,opt,name=artifact,proto3" json:"artifact,omitempty"`
 	// An absolute URI.
 	Uri string `protobuf:"bytes,6,opt,name=uri,proto3" json:"uri,omitempty"`
-	// For people: a file name, a title. May be empty.
+	// A name for people, such as a file name or a title. May be empty.
 	Name          string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -199,9 +199,9 @@ type Artifact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name for ReadArtifact, unique in its call. The artifact of an output stream has the name of the stream.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// RFC 6838 media type; empty is unknown.
+	// RFC 6838 media type; empty if unknown.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// In bytes, at the time of the record; a stream of a running call grows.
+	// The size in bytes when the record was written. A stream of a running call grows.
 	Size          int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,18 +22,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DeadLetter is an action that failed for good.
+// DeadLetter is an action whose retries were exhausted.
 type DeadLetter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By this id the handler recognises a repetition.
+	// The id of the action, by which its handler recognizes a repetition.
 	ActionId string `protobuf:"bytes,1,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
-	// The call that asked for it.
+	// The call that requested the action.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Of that call; may be empty.
+	// The run of that call; may be empty.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Of that call; may be empty.
+	// The thread of that call; may be empty.
 	ThreadId string `protobuf:"bytes,4,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// The subject of the caller.
+	// The subject of the call's caller.
 	Caller string `protobuf:"bytes,5,opt,name=caller,proto3" json:"caller,omitempty"`
 	// The handler of the action.
 	Handler string `protobuf:"bytes,6,opt,name=handler,proto3" json:"handler,omitempty"`
@@ -41,13 +41,13 @@ type DeadLetter struct {
 	Phase string `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`
 	// JSON text for the handler.
 	Payload string `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
-	// 1 for an action of a call, one more for an action that an action asked for.
+	// 1 for an action of a call. An action that another action requested has one more than that.
 	Round int32 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`
 	// How many times it was tried.
 	Attempts int32 `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// The error of the last try.
+	// The error of the last attempt.
 	Error string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
-	// When the call asked for it.
+	// When the call requested the action.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -167,12 +167,12 @@ func (x *DeadLetter) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ListDeadLettersRequest asks for those of the caller's namespace.
+// ListDeadLettersRequest selects a page of the dead letters of the caller's namespace.
 type ListDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0 is 50, more than 1,000 is 1,000. A page may have fewer, so that it fits a message.
+	// The number of entries. 0 means 50; values above 1,000 mean 1,000. A page may have fewer entries, so that it fits a message.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same request.
+	// next_page_token of the response to the same request.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -277,7 +277,7 @@ func (x *ListDeadLettersResponse) GetNextPageToken() string {
 	return ""
 }
 
-// RetryDeadLetterRequest names one.
+// RetryDeadLetterRequest names a dead letter.
 type RetryDeadLetterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// DeadLetter.action_id.
@@ -323,7 +323,7 @@ func (x *RetryDeadLetterRequest) GetActionId() string {
 	return ""
 }
 
-// RetryDeadLetterResponse contains the action that is tried again.
+// RetryDeadLetterResponse contains the action that is retried.
 type RetryDeadLetterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Always set.

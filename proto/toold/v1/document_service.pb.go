@@ -24,7 +24,7 @@ const (
 // Document is a JSON value with a revision.
 type Document struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long it is kept.
+	// The scope, which determines how long the document is kept.
 	Scope DocumentScope `protobuf:"varint,1,opt,name=scope,proto3,enum=toold.v1.DocumentScope" json:"scope,omitempty"`
 	// The run or thread; empty for NAMESPACE.
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
@@ -32,7 +32,7 @@ type Document struct {
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// JSON text.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// From 1, one more with each change; it continues when a deleted document is made again.
+	// The revision, counted from 1. It increases by one with each change, and continues when a deleted document is created again.
 	Revision      int64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -167,7 +167,7 @@ func (x *GetDocumentRequest) GetKey() string {
 	return ""
 }
 
-// GetDocumentResponse has it.
+// GetDocumentResponse contains the document.
 type GetDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Always set.
@@ -220,11 +220,11 @@ type ListDocumentsRequest struct {
 	Scope DocumentScope `protobuf:"varint,1,opt,name=scope,proto3,enum=toold.v1.DocumentScope" json:"scope,omitempty"`
 	// The run or thread; empty for NAMESPACE.
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
-	// Only documents whose key begins so; empty is all.
+	// Only documents whose key begins with this prefix; empty selects all.
 	KeyPrefix string `protobuf:"bytes,3,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
-	// 0 is 50, more than 1,000 is 1,000. A page may have fewer, so that it fits a message.
+	// The number of entries. 0 means 50; values above 1,000 mean 1,000. A page may have fewer entries, so that it fits a message.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same request.
+	// next_page_token of the response to the same request.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -353,15 +353,15 @@ func (x *ListDocumentsResponse) GetNextPageToken() string {
 // PutDocumentRequest has the new value.
 type PutDocumentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Must be set.
+	// PutDocumentRequest contains the new value.
 	Scope DocumentScope `protobuf:"varint,1,opt,name=scope,proto3,enum=toold.v1.DocumentScope" json:"scope,omitempty"`
 	// The run or thread; empty for NAMESPACE.
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	// 1 to 256 bytes.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// JSON text, at most `documents.size` bytes of the configuration.
+	// JSON text. The setting `documents.size` limits its bytes.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// The revision that the document must have, 0 is none yet; absent replaces any revision.
+	// The revision that the document must have; 0 means that it must not exist. Absent replaces any revision.
 	ExpectedRevision *int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -432,7 +432,7 @@ func (x *PutDocumentRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
-// PutDocumentResponse has the new revision.
+// PutDocumentResponse contains the new revision.
 type PutDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new one.
@@ -487,7 +487,7 @@ type DeleteDocumentRequest struct {
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	// 1 to 256 bytes.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The revision that the document must have; absent deletes any revision.
+	// The revision that the document must have. Absent deletes any revision.
 	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -554,7 +554,7 @@ func (x *DeleteDocumentRequest) GetExpectedRevision() int64 {
 // DeleteDocumentResponse says whether a document was deleted.
 type DeleteDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False when there was no document.
+	// False if there was no document.
 	Deleted       bool `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,32 +31,32 @@ const (
 //
 // DocumentService reads and writes the JSON documents that hooks and tools keep for runs, threads and the namespace.
 //
-// Callers reach the documents of the runs and threads that they began, viewers see all of the namespace, operators change all. The
-// documents of NAMESPACE itself are for viewers and operators. A change by this service belongs to no call, so that no log and no watch
-// reports it; a call that has begun does not see it.
+// Callers may access the documents of the runs and threads that they started. Viewers may read all documents of the namespace, and
+// operators may change all. Only viewers and operators may access the documents of NAMESPACE itself. A change through this service belongs
+// to no call: no log and no watch reports it, and calls that have begun do not see it.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names, and:
+// Any method may return UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that CallService
+// describes, and the following errors.
 //
-// NOT_FOUND, reason RUN_NOT_FOUND or THREAD_NOT_FOUND: there is none, or none that the principal may see. PERMISSION_DENIED,
-// reason NAMESPACE_DOCUMENTS, NOT_YOUR_RUN or NOT_YOUR_THREAD. DATA_LOSS, reason DOCUMENT_CORRUPT: a document of the scope
-// cannot be read; PutDocument replaces it.
+// NOT_FOUND, reason RUN_NOT_FOUND or THREAD_NOT_FOUND: the run or thread does not exist, or the principal may not see it.
+// PERMISSION_DENIED, reason NAMESPACE_DOCUMENTS, NOT_YOUR_RUN or NOT_YOUR_THREAD. DATA_LOSS, reason DOCUMENT_CORRUPT: a document of the
+// scope cannot be read; PutDocument replaces it.
 type DocumentServiceClient interface {
-	// One document. Roles: caller, delegate, viewer, operator.
+	// Returns one document. Roles: caller, delegate, viewer, operator.
 	//
 	// NOT_FOUND, reason DOCUMENT_NOT_FOUND.
 	GetDocument(ctx context.Context, in *GetDocumentRequest, opts ...grpc.CallOption) (*GetDocumentResponse, error)
-	// The documents of a scope, in pages. Roles: caller, delegate, viewer, operator.
+	// Lists the documents of a scope, in pages. Roles: caller, delegate, viewer, operator.
 	ListDocuments(ctx context.Context, in *ListDocumentsRequest, opts ...grpc.CallOption) (*ListDocumentsResponse, error)
-	// Makes a document, or replaces its value. Roles: caller, delegate, operator.
+	// Creates a document, or replaces its value. Roles: caller, delegate, operator.
 	//
-	// FAILED_PRECONDITION, reason REVISION_MISMATCH: the document has another revision than the expected one; `revision` in the
-	// metadata is the one that it has, 0 when there is no document. FAILED_PRECONDITION, reason SCOPE_FULL: the scope has as
-	// many documents as it may have, or as large ones; reason RUN_ENDED. INVALID_ARGUMENT names `value` when it is too large.
+	// FAILED_PRECONDITION, reason REVISION_MISMATCH: the document does not have the expected revision. `revision` in the metadata is the
+	// current one, or 0 if there is no document. FAILED_PRECONDITION, reason SCOPE_FULL: the scope has too many documents, or they are too
+	// large together. FAILED_PRECONDITION, reason RUN_ENDED. INVALID_ARGUMENT names `value` if it is too large.
 	PutDocument(ctx context.Context, in *PutDocumentRequest, opts ...grpc.CallOption) (*PutDocumentResponse, error)
-	// Removes a document. A document that does not exist is no error. Roles: caller, delegate, operator.
+	// Deletes a document. It is not an error if the document does not exist. Roles: caller, delegate, operator.
 	//
-	// FAILED_PRECONDITION, reason REVISION_MISMATCH, RUN_ENDED: as PutDocument.
+	// FAILED_PRECONDITION, reason REVISION_MISMATCH or RUN_ENDED: as for PutDocument.
 	DeleteDocument(ctx context.Context, in *DeleteDocumentRequest, opts ...grpc.CallOption) (*DeleteDocumentResponse, error)
 }
 
@@ -114,32 +114,32 @@ func (c *documentServiceClient) DeleteDocument(ctx context.Context, in *DeleteDo
 //
 // DocumentService reads and writes the JSON documents that hooks and tools keep for runs, threads and the namespace.
 //
-// Callers reach the documents of the runs and threads that they began, viewers see all of the namespace, operators change all. The
-// documents of NAMESPACE itself are for viewers and operators. A change by this service belongs to no call, so that no log and no watch
-// reports it; a call that has begun does not see it.
+// Callers may access the documents of the runs and threads that they started. Viewers may read all documents of the namespace, and
+// operators may change all. Only viewers and operators may access the documents of NAMESPACE itself. A change through this service belongs
+// to no call: no log and no watch reports it, and calls that have begun do not see it.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names, and:
+// Any method may return UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that CallService
+// describes, and the following errors.
 //
-// NOT_FOUND, reason RUN_NOT_FOUND or THREAD_NOT_FOUND: there is none, or none that the principal may see. PERMISSION_DENIED,
-// reason NAMESPACE_DOCUMENTS, NOT_YOUR_RUN or NOT_YOUR_THREAD. DATA_LOSS, reason DOCUMENT_CORRUPT: a document of the scope
-// cannot be read; PutDocument replaces it.
+// NOT_FOUND, reason RUN_NOT_FOUND or THREAD_NOT_FOUND: the run or thread does not exist, or the principal may not see it.
+// PERMISSION_DENIED, reason NAMESPACE_DOCUMENTS, NOT_YOUR_RUN or NOT_YOUR_THREAD. DATA_LOSS, reason DOCUMENT_CORRUPT: a document of the
+// scope cannot be read; PutDocument replaces it.
 type DocumentServiceServer interface {
-	// One document. Roles: caller, delegate, viewer, operator.
+	// Returns one document. Roles: caller, delegate, viewer, operator.
 	//
 	// NOT_FOUND, reason DOCUMENT_NOT_FOUND.
 	GetDocument(context.Context, *GetDocumentRequest) (*GetDocumentResponse, error)
-	// The documents of a scope, in pages. Roles: caller, delegate, viewer, operator.
+	// Lists the documents of a scope, in pages. Roles: caller, delegate, viewer, operator.
 	ListDocuments(context.Context, *ListDocumentsRequest) (*ListDocumentsResponse, error)
-	// Makes a document, or replaces its value. Roles: caller, delegate, operator.
+	// Creates a document, or replaces its value. Roles: caller, delegate, operator.
 	//
-	// FAILED_PRECONDITION, reason REVISION_MISMATCH: the document has another revision than the expected one; `revision` in the
-	// metadata is the one that it has, 0 when there is no document. FAILED_PRECONDITION, reason SCOPE_FULL: the scope has as
-	// many documents as it may have, or as large ones; reason RUN_ENDED. INVALID_ARGUMENT names `value` when it is too large.
+	// FAILED_PRECONDITION, reason REVISION_MISMATCH: the document does not have the expected revision. `revision` in the metadata is the
+	// current one, or 0 if there is no document. FAILED_PRECONDITION, reason SCOPE_FULL: the scope has too many documents, or they are too
+	// large together. FAILED_PRECONDITION, reason RUN_ENDED. INVALID_ARGUMENT names `value` if it is too large.
 	PutDocument(context.Context, *PutDocumentRequest) (*PutDocumentResponse, error)
-	// Removes a document. A document that does not exist is no error. Roles: caller, delegate, operator.
+	// Deletes a document. It is not an error if the document does not exist. Roles: caller, delegate, operator.
 	//
-	// FAILED_PRECONDITION, reason REVISION_MISMATCH, RUN_ENDED: as PutDocument.
+	// FAILED_PRECONDITION, reason REVISION_MISMATCH or RUN_ENDED: as for PutDocument.
 	DeleteDocument(context.Context, *DeleteDocumentRequest) (*DeleteDocumentResponse, error)
 	mustEmbedUnimplementedDocumentServiceServer()
 }

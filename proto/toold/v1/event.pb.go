@@ -81,7 +81,7 @@ func (ProgressStatus) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{0}
 }
 
-// DocumentScope is the life of a document.
+// DocumentScope determines how long a document is kept.
 type DocumentScope int32
 
 const (
@@ -141,21 +141,21 @@ const (
 	StateConflictReason_STATE_CONFLICT_REASON_UNSPECIFIED StateConflictReason = 0
 	// The document does not have the expected revision.
 	StateConflictReason_STATE_CONFLICT_REASON_REVISION StateConflictReason = 1
-	// Another call of the same parallel group set, merged or deleted it first.
+	// Another call of the same parallel group was first to set, merge or delete the document.
 	StateConflictReason_STATE_CONFLICT_REASON_CLAIMED StateConflictReason = 2
-	// The document is no number (for an addition), or no array (for an append).
+	// The document is not a number (for an addition), or not an array (for an append).
 	StateConflictReason_STATE_CONFLICT_REASON_TYPE StateConflictReason = 3
 	// The sum has no exact representation as a JSON number.
 	StateConflictReason_STATE_CONFLICT_REASON_RANGE StateConflictReason = 4
 	// The document would be too large.
 	StateConflictReason_STATE_CONFLICT_REASON_SIZE StateConflictReason = 5
-	// The scope has too many documents, or too large ones together.
+	// The scope has too many documents, or they are too large together.
 	StateConflictReason_STATE_CONFLICT_REASON_ROOM StateConflictReason = 6
 	// The tool may not write documents of the namespace.
 	StateConflictReason_STATE_CONFLICT_REASON_SCOPE StateConflictReason = 7
-	// The stored document cannot be read; it can be set again.
+	// The stored document cannot be read. A new value can be set.
 	StateConflictReason_STATE_CONFLICT_REASON_BROKEN StateConflictReason = 8
-	// The journal did not take the documents of this step.
+	// The journal did not store the documents of this step.
 	StateConflictReason_STATE_CONFLICT_REASON_JOURNAL StateConflictReason = 9
 )
 
@@ -221,7 +221,7 @@ const (
 	GapReason_GAP_REASON_UNSPECIFIED GapReason = 0
 	// Retention trimmed the beginning of the log, or all of it was erased.
 	GapReason_GAP_REASON_TRIMMED GapReason = 1
-	// A crash lost events of a read-only call that were published and not yet written.
+	// A crash lost events of a read-only call that were published but not stored.
 	GapReason_GAP_REASON_LOST_TAIL GapReason = 2
 	// The stored row of the events is damaged. Feeds of runs, threads and namespaces continue after it; the watch of the call
 	// itself ends with DATA_LOSS.
@@ -276,9 +276,9 @@ type ClosingReason int32
 
 const (
 	ClosingReason_CLOSING_REASON_UNSPECIFIED ClosingReason = 0
-	// The stream's own gRPC deadline is near.
+	// The gRPC deadline of the stream is near.
 	ClosingReason_CLOSING_REASON_DEADLINE ClosingReason = 1
-	// The daemon drains; connect to the next one.
+	// The daemon drains. Connect to the next daemon.
 	ClosingReason_CLOSING_REASON_DRAIN ClosingReason = 2
 )
 
@@ -323,17 +323,17 @@ func (ClosingReason) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
-// CallEvent is an entry of a call's log. Sequences start at 1 and have neither gaps nor repeats; every watcher sees the
-// same event under the same number. The terminal event, `finished`, is the last one.
+// CallEvent is an entry of a call's log. Sequences start at 1, without gaps or repetitions. Every watcher sees the same event under the
+// same number. The terminal event, `finished`, is the last one.
 //
-// Numbers 21 to 39 are kept for kinds of events; a client skips a kind that it does not know.
+// Numbers 21 to 39 are reserved for further kinds of events. A client skips a kind that it does not know.
 type CallEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call whose log it is.
+	// The call that the log belongs to.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// From 1, within the call and epoch.
+	// Counted from 1, within the call and epoch.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// By the daemon's clock; for people. Order is by sequence alone.
+	// By the daemon's clock, for people. Only the sequence defines the order.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	// What happened.
 	//
@@ -567,12 +567,12 @@ type isCallEvent_Event interface {
 }
 
 type CallEvent_Accepted struct {
-	// The call is described. First in every log.
+	// The call was accepted and described. First event of every log.
 	Accepted *CallAccepted `protobuf:"bytes,4,opt,name=accepted,proto3,oneof"`
 }
 
 type CallEvent_AttemptStarted struct {
-	// An execution begins.
+	// An attempt begins.
 	AttemptStarted *AttemptStarted `protobuf:"bytes,5,opt,name=attempt_started,json=attemptStarted,proto3,oneof"`
 }
 
@@ -587,7 +587,7 @@ type CallEvent_Output struct {
 }
 
 type CallEvent_Finished struct {
-	// The outcome. Published after the commit, but for a BEHIND call before it is written.
+	// The outcome. It is published after the commit; for a BEHIND call, it is published before it is stored.
 	Finished *CallFinished `protobuf:"bytes,8,opt,name=finished,proto3,oneof"`
 }
 
@@ -617,12 +617,12 @@ type CallEvent_Queued struct {
 }
 
 type CallEvent_GateDecided struct {
-	// A gate did more than allow.
+	// A gate returned a verdict other than allow.
 	GateDecided *GateDecided `protobuf:"bytes,14,opt,name=gate_decided,json=gateDecided,proto3,oneof"`
 }
 
 type CallEvent_StatusChanged struct {
-	// The status changed and no other kind of event says it.
+	// The status changed, and no other kind of event reports that.
 	StatusChanged *StatusChanged `protobuf:"bytes,15,opt,name=status_changed,json=statusChanged,proto3,oneof"`
 }
 
@@ -632,7 +632,7 @@ type CallEvent_CancelRequested struct {
 }
 
 type CallEvent_VoteRecorded struct {
-	// One of several answers came.
+	// One of several needed answers was stored.
 	VoteRecorded *VoteRecorded `protobuf:"bytes,17,opt,name=vote_recorded,json=voteRecorded,proto3,oneof"`
 }
 
@@ -642,7 +642,7 @@ type CallEvent_DocumentChanged struct {
 }
 
 type CallEvent_StateConflict struct {
-	// A document command of the call was dropped; the result does not change.
+	// A document command of the call was dropped. The result does not change.
 	StateConflict *StateConflict `protobuf:"bytes,19,opt,name=state_conflict,json=stateConflict,proto3,oneof"`
 }
 
@@ -678,29 +678,30 @@ func (*CallEvent_DocumentChanged) isCallEvent_Event() {}
 
 func (*CallEvent_StateConflict) isCallEvent_Event() {}
 
-// CallAccepted is the first event of a log. It has what a feed needs to show the call. Arguments are in the record (GetCall, snapshot), not here.
+// CallAccepted is the first event of a log. It contains the data that a feed needs to show the call. The arguments are only in the record
+// (GetCall, snapshot).
 type CallAccepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Empty when the tool was not found.
+	// Empty if the tool was not found.
 	ToolDigest string `protobuf:"bytes,2,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
-	// Fixed from here on.
+	// Fixed for the rest of the log.
 	Durability Durability `protobuf:"varint,3,opt,name=durability,proto3,enum=toold.v1.Durability" json:"durability,omitempty"`
-	// The run; a watcher of a thread sees several.
+	// The run. A watch of a thread contains several runs.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The thread.
 	ThreadId string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// As sent.
+	// The value that the client sent.
 	ModelCallId string `protobuf:"bytes,6,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// Only kind, title and degraded. The record has the rest, for principals that may see it. Absent when the call was refused or cancelled
+	// Only kind, title and degraded. The record has the rest, for principals that may see it. Absent if the call was refused or cancelled
 	// before it was described.
 	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// What it would do to the world; absent with the description.
+	// The effects of the call. Absent if the description is absent.
 	Assessment *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// The batch that it belongs to.
+	// The batch that the call belongs to.
 	BatchId string `protobuf:"bytes,9,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
-	// From 1 within the batch.
+	// The position in the batch, counted from 1.
 	BatchPosition int32 `protobuf:"varint,10,opt,name=batch_position,json=batchPosition,proto3" json:"batch_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -843,10 +844,10 @@ func (*CallQueued) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{2}
 }
 
-// AttemptStarted says that the intent is in the journal (not read-only) and that the tool starts now.
+// AttemptStarted says that the tool starts now. Unless the call is read-only, the journal has stored the intent.
 type AttemptStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1.
+	// Counted from 1.
 	Attempt       int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -889,10 +890,10 @@ func (x *AttemptStarted) GetAttempt() int32 {
 	return 0
 }
 
-// StatusChanged is a transition of docs/reference/states.md.
+// StatusChanged is a transition in docs/reference/states.md.
 type StatusChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new one.
+	// The new status.
 	Status        CallStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -935,8 +936,8 @@ func (x *StatusChanged) GetStatus() CallStatus {
 	return CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-// GateDecided is the verdict of one gate. BLOCK beats SUSPEND, and SUSPEND beats SET_RESULT and DENY. Of two verdicts of the same rank the
-// first one wins, and the other is marked as overruled.
+// GateDecided is the verdict of one gate. BLOCK beats SUSPEND, and SUSPEND beats SET_RESULT and DENY. Of two verdicts with the same rank,
+// the first one wins. The other is marked as overruled.
 type GateDecided struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The verdict.
@@ -982,18 +983,18 @@ func (x *GateDecided) GetVerdict() *Verdict {
 	return nil
 }
 
-// Progress says how far a tool is. Each one replaces the one before.
+// Progress says how far a tool is. Each event replaces the previous one.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
 	Status ProgressStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.ProgressStatus" json:"status,omitempty"`
-	// 0 to 1; 0 with a `total` of 0 is unknown.
+	// From 0 to 1. When `total` is also 0, 0 means unknown.
 	Fraction float64 `protobuf:"fixed64,2,opt,name=fraction,proto3" json:"fraction,omitempty"`
-	// For people.
+	// Text for people.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// In the tool's own unit.
+	// In a unit that the tool chooses.
 	Loaded int64 `protobuf:"varint,4,opt,name=loaded,proto3" json:"loaded,omitempty"`
-	// In the unit of `loaded`; 0 is unknown.
+	// In the unit of `loaded`; 0 means unknown.
 	Total         int64 `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1064,12 +1065,12 @@ func (x *Progress) GetTotal() int64 {
 	return 0
 }
 
-// ActivitySnapshot is what an activity of a call shows from now on.
+// ActivitySnapshot replaces the content of an activity of a call.
 type ActivitySnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the call.
 	ActivityId string `protobuf:"bytes,1,opt,name=activity_id,json=activityId,proto3" json:"activity_id,omitempty"`
-	// What frontends choose their view by.
+	// The type by which frontends choose a view.
 	ActivityType string `protobuf:"bytes,2,opt,name=activity_type,json=activityType,proto3" json:"activity_type,omitempty"`
 	// JSON text.
 	Content       string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
@@ -1128,7 +1129,7 @@ func (x *ActivitySnapshot) GetContent() string {
 	return ""
 }
 
-// ActivityDelta changes an activity; without a snapshot its base is `{}`.
+// ActivityDelta changes an activity. Without a snapshot, the base is `{}`.
 type ActivityDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The activity.
@@ -1186,13 +1187,13 @@ func (x *ActivityDelta) GetPatch() string {
 // Output is a piece of an output stream. Pieces of a stream follow each other without gaps.
 type Output struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Such as stdout; also the name of the artifact that ReadArtifact takes.
+	// The name of the stream, such as stdout. It is also the name of the artifact for ReadArtifact.
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	// Bytes of the stream before this piece.
+	// The number of bytes of the stream before this piece.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The bytes, cut anywhere, also within a character. Fewer than `length` when they are not kept any more.
+	// The bytes. A piece may end within a character. It has fewer bytes than `length` if they are no longer stored.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// In bytes.
+	// The length of the piece in bytes.
 	Length        int64 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1259,7 +1260,7 @@ func (x *Output) GetLength() int64 {
 // CallSuspended contains the question.
 type CallSuspended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With its digest: an approver needs nothing else to decide.
+	// The suspension with its digest. An approver needs nothing else to decide.
 	Suspension    *Suspension `protobuf:"bytes,1,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1305,13 +1306,13 @@ func (x *CallSuspended) GetSuspension() *Suspension {
 // VoteRecorded says that one of several needed answers was stored.
 type VoteRecorded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The suspension that stays open.
+	// The suspension, which stays open.
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// The vote.
 	Vote *Vote `protobuf:"bytes,2,opt,name=vote,proto3" json:"vote,omitempty"`
 	// Matching approvals so far.
 	Votes int32 `protobuf:"varint,3,opt,name=votes,proto3" json:"votes,omitempty"`
-	// How many are needed.
+	// The number of approvals that are needed.
 	Needed        int32 `protobuf:"varint,4,opt,name=needed,proto3" json:"needed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1378,7 +1379,7 @@ func (x *VoteRecorded) GetNeeded() int32 {
 // CallResumed says that a decision was committed. Later decisions are refused.
 type CallResumed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With the fields that the server sets, suspension_id among them. A CANCEL is followed by `finished`.
+	// The decision, including the fields that the server sets, such as suspension_id. `finished` follows a CANCEL.
 	Decision      *Decision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1549,9 +1550,9 @@ type StateConflict struct {
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	// The document's key.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The revision that the command expected, 0 is none yet; absent when it lost an exclusive claim instead.
+	// The revision that the command expected; 0 means that it expected no document. Absent if another call claimed the document first.
 	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
-	// The actual revision; 0 is none.
+	// The actual revision; 0 means that there is no document.
 	FoundRevision int64 `protobuf:"varint,5,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`
 	// Why it was dropped.
 	Reason        StateConflictReason `protobuf:"varint,6,opt,name=reason,proto3,enum=toold.v1.StateConflictReason" json:"reason,omitempty"`
@@ -1634,7 +1635,7 @@ func (x *StateConflict) GetReason() StateConflictReason {
 // CallFinished is the outcome of a call, without the rest of the record.
 type CallFinished struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A terminal one.
+	// A terminal status.
 	Status CallStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
 	// How far the tool got.
 	Executed Executed `protobuf:"varint,2,opt,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
@@ -1695,15 +1696,15 @@ func (x *CallFinished) GetResult() *ToolResult {
 	return nil
 }
 
-// Frame is one message of a stream: 1 to 256 events or 256 KiB of them, or one control. Controls have no sequence.
+// Frame is one message of a stream: 1 to 256 events with at most 256 KiB, or one control. Controls have no sequence.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In order of sequence within a call; between calls there is no order. Empty when `control` is set.
+	// In order of sequence within a call. There is no order between calls. Empty if `control` is set.
 	Events []*CallEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// The position after this frame; a request with it continues from here. Opaque: ASCII, at most 256 bytes, bound to the selector of the
-	// watch (a call, a batch, a run, a thread or the namespace). Empty in a heartbeat.
+	// The position after this frame. A request with this cursor continues from here. Opaque: ASCII, at most 256 bytes, bound to the selector
+	// of the watch (a call, a batch, a run, a thread or the namespace). Empty in a heartbeat.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Absent when `events` is not empty.
+	// Absent if `events` is not empty.
 	//
 	// Types that are valid to be assigned to Control:
 	//
@@ -1838,7 +1839,7 @@ type isFrame_Control interface {
 }
 
 type Frame_Snapshot struct {
-	// The current record; events up to its last_sequence are not sent.
+	// The current record. Events up to its last_sequence are not sent.
 	Snapshot *Call `protobuf:"bytes,3,opt,name=snapshot,proto3,oneof"`
 }
 
@@ -1886,7 +1887,7 @@ func (*Frame_Closing) isFrame_Control() {}
 
 func (*Frame_BatchFinished) isFrame_Control() {}
 
-// Heartbeat is sent after a while without other frames, so that both sides notice a dead connection.
+// Heartbeat is sent after some time without other frames, so that both sides detect a dead connection.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The daemon's clock.
@@ -1932,15 +1933,15 @@ func (x *Heartbeat) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Gap says that events before the next one are missing. After LOST_TAIL the log continues at first_kept under a new epoch. A watcher discards
-// what it saw of the old epoch from that sequence on.
+// Gap says that events before the next one are missing. After LOST_TAIL, the log continues at first_kept under a new epoch. A watcher then
+// discards the events of the old epoch from that sequence on.
 type Gap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
 	Reason GapReason `protobuf:"varint,1,opt,name=reason,proto3,enum=toold.v1.GapReason" json:"reason,omitempty"`
-	// The call; in feeds of runs, threads and namespaces, too. Empty when a damaged row does not contain it.
+	// The call, also in feeds of runs, threads and namespaces. Empty if a damaged row does not contain it.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The sequence of the next event that is kept; 0 when a damaged row does not contain it.
+	// The sequence of the next stored event; 0 if a damaged row does not contain it.
 	FirstKept int64 `protobuf:"varint,3,opt,name=first_kept,json=firstKept,proto3" json:"first_kept,omitempty"`
 	// The epoch of the events that follow.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -2006,7 +2007,7 @@ func (x *Gap) GetEpoch() int64 {
 	return 0
 }
 
-// CaughtUp is sent once in a watch. Without `follow` it is the last frame.
+// CaughtUp is sent once in a watch. Without `follow`, it is the last frame.
 type CaughtUp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2043,7 +2044,7 @@ func (*CaughtUp) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
-// Lagged ends an item of a session whose client read too slowly. The call continues; watch again from the cursor.
+// Lagged ends an item of a session whose client read too slowly. The call continues; watch it again from the cursor.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

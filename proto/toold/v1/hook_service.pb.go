@@ -91,35 +91,36 @@ type HookInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The effective arguments: JSON text, exactly the bytes that run. Empty in Filter, which begins before the arguments are parsed.
+	// The effective arguments: JSON text, exactly the bytes that run. Empty in Filter, because its stream begins before the arguments are
+	// parsed.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// As sent, with on_behalf_of; absent when the call belongs to no run.
+	// As the client sent it, with on_behalf_of. Absent if the call belongs to no run.
 	Run *Run `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
 	// The principal that started the call.
 	Caller *Principal `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`
-	// JSON text as it was sent.
+	// JSON text exactly as the client sent it.
 	RequestedArguments string `protobuf:"bytes,7,opt,name=requested_arguments,json=requestedArguments,proto3" json:"requested_arguments,omitempty"`
-	// The effects of the call. In Rewrite and Filter, which come before the assessment: the effects in the descriptor.
+	// The effects of the call. Rewrite and Filter run before the assessment and get the effects of the descriptor.
 	Assessment *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// Absent before the call is described.
+	// Absent if the call has not been described yet.
 	Description *Description `protobuf:"bytes,9,opt,name=description,proto3" json:"description,omitempty"`
-	// Without metadata.
+	// The descriptor without its metadata.
 	Descriptor_ *Descriptor `protobuf:"bytes,10,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
-	// The current attempt, or the next one; from 1.
+	// The current attempt, or the next one, counted from 1.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Those of the configured documents that exist.
+	// The configured documents that exist.
 	Documents []*HookDocument `protobuf:"bytes,12,rep,name=documents,proto3" json:"documents,omitempty"`
 	// The name of the hook in the configuration.
 	Hook string `protobuf:"bytes,13,opt,name=hook,proto3" json:"hook,omitempty"`
-	// The epoch of the daemon that asks: it grows with each daemon that opens the store. A daemon asks nothing when another one may have taken over
-	// the store, but a request may arrive late. A service with side effects can refuse an epoch, or an attempt of a call, below the highest that
-	// it has seen.
+	// The epoch of the daemon. It increases with each daemon that opens the store. A daemon sends no requests when another one may have taken
+	// over the store, but a request may arrive late. A service with side effects can refuse an epoch, or an attempt of a call, below the
+	// highest one that it has seen.
 	Epoch int64 `protobuf:"varint,14,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Equal over the attempts of a call with the same arguments, and new after an edit. Empty in Filter.
+	// The same for all attempts of a call with the same arguments, and different after an edit. Empty in Filter.
 	IdempotencyKey string `protobuf:"bytes,15,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -269,7 +270,7 @@ type HookDocument struct {
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// JSON text.
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	// From 1.
+	// Counted from 1.
 	Revision      int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -333,7 +334,7 @@ func (x *HookDocument) GetRevision() int64 {
 	return 0
 }
 
-// DocumentCommand changes a document when the call commits. A command that conflicts is dropped and published as a state_conflict.
+// DocumentCommand changes a document when the call commits. A command with a conflict is dropped, and a state_conflict is published.
 type DocumentCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Must be set.
@@ -342,9 +343,9 @@ type DocumentCommand struct {
 	Scope DocumentScope `protobuf:"varint,2,opt,name=scope,proto3,enum=toold.v1.DocumentScope" json:"scope,omitempty"`
 	// At most 256 bytes.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// JSON text; empty with DELETE.
+	// JSON text; empty for DELETE.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// The revision that the document must have, 0 is none yet; absent is any.
+	// The revision that the document must have; 0 means that it must not exist. Absent accepts any revision.
 	ExpectedRevision *int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -415,22 +416,22 @@ func (x *DocumentCommand) GetExpectedRevision() int64 {
 	return 0
 }
 
-// HookTicket is the question of a gate. It expires to a cancellation.
+// HookTicket is the question of a gate. When it expires, the call is cancelled.
 type HookTicket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `approval`, `input`, `auth`, or another name; empty is `approval`.
+	// `approval`, `input`, `auth`, or another name. Empty means `approval`.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
-	// For people.
+	// Text for people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question.
 	Parameters string `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, for Decision.result; empty accepts no result when the call is replayed.
+	// JSON Schema of Decision.result, as JSON text. Empty accepts no result if the call is replayed.
 	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
-	// Unspecified is REPLAY_TOOL_CALL.
+	// Unspecified means REPLAY_TOOL_CALL.
 	ResumeMode ResumeMode `protobuf:"varint,5,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`
-	// The principals that may answer; absent is the caller, and principals that may act for it.
+	// The principals that may answer. If absent, these are the caller and principals that may act for it.
 	Approvers *Approvers `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
-	// Absent is as configured; at most 30 days.
+	// The time until the ticket expires. Absent means the configured time; at most 30 days.
 	ExpiresIn     *durationpb.Duration `protobuf:"bytes,7,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -515,20 +516,20 @@ func (x *HookTicket) GetExpiresIn() *durationpb.Duration {
 	return nil
 }
 
-// HookResult is a result, or the change of one.
+// HookResult is a result, or a change of one.
 type HookResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In a gate's answer SUCCESS or ERROR. After and Filter leave it unchanged, or unspecified.
+	// SUCCESS or ERROR in the answer of a gate. After and Filter must return it unchanged or unspecified.
 	Status ResultStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.ResultStatus" json:"status,omitempty"`
 	// JSON text.
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	// The text for the model; empty shows `data`.
+	// The text for the model. If it is empty, the model reads `data`.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// With ERROR.
+	// Only with ERROR.
 	Error *HookError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Content besides the text.
 	Content []*Content `protobuf:"bytes,5,rep,name=content,proto3" json:"content,omitempty"`
-	// For programs; never for the model.
+	// Data for programs, never for the model.
 	Metadata map[string]string `protobuf:"bytes,6,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A hint for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,7,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
@@ -618,14 +619,14 @@ func (x *HookResult) GetDisplayPreference() DisplayPreference {
 // HookError is the error of a HookResult.
 type HookError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In a gate's answer INVALID_ARGUMENTS, EXECUTION_FAILED, DENIED (unspecified is that), NOT_FOUND, RESOURCE_EXHAUSTED or UPSTREAM.
-	// After and Filter leave it unchanged, or unspecified.
+	// In the answer of a gate: INVALID_ARGUMENTS, EXECUTION_FAILED, DENIED, NOT_FOUND, RESOURCE_EXHAUSTED or UPSTREAM; unspecified means
+	// DENIED. After and Filter must return it unchanged or unspecified.
 	Code ErrorCode `protobuf:"varint,1,opt,name=code,proto3,enum=toold.v1.ErrorCode" json:"code,omitempty"`
-	// UPPER_SNAKE_CASE; of a gate only.
+	// UPPER_SNAKE_CASE. Only gates may set it.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// For the model.
+	// Text for the model.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Every field that was found wrong.
+	// All invalid fields.
 	FieldViolations []*FieldViolation `protobuf:"bytes,4,rep,name=field_violations,json=fieldViolations,proto3" json:"field_violations,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -689,7 +690,7 @@ func (x *HookError) GetFieldViolations() []*FieldViolation {
 	return nil
 }
 
-// RewriteRequest has the call, with the arguments after the hooks before this one.
+// RewriteRequest contains the call, with the arguments that the previous hooks returned.
 type RewriteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
@@ -735,10 +736,10 @@ func (x *RewriteRequest) GetInput() *HookInput {
 	return nil
 }
 
-// RewriteResponse has the new arguments.
+// RewriteResponse contains the new arguments.
 type RewriteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON text; empty changes nothing. toold validates new arguments again.
+	// JSON text. Empty changes nothing. toold validates new arguments again.
 	Arguments     string `protobuf:"bytes,1,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -786,8 +787,8 @@ type GateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	Input *HookInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// The answer to the question of this hook, when it was given for exactly this call with these arguments; else absent. Answers to other
-	// hooks are never sent.
+	// The answer to this hook's question, if it was given for exactly this call with these arguments; else absent. Answers to other hooks are
+	// never sent.
 	Answer        *Decision `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -837,7 +838,7 @@ func (x *GateRequest) GetAnswer() *Decision {
 	return nil
 }
 
-// GateResponse is a verdict. An answer without one is a failure, so that a missing verdict never allows a call.
+// GateResponse is a verdict. A response without a verdict is a failure, so that a missing verdict never allows a call.
 type GateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one.
@@ -850,7 +851,7 @@ type GateResponse struct {
 	//	*GateResponse_Suspend
 	//	*GateResponse_SetResult
 	Verdict isGateResponse_Verdict `protobuf_oneof:"verdict"`
-	// The version of the policy by which the hook decided, for the record of a question.
+	// The version of the policy that the hook applied, for the record of a question.
 	PolicyVersion string `protobuf:"bytes,6,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -955,7 +956,7 @@ type GateResponse_Allow struct {
 }
 
 type GateResponse_Deny struct {
-	// This call is refused, and the model reads why; the run continues.
+	// This call is refused with a reason for the model. The run continues.
 	Deny *GateDeny `protobuf:"bytes,2,opt,name=deny,proto3,oneof"`
 }
 
@@ -987,7 +988,7 @@ func (*GateResponse_SetResult) isGateResponse_Verdict() {}
 // GateAllow allows the call.
 type GateAllow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For the record; may be empty.
+	// The reason, for the record; may be empty.
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1033,7 +1034,7 @@ func (x *GateAllow) GetReason() string {
 // GateDeny refuses one call.
 type GateDeny struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For the model.
+	// Text for the model.
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1127,7 +1128,7 @@ type AdmitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	Input *HookInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// New for each request; Release names it.
+	// A new id for each request. Release uses the same id.
 	AdmissionId   string `protobuf:"bytes,2,opt,name=admission_id,json=admissionId,proto3" json:"admission_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1180,9 +1181,9 @@ func (x *AdmitRequest) GetAdmissionId() string {
 // AdmitResponse admits the attempt, or refuses it.
 type AdmitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the attempt may begin.
+	// Absent if the attempt may begin.
 	Refused *AdmitRefusal `protobuf:"bytes,1,opt,name=refused,proto3" json:"refused,omitempty"`
-	// True: Release is called when the attempt is over.
+	// If true, toold calls Release when the attempt has ended.
 	Release       bool `protobuf:"varint,2,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1232,14 +1233,14 @@ func (x *AdmitResponse) GetRelease() bool {
 	return false
 }
 
-// AdmitRefusal ends the call as RESOURCE_EXHAUSTED.
+// AdmitRefusal ends the call with RESOURCE_EXHAUSTED.
 type AdmitRefusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For the model.
+	// Text for the model.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// UPPER_SNAKE_CASE; empty is the name of the hook.
+	// UPPER_SNAKE_CASE. Empty means the name of the hook.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The time after which the caller may try again; absent is none.
+	// How long the caller should wait before a retry; absent names no time.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1303,9 +1304,9 @@ type ReleaseRequest struct {
 	AdmissionId string `protobuf:"bytes,1,opt,name=admission_id,json=admissionId,proto3" json:"admission_id,omitempty"`
 	// The call.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// As HookInput.attempt.
+	// HookInput.attempt of the admission.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// As HookInput.epoch.
+	// HookInput.epoch of the admission.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1369,7 +1370,7 @@ func (x *ReleaseRequest) GetEpoch() int64 {
 	return 0
 }
 
-// ReleaseResponse is empty.
+// ReleaseResponse has no fields.
 type ReleaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1406,7 +1407,7 @@ func (*ReleaseResponse) Descriptor() ([]byte, []int) {
 	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{17}
 }
 
-// BeforeRequest has a call that was allowed.
+// BeforeRequest contains a call that was allowed.
 type BeforeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
@@ -1452,10 +1453,10 @@ func (x *BeforeRequest) GetInput() *HookInput {
 	return nil
 }
 
-// BeforeResponse has changes of documents that commit with the call.
+// BeforeResponse contains changes of documents that commit with the call.
 type BeforeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In order.
+	// The changes, in order.
 	Documents     []*DocumentCommand `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1498,12 +1499,12 @@ func (x *BeforeResponse) GetDocuments() []*DocumentCommand {
 	return nil
 }
 
-// AfterRequest has a call and its outcome.
+// AfterRequest contains a call and its outcome.
 type AfterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	Input *HookInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// The outcome after the hooks before this one.
+	// The outcome, as changed by the previous hooks.
 	Outcome       *CallFinished `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1556,8 +1557,8 @@ func (x *AfterRequest) GetOutcome() *CallFinished {
 // AfterResponse changes the result.
 type AfterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Replaces data, message, content, metadata and display preference of the result, and message and violations of its error, all of
-	// them. Absent changes nothing.
+	// Replaces data, message, content, metadata and display preference of the result, and message and violations of its error. It replaces
+	// all of these fields. Absent changes nothing.
 	Result *HookResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Changes of documents, which commit with the call, in order.
 	Documents     []*DocumentCommand `protobuf:"bytes,2,rep,name=documents,proto3" json:"documents,omitempty"`
@@ -1703,7 +1704,7 @@ type FilterRequest_Event struct {
 }
 
 type FilterRequest_Flush struct {
-	// Asks for the events that the filter holds: the call has a question, and the stream ends.
+	// Asks for the events that the filter holds, because the call has a question and the stream ends.
 	Flush *FilterFlush `protobuf:"bytes,3,opt,name=flush,proto3,oneof"`
 }
 
@@ -1753,8 +1754,8 @@ func (*FilterFlush) Descriptor() ([]byte, []int) {
 // FilterResponse is the answer to one request.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The events to publish in place of the event; none drops it. `finished` is allowed only as the last event of the answer to `finished`; of its
-	// result, the fields are used that After may change.
+	// The events to publish instead of the event; an empty list drops the event. `finished` is allowed only as the last event of the answer
+	// to `finished`. toold uses only the fields of its result that After may change.
 	Events        []*FilterEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1916,12 +1917,12 @@ type FilterEvent_ActivityDelta struct {
 }
 
 type FilterEvent_Output struct {
-	// Of a stream that the filter has received output of; offset and length are ignored.
+	// Output of a stream whose output the filter has received. offset and length are ignored.
 	Output *Output `protobuf:"bytes,4,opt,name=output,proto3,oneof"`
 }
 
 type FilterEvent_Finished struct {
-	// The outcome with its result; status and code do not change.
+	// The outcome with its result. Status and code do not change.
 	Finished *HookResult `protobuf:"bytes,5,opt,name=finished,proto3,oneof"`
 }
 

@@ -32,29 +32,33 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HookService is implemented by users, to check and change calls; toold connects to it. A service implements the methods of the kinds that the
-// daemon's configuration names.
+// HookService checks and changes calls. Users implement it, and toold connects to it. A service implements the methods of the kinds that
+// the daemon's configuration names.
 //
-// An error, no answer within the deadline and an answer that is too large are failures. By default a failure refuses the call; the
-// configuration may say otherwise. An answer that is not allowed for its kind, or that has fields which this version of the API does not
-// know, is a protocol error and blocks the run.
+// A question fails if the service returns an error, no answer before the deadline, or an answer that is too large. By default, a failure
+// refuses the call; the configuration may say otherwise. An answer that is not allowed for its kind, or that has unknown fields, is a
+// protocol error and blocks the run.
 type HookServiceClient interface {
-	// Changes the arguments before they are assessed. Asked once for each call, and again for arguments in a decision.
+	// Changes the arguments before they are assessed. toold calls it once for each call, and again for the arguments of a decision.
 	Rewrite(ctx context.Context, in *RewriteRequest, opts ...grpc.CallOption) (*RewriteResponse, error)
-	// Decides whether a call may run. It must be pure: toold asks it at any time, again on resume, and for DescribeCall, which runs nothing.
+	// Decides whether a call may run. It must be pure: toold may call it at any time, again on resume, and for DescribeCall, which runs
+	// nothing.
 	Gate(ctx context.Context, in *GateRequest, opts ...grpc.CallOption) (*GateResponse, error)
-	// Admits one attempt, or refuses it: for rates, loops and budgets.
+	// Admits or refuses one attempt, for example to limit rates, loops and budgets.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
-	// Called when an admitted attempt is over. A daemon that was killed does not call it: let admissions also expire.
+	// Is called when an admitted attempt has ended. A daemon that was killed does not call it, so admissions must also expire.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// Prepares documents for an attempt that was allowed. It cannot refuse.
+	// Prepares documents for an attempt that was allowed. It cannot refuse the attempt.
 	Before(ctx context.Context, in *BeforeRequest, opts ...grpc.CallOption) (*BeforeResponse, error)
-	// Called with the outcome of a call before it is published, at most once. It may change the texts of the result, not the status.
+	// Is called with the outcome of a call before the outcome is published, at most once. It may change the texts of the result, but not the
+	// status.
 	After(ctx context.Context, in *AfterRequest, opts ...grpc.CallOption) (*AfterResponse, error)
-	// Receives progress, activities, output and the outcome before they are stored, logged or published. There is one stream for each call, from
-	// its first such event to its outcome or its next question. The first request names the call. Each later request has an event, or asks
-	// for events that the filter still holds, and has exactly one answer; the call waits for it. When the stream fails, events without an
-	// answer are never published: reports of the call are dropped, and its result is hidden.
+	// Receives progress, activities, output and the outcome before they are stored, logged or published. There is one stream for each call,
+	// from the first such event to the outcome or the next question.
+	//
+	// The first request names the call. Each later request has an event, or asks for events that the filter still holds. It needs exactly one
+	// answer, and the call waits for that. If the stream fails, events without an answer are never published: reports of the call are
+	// dropped, and its result is hidden.
 	Filter(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FilterRequest, FilterResponse], error)
 }
 
@@ -143,29 +147,33 @@ type HookService_FilterClient = grpc.BidiStreamingClient[FilterRequest, FilterRe
 // All implementations must embed UnimplementedHookServiceServer
 // for forward compatibility.
 //
-// HookService is implemented by users, to check and change calls; toold connects to it. A service implements the methods of the kinds that the
-// daemon's configuration names.
+// HookService checks and changes calls. Users implement it, and toold connects to it. A service implements the methods of the kinds that
+// the daemon's configuration names.
 //
-// An error, no answer within the deadline and an answer that is too large are failures. By default a failure refuses the call; the
-// configuration may say otherwise. An answer that is not allowed for its kind, or that has fields which this version of the API does not
-// know, is a protocol error and blocks the run.
+// A question fails if the service returns an error, no answer before the deadline, or an answer that is too large. By default, a failure
+// refuses the call; the configuration may say otherwise. An answer that is not allowed for its kind, or that has unknown fields, is a
+// protocol error and blocks the run.
 type HookServiceServer interface {
-	// Changes the arguments before they are assessed. Asked once for each call, and again for arguments in a decision.
+	// Changes the arguments before they are assessed. toold calls it once for each call, and again for the arguments of a decision.
 	Rewrite(context.Context, *RewriteRequest) (*RewriteResponse, error)
-	// Decides whether a call may run. It must be pure: toold asks it at any time, again on resume, and for DescribeCall, which runs nothing.
+	// Decides whether a call may run. It must be pure: toold may call it at any time, again on resume, and for DescribeCall, which runs
+	// nothing.
 	Gate(context.Context, *GateRequest) (*GateResponse, error)
-	// Admits one attempt, or refuses it: for rates, loops and budgets.
+	// Admits or refuses one attempt, for example to limit rates, loops and budgets.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
-	// Called when an admitted attempt is over. A daemon that was killed does not call it: let admissions also expire.
+	// Is called when an admitted attempt has ended. A daemon that was killed does not call it, so admissions must also expire.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// Prepares documents for an attempt that was allowed. It cannot refuse.
+	// Prepares documents for an attempt that was allowed. It cannot refuse the attempt.
 	Before(context.Context, *BeforeRequest) (*BeforeResponse, error)
-	// Called with the outcome of a call before it is published, at most once. It may change the texts of the result, not the status.
+	// Is called with the outcome of a call before the outcome is published, at most once. It may change the texts of the result, but not the
+	// status.
 	After(context.Context, *AfterRequest) (*AfterResponse, error)
-	// Receives progress, activities, output and the outcome before they are stored, logged or published. There is one stream for each call, from
-	// its first such event to its outcome or its next question. The first request names the call. Each later request has an event, or asks
-	// for events that the filter still holds, and has exactly one answer; the call waits for it. When the stream fails, events without an
-	// answer are never published: reports of the call are dropped, and its result is hidden.
+	// Receives progress, activities, output and the outcome before they are stored, logged or published. There is one stream for each call,
+	// from the first such event to the outcome or the next question.
+	//
+	// The first request names the call. Each later request has an event, or asks for events that the filter still holds. It needs exactly one
+	// answer, and the call waits for that. If the stream fails, events without an answer are never published: reports of the call are
+	// dropped, and its result is hidden.
 	Filter(grpc.BidiStreamingServer[FilterRequest, FilterResponse]) error
 	mustEmbedUnimplementedHookServiceServer()
 }

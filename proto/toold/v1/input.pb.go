@@ -21,20 +21,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// InputSignal is a signal that may be sent to the processes of one's own call.
+// InputSignal is a signal that callers may send to the processes of their own calls.
 type InputSignal int32
 
 const (
 	InputSignal_INPUT_SIGNAL_UNSPECIFIED InputSignal = 0
-	// SIGINT, as Ctrl-C.
+	// SIGINT, like Ctrl-C.
 	InputSignal_INPUT_SIGNAL_INTERRUPT InputSignal = 1
 	// SIGQUIT.
 	InputSignal_INPUT_SIGNAL_QUIT InputSignal = 2
-	// SIGTERM. To end a call, CancelCall is the way.
+	// SIGTERM. To end a call, use CancelCall instead.
 	InputSignal_INPUT_SIGNAL_TERMINATE InputSignal = 3
 	// SIGHUP.
 	InputSignal_INPUT_SIGNAL_HANGUP InputSignal = 4
-	// SIGTSTP, as Ctrl-Z.
+	// SIGTSTP, like Ctrl-Z.
 	InputSignal_INPUT_SIGNAL_STOP InputSignal = 5
 	// SIGCONT.
 	InputSignal_INPUT_SIGNAL_CONTINUE InputSignal = 6
@@ -97,26 +97,25 @@ func (InputSignal) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_input_proto_rawDescGZIP(), []int{0}
 }
 
-// SendInputRequest is input for a running call. Its parts apply in this order: data, resize, signal, end_of_input. All but call_id are
-// optional; a request with call_id alone asks for the position.
+// SendInputRequest is input for a running call. Its parts apply in this order: data, resize, signal, end_of_input. All fields except
+// call_id are optional. A request with only call_id asks for the position.
 type SendInputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// At most 64 KiB. A terminal takes keys as they are, such as 0x03 for Ctrl-C.
+	// At most 64 KiB. For a terminal, the bytes are keys, such as 0x03 for Ctrl-C.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	// The position of data in all input of this attempt, from 0: a byte counts one, and a signal counts one. The daemon skips the part before
-	// the position that the call has reached, so that a client may repeat a request whose answer was lost. Absent: after all input so far;
-	// such a request must not be repeated.
+	// The position of data in all input of this attempt, from 0. A byte and a signal count one each. The daemon skips the part before the
+	// position that the call has reached, so a client may repeat a request whose response was lost. Absent means after all input so far; such
+	// a request must not be repeated.
 	Position *int64 `protobuf:"varint,3,opt,name=position,proto3,oneof" json:"position,omitempty"`
-	// The attempt that the input is for, as SendInputResponse.attempt said; 0 is the running one. Positions begin anew with
-	// each attempt.
+	// The attempt that the input is for, from SendInputResponse.attempt. 0 means the running attempt. Positions start at 0 for each attempt.
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// No more input follows. May be repeated.
+	// True if no more input follows. May be repeated.
 	EndOfInput bool `protobuf:"varint,5,opt,name=end_of_input,json=endOfInput,proto3" json:"end_of_input,omitempty"`
-	// The new size of the terminal. Ignored by calls without a terminal.
+	// The new size of the terminal. Ignored for calls without a terminal.
 	Resize *TerminalSize `protobuf:"bytes,6,opt,name=resize,proto3" json:"resize,omitempty"`
-	// To the foreground processes of a terminal, else to the process that was started with its group.
+	// A signal for the foreground processes of a terminal. Without a terminal, it goes to the process group of the started process.
 	Signal        *InputSignal `protobuf:"varint,7,opt,name=signal,proto3,enum=toold.v1.InputSignal,oneof" json:"signal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -256,14 +255,14 @@ func (x *TerminalSize) GetColumns() int32 {
 	return 0
 }
 
-// SendInputResponse says how far the call's input has come.
+// SendInputResponse reports the state of the call's input.
 type SendInputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The end of all input so far, for the next request.
+	// The end of all input so far, as the position for the next request.
 	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// For further requests.
+	// The attempt, for further requests.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Bytes that the tool has not read yet.
+	// The number of bytes that the tool has not read yet.
 	Unread        int64 `protobuf:"varint,3,opt,name=unread,proto3" json:"unread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,7 +26,7 @@ type IsolationLevel int32
 
 const (
 	IsolationLevel_ISOLATION_LEVEL_UNSPECIFIED IsolationLevel = 0
-	// No isolation; every record of a call says so.
+	// No isolation. Every record of a call says so.
 	IsolationLevel_ISOLATION_LEVEL_NONE IsolationLevel = 1
 	// Files, network and processes are isolated.
 	IsolationLevel_ISOLATION_LEVEL_FULL IsolationLevel = 2
@@ -73,16 +73,16 @@ func (IsolationLevel) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_isolation_proto_rawDescGZIP(), []int{0}
 }
 
-// NetworkMode says what a tool's processes may reach.
+// NetworkMode says what the processes of a tool may reach.
 type NetworkMode int32
 
 const (
 	NetworkMode_NETWORK_MODE_UNSPECIFIED NetworkMode = 0
 	// Nothing.
 	NetworkMode_NETWORK_MODE_NONE NetworkMode = 1
-	// What the daemon's proxy allows.
+	// The destinations that the daemon's proxy allows.
 	NetworkMode_NETWORK_MODE_PROXY NetworkMode = 2
-	// Everything that the machine reaches.
+	// Everything that the machine can reach.
 	NetworkMode_NETWORK_MODE_OPEN NetworkMode = 3
 )
 
@@ -129,15 +129,15 @@ func (NetworkMode) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_isolation_proto_rawDescGZIP(), []int{1}
 }
 
-// Isolation says which isolation a call required and which was applied. A call that cannot get the required isolation does not run and ends
-// with ERROR_CODE_SANDBOX.
+// Isolation says which isolation a call required and which was applied. A call that cannot get the required isolation does not run, and
+// ends with ERROR_CODE_SANDBOX.
 type Isolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the descriptor asks for, after policy; part of the approval digest.
+	// The isolation that the descriptor requires, changed by policy. It is part of the approval digest.
 	Required IsolationLevel `protobuf:"varint,1,opt,name=required,proto3,enum=toold.v1.IsolationLevel" json:"required,omitempty"`
-	// What the descriptor asks for, after policy; part of the approval digest.
+	// The network that the descriptor requires, changed by policy. It is part of the approval digest.
 	Network NetworkMode `protobuf:"varint,2,opt,name=network,proto3,enum=toold.v1.NetworkMode" json:"network,omitempty"`
-	// The isolation that was applied, or in DescribeCall would be. Empty when no process is started.
+	// The isolation that was applied, or for DescribeCall, would be applied. Empty if the call starts no process.
 	Facts         []*IsolationFact `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -194,15 +194,15 @@ func (x *Isolation) GetFacts() []*IsolationFact {
 	return nil
 }
 
-// IsolationFact is one property of isolation that a canary run has tested on this machine.
+// IsolationFact is one property of isolation. A test on this machine checks each property.
 type IsolationFact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// fs_read, fs_write, net, ipc, processes_killed, mem_limit, pids_limit, cpu_limit, disk_limit, separate_kernel. More may
-	// come.
+	// fs_read, fs_write, net, ipc, processes_killed, mem_limit, pids_limit, cpu_limit, disk_limit, separate_kernel. Later versions may add
+	// names.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// True when the test found it.
+	// True if the test confirmed the property.
 	Held bool `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
-	// The mechanism behind it, such as `pid namespace`; empty when there is none.
+	// The mechanism that provides it, such as `pid namespace`; empty if there is none.
 	Mechanism string `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
 	// Why it is missing, for operators.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`

@@ -21,25 +21,25 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Role is what a principal may do. Every method has the roles that may call it in its comment; a principal without any
-// of them gets PERMISSION_DENIED.
+// Role says what a principal may do. The comment of every method names the roles that may call it. A principal without any of them gets
+// PERMISSION_DENIED.
 type Role int32
 
 const (
 	Role_ROLE_UNSPECIFIED Role = 0
-	// Starts calls, and sees and cancels its own and those of its runs.
+	// Starts calls. Sees and cancels its own calls and those of its runs.
 	Role_ROLE_CALLER Role = 1
 	// A caller that may also act for another subject (Run.on_behalf_of).
 	Role_ROLE_DELEGATE Role = 2
-	// Answers tickets, and sees the calls whose tickets it may answer.
+	// Answers tickets. Sees the calls whose tickets it may answer.
 	Role_ROLE_APPROVER Role = 3
-	// Sees and cancels every call of its namespace, and accepts the definitions of its workers.
+	// Sees and cancels every call of its namespace. Accepts the definitions of its workers.
 	Role_ROLE_OPERATOR Role = 4
 	// Serves tools from another process (WorkerService).
 	Role_ROLE_WORKER Role = 5
 	// Sees everything of its namespace and changes nothing.
 	Role_ROLE_VIEWER Role = 6
-	// Runs the daemon, for all namespaces. It sees no calls by this role.
+	// Administers the daemon for all namespaces. This role does not show calls.
 	Role_ROLE_ADMIN Role = 7
 )
 
@@ -94,12 +94,12 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_principal_proto_rawDescGZIP(), []int{0}
 }
 
-// Principal is the identity behind a request, as authentication established it. No part of it comes from the request itself.
+// Principal is the identity behind a request, as authentication established it. Nothing in it comes from the request itself.
 type Principal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the person or program: unique in the namespace, the same over all its tokens and connections.
+	// The name of the person or program. It is unique in the namespace, and the same for all its tokens and connections.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Its roles at the time of the record.
+	// The roles at the time of the record.
 	Roles []Role `protobuf:"varint,2,rep,packed,name=roles,proto3,enum=toold.v1.Role" json:"roles,omitempty"`
 	// How the identity was established: `peer` (the user at the other end of the unix socket) or `token`.
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`

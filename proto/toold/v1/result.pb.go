@@ -29,7 +29,7 @@ type ResultStatus int32
 const (
 	ResultStatus_RESULT_STATUS_UNSPECIFIED ResultStatus = 0
 	ResultStatus_RESULT_STATUS_SUCCESS     ResultStatus = 1
-	// A question: only inside a record of a suspended call, never in a finished one.
+	// A question. Occurs only in the record of a suspended call, never in a finished one.
 	ResultStatus_RESULT_STATUS_PENDING ResultStatus = 2
 	ResultStatus_RESULT_STATUS_ERROR   ResultStatus = 3
 )
@@ -77,23 +77,23 @@ func (ResultStatus) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_result_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorCode says why a call did not succeed. Stable; reasons refine it. docs/reference/states.md has the table.
+// ErrorCode says why a call did not succeed. Codes are stable; reasons refine them. docs/reference/states.md has the table.
 type ErrorCode int32
 
 const (
 	ErrorCode_ERROR_CODE_UNSPECIFIED       ErrorCode = 0
 	ErrorCode_ERROR_CODE_INVALID_ARGUMENTS ErrorCode = 1
-	// The tool, or something that it looked for. A hidden tool and an unknown one have the same answer.
+	// The tool, or an object that the tool looked for, was not found. The error is the same for a hidden and an unknown tool.
 	ErrorCode_ERROR_CODE_NOT_FOUND ErrorCode = 2
-	// By policy or a gate. Reasons NO_ELIGIBLE_APPROVER, UNATTENDED, BLOCKED, HOOK_FAILED and those of gates.
+	// Denied by policy or a gate. Reasons: NO_ELIGIBLE_APPROVER, UNATTENDED, BLOCKED, HOOK_FAILED and those of gates.
 	ErrorCode_ERROR_CODE_DENIED ErrorCode = 3
-	// The tool ran and returned an error; `reason` is its own code.
+	// The tool ran and returned an error. `reason` is the tool's own code.
 	ErrorCode_ERROR_CODE_EXECUTION_FAILED ErrorCode = 4
-	// A bug in the tool, a hook or the daemon. The message has an id that is in the daemon's log.
+	// A bug in the tool, a hook or the daemon. The message has an id that is also in the daemon's log.
 	ErrorCode_ERROR_CODE_INTERNAL ErrorCode = 5
-	// `reason` names the clock.
+	// A timeout. `reason` names it.
 	ErrorCode_ERROR_CODE_TIMEOUT ErrorCode = 6
-	// Reasons DECLINED and SUPERSEDED.
+	// Cancelled. Reasons include DECLINED and SUPERSEDED.
 	ErrorCode_ERROR_CODE_CANCELLED ErrorCode = 7
 	// The question got no answer in time.
 	ErrorCode_ERROR_CODE_EXPIRED ErrorCode = 8
@@ -101,7 +101,7 @@ const (
 	ErrorCode_ERROR_CODE_INTERRUPTED ErrorCode = 9
 	// It is unknown whether the tool ran. toold does not run it again.
 	ErrorCode_ERROR_CODE_IN_DOUBT ErrorCode = 10
-	// The isolation that it requires is not available; `reason` names the fact.
+	// The required isolation is not available. `reason` names the missing property.
 	ErrorCode_ERROR_CODE_SANDBOX            ErrorCode = 11
 	ErrorCode_ERROR_CODE_RESOURCE_EXHAUSTED ErrorCode = 12
 	// A service that the tool depends on failed.
@@ -175,7 +175,7 @@ func (ErrorCode) EnumDescriptor() ([]byte, []int) {
 type DisplayPreference int32
 
 const (
-	// As DEFAULT.
+	// Means DEFAULT.
 	DisplayPreference_DISPLAY_PREFERENCE_UNSPECIFIED DisplayPreference = 0
 	DisplayPreference_DISPLAY_PREFERENCE_DEFAULT     DisplayPreference = 1
 	DisplayPreference_DISPLAY_PREFERENCE_COLLAPSED   DisplayPreference = 2
@@ -236,36 +236,36 @@ func (DisplayPreference) EnumDescriptor() ([]byte, []int) {
 
 // ToolResult is the one result of a call. It never changes after it was published.
 //
-// The text for the model is the first that is not empty of model_text, message and data. Number 13 is kept for the ticket
-// of a PENDING result.
+// The text for the model is the first of model_text, message and data that is not empty. Number 13 is reserved for the ticket of a PENDING
+// result.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SUCCESS or ERROR in a finished call.
 	Status ResultStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.ResultStatus" json:"status,omitempty"`
-	// JSON text for programs; empty is none. When it is larger than the output budget (48 KiB unless the tool has
-	// another one) it has only the beginning and the end, `truncated` is set, and `artifacts` names the whole text.
+	// JSON text for programs; empty if there is none. If it exceeds the output budget (48 KiB unless the tool has another one), it has only
+	// the beginning and the end, `truncated` is set, and `artifacts` names the whole text.
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	// Text that the model reads in place of `data`.
+	// Text that the model reads instead of `data`.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Set with ERROR only.
 	Error *ToolError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Content that a model or a frontend can show with the text.
 	Content []*Content `protobuf:"bytes,5,rep,name=content,proto3" json:"content,omitempty"`
-	// The text for the model when it is neither `message` nor `data`: always set with ERROR, with each violation on a separate line.
+	// The text for the model if it is neither `message` nor `data`. Always set with ERROR, with each violation on a separate line.
 	ModelText string `protobuf:"bytes,6,opt,name=model_text,json=modelText,proto3" json:"model_text,omitempty"`
 	// The tool id.
 	ToolName string `protobuf:"bytes,7,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// From intent to result, of the last attempt; zero when none began.
+	// The time from intent to result of the last attempt; zero if none began.
 	Duration *durationpb.Duration `protobuf:"bytes,8,opt,name=duration,proto3" json:"duration,omitempty"`
-	// True when output was cut.
+	// True if output was cut.
 	Truncated bool `protobuf:"varint,9,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// Stored output, to be read with ReadArtifact.
+	// Stored output, which ReadArtifact returns.
 	Artifacts []*Artifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	// For programs, from the tool and from hooks; never for the model. `after_failed` is set by a failing required After hook.
+	// Data for programs, from the tool and from hooks; never for the model. `after_failed` is set if a required After hook failed.
 	Metadata map[string]string `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A hint for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,12,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
-	// How the processes of the call ended; absent when it started none.
+	// How the processes of the call ended; absent if it started none.
 	Processes     *ProcessReport `protobuf:"bytes,14,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -397,22 +397,22 @@ type ToolError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
 	Code ErrorCode `protobuf:"varint,1,opt,name=code,proto3,enum=toold.v1.ErrorCode" json:"code,omitempty"`
-	// UPPER_SNAKE_CASE, stable, may be empty; a tool's own code with EXECUTION_FAILED.
+	// UPPER_SNAKE_CASE and stable; may be empty. With EXECUTION_FAILED, it is the tool's own code.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What was wrong and what would be right, without the violations.
+	// What was wrong and what would be correct, without the violations.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// With INVALID_ARGUMENTS: every field that was found wrong.
+	// With INVALID_ARGUMENTS: every invalid field.
 	FieldViolations []*FieldViolation `protobuf:"bytes,4,rep,name=field_violations,json=fieldViolations,proto3" json:"field_violations,omitempty"`
-	// True when the tool did not return normally; its document commands were dropped.
+	// True if the tool did not return normally. Its document commands were dropped.
 	Aborted bool `protobuf:"varint,5,opt,name=aborted,proto3" json:"aborted,omitempty"`
-	// True when the same call under a new call_id (CallSpec.retry_of) may succeed.
+	// True if the same call under a new call_id (CallSpec.retry_of) may succeed.
 	Retryable bool `protobuf:"varint,6,opt,name=retryable,proto3" json:"retryable,omitempty"`
-	// With `retryable`: the time to wait after the end; absent is none.
+	// With `retryable`: how long to wait after the end; absent names no time.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// For operators, never for a model. For an error inside the daemon, a hook or a tool, a caller without the
-	// role operator gets an id in place of the cause; the daemon's log has the cause with that id.
+	// For operators, never for a model. After an error inside the daemon, a hook or a tool, a caller without the role operator gets an id
+	// instead of the cause. The daemon's log has the cause with that id.
 	DeveloperMessage string `protobuf:"bytes,8,opt,name=developer_message,json=developerMessage,proto3" json:"developer_message,omitempty"`
-	// True when the run is blocked: its further calls are refused with RUN_BLOCKED until EndRun.
+	// True if the run is blocked. Its further calls are refused with RUN_BLOCKED until EndRun.
 	TerminateRun  bool `protobuf:"varint,9,opt,name=terminate_run,json=terminateRun,proto3" json:"terminate_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -511,12 +511,12 @@ func (x *ToolError) GetTerminateRun() bool {
 	return false
 }
 
-// FieldViolation is one fault of a value.
+// FieldViolation is one error in a value.
 type FieldViolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A path into the value, such as `items[2].name`; empty is the value as a whole.
+	// A path into the value, such as `items[2].name`. Empty means the whole value.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong and what would be right.
+	// What is wrong and what would be correct.
 	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -569,9 +569,9 @@ func (x *FieldViolation) GetDescription() string {
 // ProcessReport says how the processes of a call ended.
 type ProcessReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The processes that toold killed, without those that ended by themselves.
+	// The processes that toold killed. Processes that ended by themselves are not included.
 	Killed []*KilledProcess `protobuf:"bytes,1,rep,name=killed,proto3" json:"killed,omitempty"`
-	// True when a process of the call may still run. When its id is known, `killed` has it without a time.
+	// True if a process of the call may still run. If its id is known, `killed` contains it without a time.
 	KillUnverified bool `protobuf:"varint,2,opt,name=kill_unverified,json=killUnverified,proto3" json:"kill_unverified,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -624,9 +624,9 @@ func (x *ProcessReport) GetKillUnverified() bool {
 // KilledProcess is a process that toold killed or tried to kill.
 type KilledProcess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// On the daemon's machine, as the daemon sees it.
+	// The id on the daemon's machine, as the daemon sees it.
 	ProcessId int64 `protobuf:"varint,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// When its end was observed; absent when it was not.
+	// When its end was observed; absent if it was not.
 	ConfirmedAt   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

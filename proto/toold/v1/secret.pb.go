@@ -25,17 +25,17 @@ const (
 // Secret describes a configured secret, without its value.
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in `secret://name`.
+	// The name in the reference `secret://name`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// `file`, `env` or `command`.
+	// The kind of its place: `file`, `env` or `command`.
 	Backend string `protobuf:"bytes,2,opt,name=backend,proto3" json:"backend,omitempty"`
-	// The path, the variable, the program.
+	// The path, the variable or the program.
 	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
-	// The uses that get it; without any, none does.
+	// The uses that may get the value. Without entries, no use may.
 	Allow []*SecretAllow `protobuf:"bytes,4,rep,name=allow,proto3" json:"allow,omitempty"`
-	// When its value was read last; unset: never since the start or the last reload.
+	// When the value was last read. Unset if it was not read since the start or the last reload.
 	Read *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=read,proto3" json:"read,omitempty"`
-	// Why that failed; empty when it did not.
+	// Why the last read failed; empty if it did not.
 	Problem       string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,11 +116,11 @@ func (x *Secret) GetProblem() string {
 // SecretAllow allows the uses that match all of its lists.
 type SecretAllow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Patterns of namespaces; none: every namespace.
+	// Patterns of namespaces; empty matches every namespace.
 	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	// Patterns of tools.
 	Tools []string `protobuf:"bytes,2,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Patterns of parameters, such as `env.*`; none: all.
+	// Patterns of parameters, such as `env.*`; empty matches all.
 	Parameters    []string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -180,7 +180,7 @@ func (x *SecretAllow) GetParameters() []string {
 // ListSecretsRequest asks for all secrets.
 type ListSecretsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True reads each value before the answer, and runs commands for that.
+	// If true, the daemon reads each value before it responds. This may run commands.
 	Check         bool `protobuf:"varint,1,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -226,7 +226,7 @@ func (x *ListSecretsRequest) GetCheck() bool {
 // ListSecretsResponse has all secrets.
 type ListSecretsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By name.
+	// The secrets, sorted by name.
 	Secrets       []*Secret `protobuf:"bytes,1,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

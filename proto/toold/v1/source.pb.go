@@ -27,11 +27,11 @@ type SourceState int32
 
 const (
 	SourceState_SOURCE_STATE_UNSPECIFIED SourceState = 0
-	// The daemon connects to it, or asks it for its tools.
+	// The daemon is connecting to the source, or is requesting its tools.
 	SourceState_SOURCE_STATE_CONNECTING SourceState = 1
 	// Its tools can be called.
 	SourceState_SOURCE_STATE_READY SourceState = 2
-	// It ended or cannot be reached; the daemon tries again. Calls of its tools end with UPSTREAM.
+	// The source has ended or cannot be reached, and the daemon retries. Calls of its tools end with UPSTREAM.
 	SourceState_SOURCE_STATE_DOWN SourceState = 3
 )
 
@@ -81,27 +81,27 @@ func (SourceState) EnumDescriptor() ([]byte, []int) {
 // Source is an origin of tools.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Such as `builtin` or `mcp:memory`.
+	// The name of the source, such as `builtin` or `mcp:memory`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The state of the source.
 	State SourceState `protobuf:"varint,2,opt,name=state,proto3,enum=toold.v1.SourceState" json:"state,omitempty"`
 	// When this state began; unset for tools of the daemon itself.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// How many tools it has, with those in quarantine.
+	// The number of its tools, including those in quarantine.
 	Tools int32 `protobuf:"varint,4,opt,name=tools,proto3" json:"tools,omitempty"`
 	// Its program or URL; empty for tools of the daemon itself.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	// Its own name and version; untrusted text.
+	// The name and version that the source reports; untrusted text.
 	Server string `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`
-	// The version of the protocol that is spoken with it.
+	// The protocol version of the connection.
 	Protocol string `protobuf:"bytes,7,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// How far its hints are believed: empty, `hints` or `full`.
+	// How far the daemon trusts its hints: empty, `hints` or `full`.
 	Trust string `protobuf:"bytes,8,opt,name=trust,proto3" json:"trust,omitempty"`
-	// How many times the daemon connected to it or tried to.
+	// How many times the daemon has connected to it or tried to.
 	Starts int32 `protobuf:"varint,9,opt,name=starts,proto3" json:"starts,omitempty"`
-	// The last error; untrusted text. Empty while it is READY.
+	// The last error; untrusted text. Empty in the state READY.
 	Error string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
-	// Its tools that the daemon does not offer.
+	// Tools of the source that the daemon does not offer.
 	Refused       []*RefusedTool `protobuf:"bytes,11,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -217,7 +217,7 @@ func (x *Source) GetRefused() []*RefusedTool {
 // RefusedTool is a tool of a source that the daemon does not offer.
 type RefusedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name at the source; untrusted text.
+	// The name that the source gives the tool; untrusted text.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Why it is not offered.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -269,7 +269,7 @@ func (x *RefusedTool) GetReason() string {
 	return ""
 }
 
-// ListSourcesRequest asks for all sources.
+// ListSourcesRequest has no fields.
 type ListSourcesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -309,7 +309,7 @@ func (*ListSourcesRequest) Descriptor() ([]byte, []int) {
 // ListSourcesResponse has all sources.
 type ListSourcesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By name.
+	// The sources, sorted by name.
 	Sources       []*Source `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

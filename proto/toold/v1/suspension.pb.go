@@ -22,14 +22,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ResumeMode says what a RESUME decision causes. In all modes the gates are asked again.
+// ResumeMode says what a RESUME decision does. In all modes, the gates decide again.
 type ResumeMode int32
 
 const (
 	ResumeMode_RESUME_MODE_UNSPECIFIED ResumeMode = 0
-	// The tool runs from its beginning; it sees the decision and its last checkpoint.
+	// The tool runs from its beginning. It gets the decision and its last checkpoint.
 	ResumeMode_RESUME_MODE_REPLAY_TOOL_CALL ResumeMode = 1
-	// Decision.result becomes the data of the result; the tool does not run.
+	// Decision.result becomes the data of the result. The tool does not run.
 	ResumeMode_RESUME_MODE_USE_DECISION_AS_TOOL_RESULT ResumeMode = 2
 	// Decision.result, a JSON object, becomes the arguments, as if it had been sent as Decision.arguments.
 	ResumeMode_RESUME_MODE_PASS_DECISION_TO_TOOL ResumeMode = 3
@@ -129,14 +129,14 @@ func (DecisionAction) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{1}
 }
 
-// ExpiryAction says what happens to a suspension without an answer in time.
+// ExpiryAction says what happens to a suspension that is not answered in time.
 type ExpiryAction int32
 
 const (
 	ExpiryAction_EXPIRY_ACTION_UNSPECIFIED ExpiryAction = 0
 	// The call ends CANCELLED with ERROR_CODE_EXPIRED.
 	ExpiryAction_EXPIRY_ACTION_CANCEL ExpiryAction = 1
-	// Suspension.default_result answers. Only for tickets of a tool, without approvers.
+	// Suspension.default_result becomes the answer. Only for tickets of a tool, without approvers.
 	ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT ExpiryAction = 2
 )
 
@@ -181,14 +181,14 @@ func (ExpiryAction) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{2}
 }
 
-// RememberScope is how far a remembered answer reaches.
+// RememberScope says for which calls a remembered answer applies.
 type RememberScope int32
 
 const (
 	RememberScope_REMEMBER_SCOPE_UNSPECIFIED RememberScope = 0
 	RememberScope_REMEMBER_SCOPE_RUN         RememberScope = 1
 	RememberScope_REMEMBER_SCOPE_THREAD      RememberScope = 2
-	// Operators only.
+	// Only operators may use it.
 	RememberScope_REMEMBER_SCOPE_NAMESPACE RememberScope = 3
 )
 
@@ -237,33 +237,33 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 
 // Suspension is one round of waiting and its question. It is stored before it is published. Until it is answered, only its votes change.
 //
-// Numbers 20 to 29 are kept.
+// Numbers 20 to 29 are reserved.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by toold, unguessable, new for each round; ResumeTool names it.
+	// The id, which toold creates. It is unguessable and new for each round. ResumeTool needs it.
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
-	// From 1, counted in the call.
+	// The round within the call, counted from 1.
 	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// `approval`, `input`, `auth`, `frontend`, `in_doubt`, or a tool's own (`tool:<id>` when it names none). ListCalls
-	// filters by it.
+	// `approval`, `input`, `auth`, `frontend`, `in_doubt`, or a name that the tool chose (by default `tool:<id>`). ListCalls can filter by
+	// it.
 	Action string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
-	// For people.
+	// Text for people.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// JSON text for the frontend that shows the question; empty is none.
+	// JSON text for the frontend that shows the question; may be empty.
 	Parameters string `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, that Decision.result must meet. Empty: an approval, and any other question of a
-	// gate that replays the call, accepts no result; other questions accept any JSON.
+	// JSON Schema of Decision.result, as JSON text. If it is empty, an approval accepts no result, nor does any other question of a gate that
+	// replays the call. Other questions then accept any JSON.
 	ResponseSchema string `protobuf:"bytes,6,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	// The call that runs after a RESUME.
 	Pending *PendingCall `protobuf:"bytes,7,opt,name=pending,proto3" json:"pending,omitempty"`
 	// Never unspecified.
 	ResumeMode ResumeMode `protobuf:"varint,8,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`
-	// Lower-case hex SHA-256 of what an approver agrees to (docs, canonical form v1). Send it back as
+	// Lower-case hex SHA-256 of the content that an approver approves (see canonical form v1 in the documentation). Send it back as
 	// Decision.expected_digest.
 	Digest string `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`
 	// By the store's clock. Never absent: every ticket expires.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// The principals that may answer; absent is the caller, and principals that may act for it.
+	// The principals that may answer. If absent, these are the caller and principals that may act for it.
 	Approvers *Approvers `protobuf:"bytes,11,opt,name=approvers,proto3" json:"approvers,omitempty"`
 	// The effect of the call. Not part of the digest.
 	Description *Description `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
@@ -271,16 +271,16 @@ type Suspension struct {
 	Origin string `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
 	// Never unspecified.
 	OnExpiry ExpiryAction `protobuf:"varint,14,opt,name=on_expiry,json=onExpiry,proto3,enum=toold.v1.ExpiryAction" json:"on_expiry,omitempty"`
-	// JSON text; set with on_expiry DEFAULT_RESULT only.
+	// JSON text. Set only if on_expiry is DEFAULT_RESULT.
 	DefaultResult string `protobuf:"bytes,15,opt,name=default_result,json=defaultResult,proto3" json:"default_result,omitempty"`
-	// By the store's clock.
+	// The time by the store's clock.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Patterns that Decision.remember may name, narrowest first; empty when nothing can be remembered.
+	// Patterns that Decision.remember may name, narrowest first. Empty if nothing can be remembered.
 	RememberOptions []*RememberOption `protobuf:"bytes,17,rep,name=remember_options,json=rememberOptions,proto3" json:"remember_options,omitempty"`
-	// Votes that count so far; empty unless approvers.count is above 1.
+	// The votes that count so far. Empty unless approvers.count is above 1.
 	Votes []*Vote `protobuf:"bytes,18,rep,name=votes,proto3" json:"votes,omitempty"`
-	// The version of the policy by which the gate asked, for the record; empty when it has none. For the
-	// permission gate it is the beginning of the SHA-256 of the file of rules.
+	// The version of the policy that the gate applied, for the record; may be empty. For the permission gate, it is the beginning of the
+	// SHA-256 of the rule file.
 	PolicyVersion string `protobuf:"bytes,19,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -449,7 +449,7 @@ func (x *Suspension) GetPolicyVersion() string {
 	return ""
 }
 
-// PendingCall is the call that waits, as the digest covers it.
+// PendingCall is the waiting call, as the digest covers it.
 type PendingCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call id.
@@ -516,13 +516,13 @@ func (x *PendingCall) GetArguments() string {
 // Approvers are the principals that may answer a ticket.
 type Approvers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Any of these; empty is ROLE_APPROVER.
+	// An approver needs one of these roles. Empty means ROLE_APPROVER.
 	Roles []Role `protobuf:"varint,1,rep,packed,name=roles,proto3,enum=toold.v1.Role" json:"roles,omitempty"`
-	// The caller, and the subject on whose behalf it acts, may not answer. When no other principal can, the call is not suspended but ends with
-	// DENIED, reason NO_ELIGIBLE_APPROVER.
+	// True if neither the caller nor the subject on whose behalf it acts may answer. If no other principal can answer, the call is not
+	// suspended. It ends with DENIED, reason NO_ELIGIBLE_APPROVER.
 	DistinctFromCaller bool `protobuf:"varint,2,opt,name=distinct_from_caller,json=distinctFromCaller,proto3" json:"distinct_from_caller,omitempty"`
-	// How many different subjects must agree, with the same result and the same arguments; 0 and 1 are one. A subject has one vote; a later
-	// one replaces it. One CANCEL of an eligible subject decides at once.
+	// How many different subjects must agree, with the same result and the same arguments; 0 and 1 mean one. A subject has one vote; a later
+	// vote replaces it. One CANCEL of an eligible subject decides at once.
 	Count         int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -584,7 +584,7 @@ type RememberOption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value for Decision.remember.option.
 	Option string `protobuf:"bytes,1,opt,name=option,proto3" json:"option,omitempty"`
-	// For people: what would be allowed.
+	// For people: what the rule would allow.
 	Title         string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -634,16 +634,17 @@ func (x *RememberOption) GetTitle() string {
 	return ""
 }
 
-// Remember asks to store a RESUME as a rule, which commits with the decision. Refused with INVALID_ARGUMENT by a daemon whose features
-// (GetInfo) do not have `remember`, for tickets without options, and with a CANCEL or edited arguments.
+// Remember asks to store a RESUME as a rule, which commits with the decision. INVALID_ARGUMENT refuses it in these cases:
+//   - The features of the daemon (GetInfo) do not contain `remember`.
+//   - The ticket has no options.
+//   - The decision is a CANCEL, or edits the arguments.
 type Remember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One of the ticket's options.
 	Option string `protobuf:"bytes,1,opt,name=option,proto3" json:"option,omitempty"`
-	// Must be set; the call must belong to a run or thread, and NAMESPACE needs ROLE_OPERATOR (PERMISSION_DENIED, reason
-	// OPERATOR_REQUIRED).
+	// Required. The call must belong to a run or thread. NAMESPACE needs ROLE_OPERATOR (PERMISSION_DENIED, reason OPERATOR_REQUIRED).
 	Scope RememberScope `protobuf:"varint,2,opt,name=scope,proto3,enum=toold.v1.RememberScope" json:"scope,omitempty"`
-	// Absent is 24 hours from now; at most 30 days.
+	// When the rule ends. Absent means 24 hours from now; at most 30 days from now.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -700,25 +701,25 @@ func (x *Remember) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// Decision ends a suspension, or is one of the votes for it. The first that is committed wins.
+// Decision ends a suspension, or is one of the votes for that. The first committed decision wins.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by the client, 16 to 64 characters, required. The same id with the same content replays the same outcome; with
-	// other content it is ALREADY_EXISTS.
+	// The id that the client chose, 16 to 64 characters. Required. The same id with the same content returns the same outcome again. With
+	// other content, it is ALREADY_EXISTS.
 	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// Must be set.
 	Action DecisionAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.DecisionAction" json:"action,omitempty"`
-	// JSON text that meets the ticket's response_schema; empty is null. A violation is INVALID_ARGUMENT with field
-	// violations under `decision.result`, and the suspension stays open. The same holds for a result when the ticket accepts none: there the
-	// action alone is the answer.
+	// JSON text that matches the ticket's response_schema; empty means null. A violation is INVALID_ARGUMENT with field violations under
+	// `decision.result`, and the suspension stays open. If the ticket accepts no result, any result is a violation: the action alone is the
+	// answer.
 	Result string `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
-	// JSON text that replaces the call's arguments; empty keeps them. The edited call is validated, assessed, described and
-	// gated again. Only a principal among the ticket's approvers may edit; others get PERMISSION_DENIED.
+	// JSON text that replaces the call's arguments. Empty keeps them. The edited call is validated, assessed, described and gated again. Only
+	// a principal among the ticket's approvers may edit; others get PERMISSION_DENIED.
 	Arguments string `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// For the record and, on CANCEL, for the model: `Declined: reason`.
+	// For the record. With CANCEL also for the model: `Declined: reason`.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Suspension.digest, as it was shown to the person who decides. Required when the ticket has approvers; when it is set and does not match,
-	// FAILED_PRECONDITION and the suspension stays open.
+	// Suspension.digest, as it was shown to the person who decides. Required if the ticket has approvers. A digest that does not match is
+	// FAILED_PRECONDITION, and the suspension stays open.
 	ExpectedDigest string `protobuf:"bytes,6,opt,name=expected_digest,json=expectedDigest,proto3" json:"expected_digest,omitempty"`
 	// Absent stores no rule.
 	Remember *Remember `protobuf:"bytes,7,opt,name=remember,proto3" json:"remember,omitempty"`
@@ -726,15 +727,13 @@ type Decision struct {
 	DecidedBy *Principal `protobuf:"bytes,8,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// By the store's clock. Set by the server; ignored in requests.
 	Time *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=time,proto3" json:"time,omitempty"`
-	// The digest that the answer counts for: the ticket's, or that of the edited call. Set by the server; ignored in
-	// requests.
+	// The digest that the answer applies to: that of the ticket or of the edited call. Set by the server; ignored in requests.
 	AppliesTo string `protobuf:"bytes,10,opt,name=applies_to,json=appliesTo,proto3" json:"applies_to,omitempty"`
 	// Set by the server; ignored in requests.
 	SuspensionId string `protobuf:"bytes,11,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// Set by the server; ignored in requests.
 	Round int32 `protobuf:"varint,12,opt,name=round,proto3" json:"round,omitempty"`
-	// The votes for it, this one included; empty unless approvers.count is above 1. Set by the server; ignored in
-	// requests.
+	// The votes for this decision, including this one. Empty unless approvers.count is above 1. Set by the server; ignored in requests.
 	Votes         []*Vote `protobuf:"bytes,13,rep,name=votes,proto3" json:"votes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -864,18 +863,18 @@ func (x *Decision) GetVotes() []*Vote {
 // Vote is one of several answers that a ticket needs.
 type Vote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The vote's own id, with the rules of Decision.decision_id.
+	// The id of the vote, with the rules of Decision.decision_id.
 	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// RESUME or CANCEL.
 	Action DecisionAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.DecisionAction" json:"action,omitempty"`
-	// The principal that voted; one vote for each subject.
+	// The principal that voted. Each subject has one vote.
 	Voter *Principal `protobuf:"bytes,3,opt,name=voter,proto3" json:"voter,omitempty"`
-	// By the store's clock.
+	// The time by the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
-	// True when it is for other arguments than those of the ticket. Such a vote makes earlier votes for different arguments void.
+	// True if the vote is for arguments other than those of the ticket. Such a vote makes earlier votes for different arguments invalid.
 	Edited bool `protobuf:"varint,5,opt,name=edited,proto3" json:"edited,omitempty"`
-	// With `edited`, in a record: the arguments of the vote, JSON text as it was sent. To agree, send the same text as Decision.arguments. Empty
-	// in events.
+	// With `edited`, in a record: the arguments of the vote, JSON text as it was sent. To agree, send the same text as Decision.arguments.
+	// Empty in events.
 	Arguments     string `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -953,12 +952,12 @@ func (x *Vote) GetArguments() string {
 	return ""
 }
 
-// Rule is an approval that is stored for later calls. It answers the questions of the gate that asked, for calls of the same principal and
-// the same tool. When the digest of the tool changes, the rule has no effect any more. It never overrides a deny, a block, or a rule that
-// always asks.
+// Rule is an approval that is stored for later calls. It answers questions of the gate that asked, for calls of the same principal and the
+// same tool. When the digest of the tool changes, the rule no longer applies. It never overrides a deny, a block, or a rule that always
+// asks.
 type Rule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by toold; RevokeRule names it.
+	// The id, which toold creates. RevokeRule needs it.
 	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
 	// The pattern, one of the remember_options of the ticket.
 	Option string `protobuf:"bytes,2,opt,name=option,proto3" json:"option,omitempty"`
@@ -978,13 +977,13 @@ type Rule struct {
 	ScopeId string `protobuf:"bytes,9,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	// The principal that decided.
 	MadeBy *Principal `protobuf:"bytes,10,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
-	// By the store's clock.
+	// The time by the store's clock.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it ends; never absent.
+	// When the rule ends; never absent.
 	Until *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
-	// The call that was decided.
+	// The call whose question was answered.
 	CallId string `protobuf:"bytes,13,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The decision that asked for it.
+	// The decision that created the rule.
 	DecisionId string `protobuf:"bytes,14,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// The name of the gate that asked.
 	Gate          string `protobuf:"bytes,15,opt,name=gate,proto3" json:"gate,omitempty"`

@@ -21,14 +21,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OnDoubt says what happens to a call whose attempt ended without being observed.
+// OnDoubt says what happens to a call when the end of its attempt was not observed.
 type OnDoubt int32
 
 const (
 	OnDoubt_ON_DOUBT_UNSPECIFIED OnDoubt = 0
-	// FAILED with IN_DOUBT.
+	// The call fails with IN_DOUBT.
 	OnDoubt_ON_DOUBT_FAIL OnDoubt = 1
-	// SUSPENDED with the action `in_doubt`.
+	// The call is suspended with the action `in_doubt`.
 	OnDoubt_ON_DOUBT_ASK OnDoubt = 2
 )
 
@@ -80,7 +80,7 @@ const (
 	ExportFormat_EXPORT_FORMAT_UNSPECIFIED ExportFormat = 0
 	// The `tools` of OpenAI's Chat Completions.
 	ExportFormat_EXPORT_FORMAT_OPENAI ExportFormat = 1
-	// The same with `strict`. A tool whose schema has no strict form is exported without, and its notes say so.
+	// The same with `strict`. A tool whose schema has no strict form is exported without `strict`, and its notes say so.
 	ExportFormat_EXPORT_FORMAT_OPENAI_STRICT ExportFormat = 2
 	// The `tools` of Anthropic's Messages.
 	ExportFormat_EXPORT_FORMAT_ANTHROPIC ExportFormat = 3
@@ -137,51 +137,51 @@ func (ExportFormat) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{1}
 }
 
-// Descriptor says what a tool is. Its digest is pinned in every call and is part of what an approver agrees to.
+// Descriptor describes a tool. Its digest is pinned in every call and is part of the content that an approver approves.
 type Descriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`, compared byte by byte, the same for models and for toold.
+	// Matches `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`. Compared byte by byte. Models and toold use the same id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// For people; empty shows the id.
+	// A name for people. If it is empty, frontends show the id.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// What the model reads.
+	// The description for the model.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// For grouping in lists; may be empty.
+	// A category for grouping in lists; may be empty.
 	Category string `protobuf:"bytes,4,opt,name=category,proto3" json:"category,omitempty"`
-	// JSON Schema as JSON text, 2020-12 unless its `$schema` says other; never empty: a tool without parameters takes an empty
-	// object.
+	// JSON Schema of the arguments, as JSON text. It is draft 2020-12 unless its `$schema` says otherwise. Never empty: a tool without
+	// parameters accepts an empty object.
 	Parameters string `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema as JSON text that the data of a SUCCESS meets; empty promises nothing.
+	// JSON Schema of the data of a SUCCESS, as JSON text. If it is empty, the tool promises nothing about its data.
 	ResultSchema string `protobuf:"bytes,6,opt,name=result_schema,json=resultSchema,proto3" json:"result_schema,omitempty"`
-	// Its effects for any arguments.
+	// The effects of the tool for any arguments.
 	Effects *Assessment `protobuf:"bytes,7,opt,name=effects,proto3" json:"effects,omitempty"`
-	// The mildest that a call may be assessed as.
+	// The mildest effects that the assessment of a call may have.
 	Mildest *Assessment `protobuf:"bytes,8,opt,name=mildest,proto3" json:"mildest,omitempty"`
-	// Where it comes from: `builtin`, `command:<name>`, `mcp:<name>` …
+	// The source of the tool: `builtin`, `command:<name>`, `mcp:<name>` …
 	Source string `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"`
-	// The source's own; may be empty.
+	// The version that the source gives; may be empty.
 	Version string `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
 	// Lower-case hex SHA-256 of the canonical descriptor, without `metadata` and without the digest.
 	Digest string `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
-	// How a model should use it; exported with lists of tools. May be empty.
+	// How a model should use the tool; exported with lists of tools. May be empty.
 	Guidance string `protobuf:"bytes,12,opt,name=guidance,proto3" json:"guidance,omitempty"`
-	// Other ids for it.
+	// Other ids of the tool.
 	Aliases []string `protobuf:"bytes,13,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// True when an attempt that a crash interrupted may run again with the same idempotency key.
+	// True if an attempt that a crash interrupted may run again with the same idempotency key.
 	Idempotent bool `protobuf:"varint,14,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	// For a tool that is not idempotent and cannot reconcile.
+	// What happens in doubt, for a tool that is not idempotent and cannot reconcile.
 	OnDoubt OnDoubt `protobuf:"varint,15,opt,name=on_doubt,json=onDoubt,proto3,enum=toold.v1.OnDoubt" json:"on_doubt,omitempty"`
-	// Absent fields are the daemon's.
+	// For an absent field, the timeout of the daemon applies.
 	Timeouts *Timeouts `protobuf:"bytes,16,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
-	// In bytes.
+	// The largest arguments in bytes.
 	MaxArguments int32 `protobuf:"varint,17,opt,name=max_arguments,json=maxArguments,proto3" json:"max_arguments,omitempty"`
-	// In bytes: how much data and text a result keeps inline.
+	// The number of bytes of data and text that a result keeps inline.
 	OutputBudget int32 `protobuf:"varint,18,opt,name=output_budget,json=outputBudget,proto3" json:"output_budget,omitempty"`
 	// The isolation that its processes need.
 	RequiredIsolation IsolationLevel `protobuf:"varint,19,opt,name=required_isolation,json=requiredIsolation,proto3,enum=toold.v1.IsolationLevel" json:"required_isolation,omitempty"`
 	// What its processes may reach.
 	RequiredNetwork NetworkMode `protobuf:"varint,20,opt,name=required_network,json=requiredNetwork,proto3,enum=toold.v1.NetworkMode" json:"required_network,omitempty"`
-	// Names of secrets that it gets, never values.
+	// Names of secrets that the tool gets, never their values.
 	RequiredSecrets []string `protobuf:"bytes,21,rep,name=required_secrets,json=requiredSecrets,proto3" json:"required_secrets,omitempty"`
 	// Hints for frontends and models.
 	Annotations map[string]string `protobuf:"bytes,22,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -382,23 +382,23 @@ func (x *Descriptor) GetMetadata() map[string]string {
 	return nil
 }
 
-// ListToolsRequest filters; all conditions must hold.
+// ListToolsRequest filters tools. A tool must match all conditions.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The offered set; absent is all.
+	// The set of offered tools; absent means all.
 	Offered *OfferedTools `protobuf:"bytes,1,opt,name=offered,proto3" json:"offered,omitempty"`
-	// Descriptor.source; empty is any.
+	// Descriptor.source; empty matches any.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	// Descriptor.category; empty is any.
+	// Descriptor.category; empty matches any.
 	Category string `protobuf:"bytes,3,opt,name=category,proto3" json:"category,omitempty"`
-	// Descriptor.effects.mutability; unspecified is any.
+	// Descriptor.effects.mutability; unspecified matches any.
 	Mutability Mutability `protobuf:"varint,4,opt,name=mutability,proto3,enum=toold.v1.Mutability" json:"mutability,omitempty"`
-	// 0 and more than 1,000 are 1,000.
+	// The number of tools. 0 and values above 1,000 mean 1,000.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same filter and principal; INVALID_ARGUMENT with any other. When tools change in
-	// between, the pages differ in `revision`: begin again for an exact list.
+	// next_page_token of the response to the same filter and principal. Any other token is INVALID_ARGUMENT. If tools change between the
+	// pages, `revision` differs; start again for an exact list.
 	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// ListToolsResponse.revision that the client has. When it is still current, the answer has only `not_modified`.
+	// The ListToolsResponse.revision that the client has. If it is still current, the response has only `not_modified`.
 	IfRevision    string `protobuf:"bytes,7,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -490,9 +490,9 @@ type ListToolsResponse struct {
 	Tools []*Descriptor `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Of the principal's view: it changes when a tool or a rule that hides tools changes. Opaque, compared for equality only.
+	// The revision of the principal's list. It changes when a tool changes, or a rule that hides tools. Opaque: compare it for equality only.
 	Revision string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// True when if_revision is still current.
+	// True if if_revision is still current.
 	NotModified   bool `protobuf:"varint,4,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -556,24 +556,24 @@ func (x *ListToolsResponse) GetNotModified() bool {
 	return false
 }
 
-// ExportToolsRequest says which tools, and for whom. The filters are those of ListTools; all conditions must hold.
+// ExportToolsRequest selects the tools and the format. The filters are those of ListTools; a tool must match all conditions.
 type ExportToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	Format ExportFormat `protobuf:"varint,1,opt,name=format,proto3,enum=toold.v1.ExportFormat" json:"format,omitempty"`
-	// The offered set, such as the one that a run sends as agent.tools; absent is all.
+	// The set of offered tools, such as the one that a run sends as agent.tools. Absent means all.
 	Offered *OfferedTools `protobuf:"bytes,2,opt,name=offered,proto3" json:"offered,omitempty"`
-	// Descriptor.source; empty is any.
+	// Descriptor.source; empty matches any.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// Descriptor.category; empty is any.
+	// Descriptor.category; empty matches any.
 	Category string `protobuf:"bytes,4,opt,name=category,proto3" json:"category,omitempty"`
-	// Descriptor.effects.mutability; unspecified is any.
+	// Descriptor.effects.mutability; unspecified matches any.
 	Mutability Mutability `protobuf:"varint,5,opt,name=mutability,proto3,enum=toold.v1.Mutability" json:"mutability,omitempty"`
-	// 0 and more than 1,000 are 1,000. A page may have fewer, so that it fits a message.
+	// The number of tools. 0 and values above 1,000 mean 1,000. A page may have fewer tools, so that it fits a message.
 	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of an answer to the same format, filter and principal; INVALID_ARGUMENT with any other.
+	// next_page_token of the response to the same format, filter and principal. Any other token is INVALID_ARGUMENT.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// ExportToolsResponse.revision that the client has. When it is still current, the answer has only `not_modified`.
+	// The ExportToolsResponse.revision that the client has. If it is still current, the response has only `not_modified`.
 	IfRevision    string `protobuf:"bytes,8,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -665,24 +665,24 @@ func (x *ExportToolsRequest) GetIfRevision() string {
 	return ""
 }
 
-// ExportToolsResponse is one page. The same tools give the same bytes.
+// ExportToolsResponse is one page. The same tools always give the same bytes.
 type ExportToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// JSON text of a list, for the member `tools` of the provider's request.
 	Tools string `protobuf:"bytes,1,opt,name=tools,proto3" json:"tools,omitempty"`
 	// One entry for each tool of `tools`, in the same order.
 	Exported []*ExportedTool `protobuf:"bytes,2,rep,name=exported,proto3" json:"exported,omitempty"`
-	// Text for models, such as in a system prompt: Markdown with a heading for each tool that has guidance. Empty when none has.
+	// Text for models, for example for a system prompt. It is Markdown with a heading for each tool that has guidance; empty if none has.
 	Guidance string `protobuf:"bytes,3,opt,name=guidance,proto3" json:"guidance,omitempty"`
-	// Tools that are left out because the provider would refuse the whole list with them. On the first page.
+	// Tools that are left out, because with them the provider would refuse the whole list. On the first page only.
 	Omitted []*OmittedTool `protobuf:"bytes,4,rep,name=omitted,proto3" json:"omitted,omitempty"`
-	// Remarks about the whole list, such as more tools than the provider accepts at once. On the first page.
+	// Notes about the whole list, for example if it has more tools than the provider accepts. On the first page only.
 	Notes []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,6,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Of the whole export: it changes when one of its bytes changes. Opaque, compared for equality only.
+	// The revision of the whole export. It changes when any of its bytes changes. Opaque: compare it for equality only.
 	Revision string `protobuf:"bytes,7,opt,name=revision,proto3" json:"revision,omitempty"`
-	// True when if_revision is still current.
+	// True if if_revision is still current.
 	NotModified   bool `protobuf:"varint,8,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -777,16 +777,16 @@ func (x *ExportToolsResponse) GetNotModified() bool {
 // ExportedTool describes one tool of an export.
 type ExportedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name for the model: the id, unless the provider does not accept the id. Two tools never share a name.
+	// The name for the model. It is the id, unless the provider does not accept the id. Two tools never have the same name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Descriptor.id, which calls take.
+	// Descriptor.id, which calls use.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Descriptor.digest.
 	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Changes of the schema for the provider, each with a JSON Pointer into the arguments; `*` is any item.
+	// Changes of the schema for the provider, each with a JSON Pointer into the arguments. `*` means any item.
 	Notes []string `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
-	// JSON Pointers to optional properties: strict mode requires all properties, so that a model sends null for them. Remove a member that is
-	// null before sending the call: the tool may refuse null.
+	// JSON Pointers to optional properties. Strict mode requires all properties, so a model sends null for these. Remove a null member before
+	// you send the call, because the tool may refuse null.
 	NullArguments []string `protobuf:"bytes,5,rep,name=null_arguments,json=nullArguments,proto3" json:"null_arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -862,7 +862,7 @@ type OmittedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Why, for the tool's author.
+	// The reason, for the tool's author.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -915,7 +915,7 @@ func (x *OmittedTool) GetReason() string {
 // GetToolRequest names a tool.
 type GetToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id or one of its aliases. Required.
+	// The id or an alias. Required.
 	Tool          string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -961,9 +961,9 @@ func (x *GetToolRequest) GetTool() string {
 // GetToolResponse is the tool.
 type GetToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With its id, also when the request has an alias.
+	// The tool with its id, also if the request has an alias.
 	Tool *Descriptor `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// As in ListToolsResponse.
+	// The same as ListToolsResponse.revision.
 	Revision      string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1016,7 +1016,7 @@ func (x *GetToolResponse) GetRevision() string {
 // WatchToolsRequest names the revision that the client has.
 type WatchToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From any answer of this service; empty is nothing.
+	// The revision from any response of this service; empty if the client has none.
 	Revision      string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1064,9 +1064,9 @@ type WatchToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The revision of the view after this message.
 	Revision string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Sorted by id. Empty when nothing changed since the revision that the client has.
+	// The changes, sorted by id. Empty if nothing changed since the client's revision.
 	Changes []*ToolChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// True when `changes` are the whole view: the client drops all other tools.
+	// True if `changes` contains the whole list: the client drops all other tools.
 	Reset_        bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

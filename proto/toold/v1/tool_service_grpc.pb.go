@@ -29,19 +29,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ToolService says which tools a principal may call. For a tool that is always denied to it, every method
-// answers as for one that does not exist.
+// ToolService lists the tools that a principal may call. If a tool is always denied to the principal, every method responds as if the tool
+// did not exist.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL,
-// with the details that CallService names.
+// Any method may return UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL, with the
+// details that CallService describes.
 type ToolServiceClient interface {
-	// The tools, sorted by id, in pages. Roles: caller, delegate, approver, viewer, operator.
+	// Lists the tools, sorted by id, in pages. Roles: caller, delegate, approver, viewer, operator.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
-	// One tool. Roles: as ListTools. NOT_FOUND: unknown or hidden.
+	// Returns one tool. Roles: as ListTools. NOT_FOUND: the tool is unknown or hidden.
 	GetTool(ctx context.Context, in *GetToolRequest, opts ...grpc.CallOption) (*GetToolResponse, error)
-	// The tools as a provider of models takes them, in pages. Roles: as ListTools.
+	// Lists the tools in the format of a model provider, in pages. Roles: as ListTools.
 	ExportTools(ctx context.Context, in *ExportToolsRequest, opts ...grpc.CallOption) (*ExportToolsResponse, error)
-	// Streams changes of the principal's view until the client leaves. Roles: as ListTools.
+	// Streams changes of the principal's list of tools until the client disconnects. Roles: as ListTools.
 	WatchTools(ctx context.Context, in *WatchToolsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchToolsResponse], error)
 }
 
@@ -106,19 +106,19 @@ type ToolService_WatchToolsClient = grpc.ServerStreamingClient[WatchToolsRespons
 // All implementations must embed UnimplementedToolServiceServer
 // for forward compatibility.
 //
-// ToolService says which tools a principal may call. For a tool that is always denied to it, every method
-// answers as for one that does not exist.
+// ToolService lists the tools that a principal may call. If a tool is always denied to the principal, every method responds as if the tool
+// did not exist.
 //
-// Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL,
-// with the details that CallService names.
+// Any method may return UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL, with the
+// details that CallService describes.
 type ToolServiceServer interface {
-	// The tools, sorted by id, in pages. Roles: caller, delegate, approver, viewer, operator.
+	// Lists the tools, sorted by id, in pages. Roles: caller, delegate, approver, viewer, operator.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
-	// One tool. Roles: as ListTools. NOT_FOUND: unknown or hidden.
+	// Returns one tool. Roles: as ListTools. NOT_FOUND: the tool is unknown or hidden.
 	GetTool(context.Context, *GetToolRequest) (*GetToolResponse, error)
-	// The tools as a provider of models takes them, in pages. Roles: as ListTools.
+	// Lists the tools in the format of a model provider, in pages. Roles: as ListTools.
 	ExportTools(context.Context, *ExportToolsRequest) (*ExportToolsResponse, error)
-	// Streams changes of the principal's view until the client leaves. Roles: as ListTools.
+	// Streams changes of the principal's list of tools until the client disconnects. Roles: as ListTools.
 	WatchTools(*WatchToolsRequest, grpc.ServerStreamingServer[WatchToolsResponse]) error
 	mustEmbedUnimplementedToolServiceServer()
 }

@@ -23,19 +23,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WorkKind says what a worker has to do.
+// WorkKind says what the worker must do.
 type WorkKind int32
 
 const (
 	WorkKind_WORK_KIND_UNSPECIFIED WorkKind = 0
 	// Run the tool. Every tool supports it.
 	WorkKind_WORK_KIND_EXECUTE WorkKind = 1
-	// Report how an attempt ended whose end was not observed. This must not change anything.
+	// Report how an attempt ended, if its end was not observed. This must not change anything.
 	WorkKind_WORK_KIND_RECONCILE WorkKind = 2
-	// The question of this call will not be answered. The daemon ignores the result.
+	// Clean up: the question of this call will not be answered. The daemon ignores the result.
 	WorkKind_WORK_KIND_ABANDON WorkKind = 3
-	// Report the state of an operation: the result when it has ended; the operation again to change how it is polled; nothing when it continues
-	// as before.
+	// Report the state of an operation. Return the result if it has ended, the operation again to change its poll interval, or nothing if it
+	// continues as before.
 	WorkKind_WORK_KIND_POLL WorkKind = 4
 )
 
@@ -84,16 +84,16 @@ func (WorkKind) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{0}
 }
 
-// WorkerQuestionKind is the kind of a question about a call before it runs. An answer depends on the arguments and on state that the worker can
-// read, and changes nothing. The daemon may ask again, and may ask another worker.
+// WorkerQuestionKind is the kind of a question about a call before it runs. An answer may depend on the arguments and on state that the
+// worker can read, and must change nothing. The daemon may ask again, and may ask another worker.
 type WorkerQuestionKind int32
 
 const (
 	WorkerQuestionKind_WORKER_QUESTION_KIND_UNSPECIFIED WorkerQuestionKind = 0
-	// Checks the arguments beyond the schema; WorkerAnswer.error says what is wrong. A worker checks again before it runs the call, because no worker
-	// may have been connected when the daemon asked.
+	// Checks the arguments beyond the schema. WorkerAnswer.error says what is wrong. A worker checks again before it runs the call, because
+	// perhaps no worker was connected when the daemon asked.
 	WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE WorkerQuestionKind = 1
-	// Asks for the effects of the call. An answer that is milder than Descriptor.mildest is ignored.
+	// Asks for the effects of the call. The daemon ignores an answer that is milder than Descriptor.mildest.
 	WorkerQuestionKind_WORKER_QUESTION_KIND_ASSESS WorkerQuestionKind = 2
 	// Asks for a description of the call for people.
 	WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE WorkerQuestionKind = 3
@@ -266,7 +266,7 @@ type isConnectRequest_Message interface {
 }
 
 type ConnectRequest_Register struct {
-	// The first message, and only the first.
+	// The first message. It must not be sent later.
 	Register *WorkerRegister `protobuf:"bytes,1,opt,name=register,proto3,oneof"`
 }
 
@@ -276,7 +276,7 @@ type ConnectRequest_Report struct {
 }
 
 type ConnectRequest_Done struct {
-	// The end of work.
+	// The end of a piece of work.
 	Done *WorkerDone `protobuf:"bytes,3,opt,name=done,proto3,oneof"`
 }
 
@@ -286,7 +286,7 @@ type ConnectRequest_Heartbeat struct {
 }
 
 type ConnectRequest_Drain struct {
-	// Asks for no more work; the worker finishes what it has.
+	// Asks the daemon for no more work. The worker finishes its current work.
 	Drain *WorkerDrain `protobuf:"bytes,5,opt,name=drain,proto3,oneof"`
 }
 
@@ -463,7 +463,7 @@ type ConnectResponse_Registered struct {
 }
 
 type ConnectResponse_Start struct {
-	// Work.
+	// A piece of work.
 	Start *WorkerStart `protobuf:"bytes,2,opt,name=start,proto3,oneof"`
 }
 
@@ -473,12 +473,12 @@ type ConnectResponse_Cancel struct {
 }
 
 type ConnectResponse_Lost struct {
-	// The worker does not hold the lease: it stops the work, and further reports of it are ignored.
+	// Says that the worker does not hold the lease. The worker stops the work; the daemon ignores further reports of it.
 	Lost *WorkerLost `protobuf:"bytes,4,opt,name=lost,proto3,oneof"`
 }
 
 type ConnectResponse_Ack struct {
-	// A checkpoint or an artifact was stored, or the end of work.
+	// Confirms that a checkpoint, an artifact or the end of work was stored.
 	Ack *WorkerAck `protobuf:"bytes,5,opt,name=ack,proto3,oneof"`
 }
 
@@ -523,23 +523,24 @@ func (*ConnectResponse_Question) isConnectResponse_Message() {}
 // WorkerRegister describes a worker and the tools that it serves.
 type WorkerRegister struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The pool: `[a-z0-9][a-z0-9._-]{0,63}`. Workers of one pool share their tools and the calls of these. The source of the tools is
+	// The pool: `[a-z0-9][a-z0-9._-]{0,63}`. Workers of one pool share their tools and the calls of these tools. The source of the tools is
 	// `worker:<namespace>/<pool>`. Required.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	// The name of this worker for people, such as a host name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// For people.
+	// The version of the worker, for people.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// Labels by which calls choose workers: a call whose run has the label `worker.<key>` goes only to workers with the same value for `<key>`.
+	// Labels by which calls choose workers. If the run of a call has the label `worker.<key>`, the call goes only to workers with the same
+	// value for `<key>`.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How many calls it runs at once; 0 is 16, at most 1,024.
+	// How many calls the worker runs at once; 0 means 16; at most 1,024.
 	MaxCalls int32 `protobuf:"varint,5,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
-	// At most 256.
+	// The tools; at most 256.
 	Tools []*WorkerTool `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Leases of an earlier connection whose work still runs.
+	// Leases of an earlier connection whose work is still running.
 	Held []string `protobuf:"bytes,7,rep,name=held,proto3" json:"held,omitempty"`
-	// WorkerRegistered.worker_id of the worker's earlier connection. The daemon ends that connection, which otherwise could look alive for
-	// the time of a lease. Calls of its leases that are not in `held` are recovered as after a crash.
+	// WorkerRegistered.worker_id of the worker's earlier connection. The daemon ends that connection, which could otherwise look alive until
+	// a lease has passed. Calls of its leases that are not in `held` are recovered as after a crash.
 	Previous      string `protobuf:"bytes,8,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -634,14 +635,14 @@ func (x *WorkerRegister) GetPrevious() string {
 // WorkerTool is a tool that a worker serves.
 type WorkerTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id is required; source and digest are ignored. It may require neither isolation nor secrets: toold provides neither to
+	// Its id is required; source and digest are ignored. It must require neither isolation nor secrets, because toold cannot provide these to
 	// other processes. Its `mildest` bounds the answers to ASSESS.
 	Descriptor_ *Descriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
-	// The kinds of work that it supports for this tool, besides EXECUTE.
+	// The kinds of work that the worker supports for this tool, in addition to EXECUTE.
 	Answers []WorkKind `protobuf:"varint,2,rep,packed,name=answers,proto3,enum=toold.v1.WorkKind" json:"answers,omitempty"`
 	// The documents that are sent with its calls; at most 32.
 	Documents []*WorkerDocument `protobuf:"bytes,3,rep,name=documents,proto3" json:"documents,omitempty"`
-	// The kinds of questions that it answers before its calls run. A daemon ignores kinds that it does not know.
+	// The kinds of questions that the worker answers before calls run. A daemon ignores unknown kinds.
 	Questions     []WorkerQuestionKind `protobuf:"varint,4,rep,packed,name=questions,proto3,enum=toold.v1.WorkerQuestionKind" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -760,22 +761,22 @@ func (x *WorkerDocument) GetKey() string {
 	return ""
 }
 
-// WorkerRegistered is the answer to WorkerRegister.
+// WorkerRegistered is the response to WorkerRegister.
 type WorkerRegistered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The daemon's name for this connection, for logs.
 	WorkerId string `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
-	// How long a worker may be silent. A heartbeat each third of it is enough.
+	// How long a worker may be silent. One heartbeat in each third of this time is enough.
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Tools that are not offered, and why. All others are offered.
+	// Tools that are not offered, with the reason. All others are offered.
 	Refused []*WorkerRefusal `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
 	// The leases in `held` that are still valid.
 	Kept []string `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
-	// True when a running tool may read input (WorkerReport.read_input). An older daemon does not answer that.
+	// True if a running tool may read input (WorkerReport.read_input). An older daemon does not answer that report.
 	Input bool `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`
-	// The store of the daemon. Epochs of different stores do not compare.
+	// The store of the daemon. Epochs of different stores cannot be compared.
 	StoreId string `protobuf:"bytes,6,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
-	// Counts the starts of daemons on the store. A worker refuses work of an epoch below the highest that it has seen of a store,
+	// Counts the starts of daemons on the store. A worker refuses work with an epoch below the highest that it has seen for the store,
 	// because another daemon has taken over the store. An older daemon sends 0, and workers accept its work.
 	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -867,10 +868,10 @@ type WorkerRefusal struct {
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// UPPER_SNAKE_CASE:
-	//   - INVALID: the descriptor has a fault.
+	//   - INVALID: the descriptor has an error.
 	//   - TAKEN: another source has a tool with this id.
-	//   - OTHER_DEFINITION: other workers of the pool serve it with another descriptor. This one is offered when they are gone.
-	//   - QUARANTINED: the definition is not the trusted one. It is offered when an operator accepts it.
+	//   - OTHER_DEFINITION: other workers of the pool serve it with another descriptor. This one is offered after they have disconnected.
+	//   - QUARANTINED: the definition is not the trusted one. It is offered after an operator accepts it.
 	//   - TOO_MANY: the workers of the namespace have 4,096 tools.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For the tool's author.
@@ -930,17 +931,17 @@ func (x *WorkerRefusal) GetMessage() string {
 	return ""
 }
 
-// WorkerStart is work under a lease.
+// WorkerStart is a piece of work under a lease.
 type WorkerStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unguessable; reports and `done` name it.
+	// The id of the lease. It is unguessable; reports and `done` contain it.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// Never unspecified. A worker that does not know the kind sends `done` without a result.
 	Kind WorkKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.WorkKind" json:"kind,omitempty"`
 	// The call.
 	Call *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
-	// Of the daemon that gives the work, as WorkerRegistered.epoch. A worker that has seen a higher one of the store, or a later attempt of the
-	// call, does not begin the work and sends WorkerDone.not_run.
+	// The epoch of the daemon that sends the work, as in WorkerRegistered.epoch. If the worker has seen a higher epoch of the store, or a
+	// later attempt of the call, it does not begin the work. It then sends WorkerDone.not_run.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1015,25 +1016,25 @@ type WorkerCall struct {
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// As sent, with on_behalf_of; absent when the call belongs to no run.
+	// As the client sent it, with on_behalf_of. Absent if the call belongs to no run.
 	Run *Run `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
 	// The principal that started the call.
 	Caller *Principal `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`
-	// As sent.
+	// The value that the client sent.
 	ModelCallId string `protobuf:"bytes,7,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// From 1.
+	// Counted from 1.
 	Attempt int32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// When the attempt times out.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// Equal over the attempts of a call with the same arguments, and new after an edit.
+	// The same for all attempts of a call with the same arguments, and different after an edit.
 	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Set when a decision started this attempt.
+	// Set if a decision started this attempt.
 	Resume *WorkerResume `protobuf:"bytes,11,opt,name=resume,proto3" json:"resume,omitempty"`
 	// The last checkpoint of an earlier attempt.
 	Checkpoint []byte `protobuf:"bytes,12,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// Those of WorkerTool.documents that exist.
+	// The documents of WorkerTool.documents that exist.
 	Documents []*HookDocument `protobuf:"bytes,13,rep,name=documents,proto3" json:"documents,omitempty"`
-	// With POLL, and with ABANDON of an operation: the operation.
+	// The operation, with POLL and with ABANDON of an operation.
 	OperationId   string `protobuf:"bytes,14,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1174,7 +1175,7 @@ type WorkerResume struct {
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// The ticket's action.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// From 1.
+	// Counted from 1.
 	Round int32 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
 	// JSON text; may be empty.
 	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
@@ -1258,17 +1259,17 @@ func (x *WorkerResume) GetBasis() string {
 	return ""
 }
 
-// WorkerQuestion asks about a call that does not run yet. It has no lease: it does not count in max_calls, is not cancelled, and is not repeated
-// over another connection.
+// WorkerQuestion asks about a call that does not run yet. It has no lease: it does not count in max_calls, is not cancelled, and is not
+// repeated over another connection.
 type WorkerQuestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unguessable; the answer names it.
+	// The id of the question. It is unguessable; the answer contains it.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
 	// Never unspecified. A worker that does not know the kind answers with an error.
 	Kind WorkerQuestionKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.WorkerQuestionKind" json:"kind,omitempty"`
-	// For DESCRIBE all that is known of the call; for VALIDATE and ASSESS only tool, namespace and arguments.
+	// The call. DESCRIBE gets all known fields; VALIDATE and ASSESS get only tool, namespace and arguments.
 	Call *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
-	// How long the daemon waits. A later answer is ignored.
+	// How long the daemon waits. It ignores a later answer.
 	Within        *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1332,18 +1333,18 @@ func (x *WorkerQuestion) GetWithin() *durationpb.Duration {
 	return nil
 }
 
-// WorkerAnswer answers a WorkerQuestion. Without an answer VALIDATE fails the call, ASSESS counts as Descriptor.effects, and the
-// description is degraded.
+// WorkerAnswer answers a WorkerQuestion. Without an answer, VALIDATE fails the call, ASSESS uses Descriptor.effects, and DESCRIBE gives a
+// degraded description.
 type WorkerAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The question.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
-	// To VALIDATE: what is wrong with the arguments. The call ends with this error and does not run; an unspecified code is INVALID_ARGUMENTS. To
-	// the others: the worker cannot answer.
+	// For VALIDATE: what is wrong with the arguments. The call does not run and ends with this error; an unspecified code means
+	// INVALID_ARGUMENTS. For other kinds: the worker cannot answer.
 	Error *ToolError `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// To ASSESS. Unspecified fields have their defaults.
+	// For ASSESS. Unspecified fields get their defaults.
 	Assessment *Assessment `protobuf:"bytes,3,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// To DESCRIBE, at most 64 KiB. The daemon fills in absent fields.
+	// For DESCRIBE, at most 64 KiB. The daemon fills in absent fields.
 	Description   *Description `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1412,9 +1413,9 @@ type WorkerCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Why: CANCELLED, TIMEOUT or INTERRUPTED.
+	// The cause: CANCELLED, TIMEOUT or INTERRUPTED.
 	Code ErrorCode `protobuf:"varint,2,opt,name=code,proto3,enum=toold.v1.ErrorCode" json:"code,omitempty"`
-	// For people.
+	// Text for people.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1474,7 +1475,7 @@ func (x *WorkerCancel) GetMessage() string {
 // WorkerLost says that the worker does not hold a lease.
 type WorkerLost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lease, as the worker named it.
+	// The lease id that the worker sent.
 	LeaseId       string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1517,17 +1518,17 @@ func (x *WorkerLost) GetLeaseId() string {
 	return ""
 }
 
-// WorkerAck says that a checkpoint or an artifact was stored, or that the end of work was: for EXECUTE, that the journal has the outcome of the
-// call. Until then a worker keeps its report, and repeats it when it has connected again and still holds the lease.
+// WorkerAck confirms that a checkpoint, an artifact or the end of work was stored. For EXECUTE, the journal then has the outcome of the
+// call. A worker keeps its report until then. If it reconnects and still holds the lease, it repeats the report.
 type WorkerAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// WorkerReport.sequence; 0 is the end of work.
+	// WorkerReport.sequence; 0 confirms the end of work.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Empty, or why it was not stored.
+	// Empty, or the reason why it was not stored.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// Of an artifact: its name, which differs from the requested one when that was in use.
+	// The name of the artifact. It differs from the requested name if that was in use.
 	Artifact      string `protobuf:"bytes,4,opt,name=artifact,proto3" json:"artifact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1670,7 +1671,7 @@ type WorkerReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// The worker's number for a checkpoint or an artifact, from 1, repeated in its WorkerAck.
+	// The worker's number for a checkpoint or an artifact, counted from 1. WorkerAck repeats it.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Exactly one.
 	//
@@ -1822,12 +1823,12 @@ type WorkerReport_ActivityDelta struct {
 }
 
 type WorkerReport_Output struct {
-	// More of a stream; offset and length are ignored.
+	// More data of a stream. offset and length are ignored.
 	Output *Output `protobuf:"bytes,6,opt,name=output,proto3,oneof"`
 }
 
 type WorkerReport_Checkpoint struct {
-	// State for the next attempt, which must not repeat what the tool did before. It is stored when it is acknowledged.
+	// State for the next attempt, so that it does not repeat finished work. It is stored when WorkerAck confirms it.
 	Checkpoint []byte `protobuf:"bytes,7,opt,name=checkpoint,proto3,oneof"`
 }
 
@@ -1855,17 +1856,17 @@ func (*WorkerReport_Artifact) isWorkerReport_Report() {}
 
 func (*WorkerReport_ReadInput) isWorkerReport_Report() {}
 
-// WorkerReadInput asks for the input of the call; WorkerInput answers. One request is open at a time, and a later one replaces it. After it has
-// connected again, a worker asks again from the position that it has reached: no input is lost or sent twice. The daemon buffers 64 KiB of unread
-// input and refuses more.
+// WorkerReadInput asks for the input of the call; the daemon responds with WorkerInput. Only one request is open at a time; a later one
+// replaces it. After a reconnect, a worker asks again from the position that it has reached, so no input is lost or sent twice. The daemon
+// buffers 64 KiB of unread input and refuses more.
 type WorkerReadInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The end of the input that the tool has read, from 0 at the beginning of the attempt. The daemon drops the input before it.
 	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// The largest answer, never more than 64 KiB; the answer comes when there is input. 0 is answered at once, and only enables input for the
-	// caller.
+	// The largest number of bytes in the answer, never more than 64 KiB. The answer comes when there is input. 0 gets an answer at once, and
+	// only enables input for the caller.
 	MaxBytes int32 `protobuf:"varint,2,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
-	// The tool reads no more input; SendInput is refused from now on.
+	// True if the tool reads no more input. From now on, SendInput is refused.
 	Close         bool `protobuf:"varint,3,opt,name=close,proto3" json:"close,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1927,9 +1928,9 @@ type WorkerArtifact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the artifact; Content.artifact refers to it in the result.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its type.
+	// RFC 6838 media type.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// All of it.
+	// The whole content.
 	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1993,11 +1994,11 @@ type WorkerInput struct {
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// The position of data in all input of this attempt, in bytes.
 	Position int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
-	// Empty when max_bytes was 0, or at the end.
+	// The input. Empty if max_bytes was 0, and at the end.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// No input follows data.
+	// True if no input follows data.
 	EndOfInput bool `protobuf:"varint,4,opt,name=end_of_input,json=endOfInput,proto3" json:"end_of_input,omitempty"`
-	// Empty, or why the input cannot be read.
+	// Empty, or the reason why the input cannot be read.
 	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2068,14 +2069,14 @@ func (x *WorkerInput) GetError() string {
 	return ""
 }
 
-// WorkerOperation is work that continues outside the worker. The call is RUNNING and holds no slot meanwhile, also over restarts.
+// WorkerOperation is work that continues outside the worker. Meanwhile, the call is RUNNING and uses no slot, also after restarts.
 type WorkerOperation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The worker's name for it; at most 1,024 bytes. Required.
+	// The worker's id for the operation; at most 1,024 bytes. Required.
 	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// The interval of POLL, at least 100 ms; absent: no POLL, and WorkerComplete ends the operation.
+	// The interval of POLL, at least 100 ms. If absent, there is no POLL, and WorkerComplete ends the operation.
 	PollAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=poll_after,json=pollAfter,proto3" json:"poll_after,omitempty"`
-	// When the call fails; absent is a day, at most 30 days.
+	// The time after which the call fails. Absent means one day; at most 30 days.
 	ExpiresIn     *durationpb.Duration `protobuf:"bytes,3,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2139,7 +2140,7 @@ type WorkerComplete struct {
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// WorkerOperation.operation_id.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// SUCCESS, ERROR, or PENDING: a question.
+	// The status is SUCCESS, ERROR, or PENDING with a question.
 	Result        *WorkerResult `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2196,17 +2197,17 @@ func (x *WorkerComplete) GetResult() *WorkerResult {
 	return nil
 }
 
-// WorkerCompleted says that the end of an operation was stored. Until then a worker keeps WorkerComplete, and repeats it when it has connected
-// again.
+// WorkerCompleted confirms that the end of an operation was stored. A worker keeps WorkerComplete until then, and repeats it after a
+// reconnect.
 type WorkerCompleted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// WorkerOperation.operation_id.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// Empty, or why it was refused: the pool has no such operation, or it has ended.
+	// Empty, or the reason why it was refused: the pool has no such operation, or the operation has ended.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// With `error`: the worker may repeat it later.
+	// With `error`: true if the worker may repeat it later.
 	Retryable     bool `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2270,15 +2271,15 @@ func (x *WorkerCompleted) GetRetryable() bool {
 	return false
 }
 
-// WorkerDone ends work.
+// WorkerDone ends a piece of work.
 type WorkerDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// For EXECUTE the result. For RECONCILE the result of the attempt; absent when it is not known.
+	// For EXECUTE: the result. For RECONCILE: the result of the attempt; absent if it is unknown.
 	Result *WorkerResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// For RECONCILE: the attempt changed nothing, and the call runs again. For EXECUTE: the work was not begun, and the call fails with an error
-	// that is retryable.
+	// For RECONCILE: the attempt changed nothing, and the call runs again. For EXECUTE: the work was not begun, and the call fails with a
+	// retryable error.
 	NotRun        bool `protobuf:"varint,3,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2338,25 +2339,26 @@ func (x *WorkerDone) GetNotRun() bool {
 // WorkerResult is the result of a tool.
 type WorkerResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// SUCCESS, ERROR, or PENDING: a question.
+	// SUCCESS, ERROR, or PENDING with a question or an operation.
 	Status ResultStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.ResultStatus" json:"status,omitempty"`
 	// JSON text.
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	// The text for the model; empty shows `data`.
+	// The text for the model. If it is empty, the model reads `data`.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// With ERROR. `aborted` says that the tool did not return normally; `documents` are dropped then.
+	// Only with ERROR. `aborted` means that the tool did not return normally; `documents` are then dropped.
 	Error *ToolError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Content besides the text.
 	Content []*Content `protobuf:"bytes,5,rep,name=content,proto3" json:"content,omitempty"`
-	// For programs; never for the model.
+	// Data for programs, never for the model.
 	Metadata map[string]string `protobuf:"bytes,6,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A hint for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,7,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
-	// With PENDING and no operation: the question. Absent is a question with the action `tool:<id>`, after which the tool runs again.
+	// With PENDING and no operation: the question. If absent, the question has the action `tool:<id>`, and the tool runs again after the
+	// answer.
 	Ticket *WorkerTicket `protobuf:"bytes,8,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// Changes of documents, which commit with the call, in order.
 	Documents []*DocumentCommand `protobuf:"bytes,9,rep,name=documents,proto3" json:"documents,omitempty"`
-	// With PENDING: the work continues outside the worker.
+	// With PENDING: the work that continues outside the worker.
 	Operation     *WorkerOperation `protobuf:"bytes,10,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2465,21 +2467,21 @@ func (x *WorkerResult) GetOperation() *WorkerOperation {
 // WorkerTicket is the question of a tool.
 type WorkerTicket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `input`, `auth`, or another name; empty is `tool:<id>`.
+	// `input`, `auth`, or another name. Empty means `tool:<id>`.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
-	// For people.
+	// Text for people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question.
 	Parameters string `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, that the answer must meet; empty takes any JSON.
+	// JSON Schema of the answer, as JSON text. Empty accepts any JSON.
 	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
-	// Unspecified is REPLAY_TOOL_CALL.
+	// Unspecified means REPLAY_TOOL_CALL.
 	ResumeMode ResumeMode `protobuf:"varint,5,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`
-	// The principals that may answer; absent is the caller, and principals that may act for it.
+	// The principals that may answer. If absent, these are the caller and principals that may act for it.
 	Approvers *Approvers `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
-	// Absent is as configured; at most 30 days.
+	// The time until the ticket expires. Absent means the configured time; at most 30 days.
 	ExpiresIn *durationpb.Duration `protobuf:"bytes,7,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
-	// JSON text that becomes the answer at expiry; empty cancels. Only without approvers.
+	// JSON text that becomes the answer at expiry. If it is empty, the call is cancelled at expiry. Allowed only without approvers.
 	DefaultResult string `protobuf:"bytes,8,opt,name=default_result,json=defaultResult,proto3" json:"default_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

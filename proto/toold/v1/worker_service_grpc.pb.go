@@ -26,21 +26,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// WorkerService is for programs that run tools in their own process, in any language. A worker connects to the daemon and is never connected
-// to, so that it can run behind a firewall.
+// WorkerService connects programs that run tools in their own process, in any language. A worker connects to the daemon, never the other
+// way round, so it can run behind a firewall.
 type WorkerServiceClient interface {
-	// The connection of one worker. The worker sends `register` and the daemon answers `registered`. Then the daemon sends work, each
-	// piece under a lease, and the worker reports progress and results. Roles: worker, operator.
+	// Carries the connection of one worker. The worker sends `register`, and the daemon responds with `registered`. Then the daemon sends
+	// work, each piece under a lease, and the worker reports progress and results. Roles: worker, operator.
 	//
-	// Every message of a worker extends its leases; a worker with nothing to report sends `heartbeat`. A worker that loses its connection can
-	// connect again within the rest of the lease and name the leases that it `held`: then its calls continue, also when the daemon was killed
-	// meanwhile or another daemon took over the store. When a lease has expired, the call is recovered as after a crash: read-only and
-	// idempotent tools run again, the workers of other tools are asked (RECONCILE), and without an answer the call is IN_DOUBT. A report for a
-	// lease that the worker does not hold changes nothing; the daemon answers it with `lost`.
+	// Every message of a worker extends its leases. A worker with nothing to report sends `heartbeat`. A worker that loses its connection can
+	// reconnect before its leases end and list them in `held`. Its calls then continue, also if the daemon was killed meanwhile or another
+	// daemon took over the store.
 	//
-	// The stream ends with UNAVAILABLE when the daemon stops: connect again. A worker that half-closes the stream gives up its leases.
-	// FAILED_PRECONDITION WORKER_SILENT: the worker sent nothing for a whole lease; WORKER_REPLACED: the worker named this connection as its
-	// `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
+	// When a lease has expired, its call is recovered as after a crash. Read-only and idempotent tools run again. For other tools, the daemon
+	// asks the workers (RECONCILE); without an answer, the call is IN_DOUBT. A report for a lease that the worker does not hold changes
+	// nothing; the daemon responds with `lost`.
+	//
+	// The stream ends with UNAVAILABLE when the daemon stops; the worker should reconnect. A worker that half-closes the stream gives up its
+	// leases. FAILED_PRECONDITION WORKER_SILENT: the worker sent nothing for a whole lease. FAILED_PRECONDITION WORKER_REPLACED: a newer
+	// connection named this one as its `previous`. RESOURCE_EXHAUSTED TOO_MANY_WORKERS or WORKER_LAGGED. A message has at most 4 MiB.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -69,21 +71,23 @@ type WorkerService_ConnectClient = grpc.BidiStreamingClient[ConnectRequest, Conn
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
 //
-// WorkerService is for programs that run tools in their own process, in any language. A worker connects to the daemon and is never connected
-// to, so that it can run behind a firewall.
+// WorkerService connects programs that run tools in their own process, in any language. A worker connects to the daemon, never the other
+// way round, so it can run behind a firewall.
 type WorkerServiceServer interface {
-	// The connection of one worker. The worker sends `register` and the daemon answers `registered`. Then the daemon sends work, each
-	// piece under a lease, and the worker reports progress and results. Roles: worker, operator.
+	// Carries the connection of one worker. The worker sends `register`, and the daemon responds with `registered`. Then the daemon sends
+	// work, each piece under a lease, and the worker reports progress and results. Roles: worker, operator.
 	//
-	// Every message of a worker extends its leases; a worker with nothing to report sends `heartbeat`. A worker that loses its connection can
-	// connect again within the rest of the lease and name the leases that it `held`: then its calls continue, also when the daemon was killed
-	// meanwhile or another daemon took over the store. When a lease has expired, the call is recovered as after a crash: read-only and
-	// idempotent tools run again, the workers of other tools are asked (RECONCILE), and without an answer the call is IN_DOUBT. A report for a
-	// lease that the worker does not hold changes nothing; the daemon answers it with `lost`.
+	// Every message of a worker extends its leases. A worker with nothing to report sends `heartbeat`. A worker that loses its connection can
+	// reconnect before its leases end and list them in `held`. Its calls then continue, also if the daemon was killed meanwhile or another
+	// daemon took over the store.
 	//
-	// The stream ends with UNAVAILABLE when the daemon stops: connect again. A worker that half-closes the stream gives up its leases.
-	// FAILED_PRECONDITION WORKER_SILENT: the worker sent nothing for a whole lease; WORKER_REPLACED: the worker named this connection as its
-	// `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
+	// When a lease has expired, its call is recovered as after a crash. Read-only and idempotent tools run again. For other tools, the daemon
+	// asks the workers (RECONCILE); without an answer, the call is IN_DOUBT. A report for a lease that the worker does not hold changes
+	// nothing; the daemon responds with `lost`.
+	//
+	// The stream ends with UNAVAILABLE when the daemon stops; the worker should reconnect. A worker that half-closes the stream gives up its
+	// leases. FAILED_PRECONDITION WORKER_SILENT: the worker sent nothing for a whole lease. FAILED_PRECONDITION WORKER_REPLACED: a newer
+	// connection named this one as its `previous`. RESOURCE_EXHAUSTED TOO_MANY_WORKERS or WORKER_LAGGED. A message has at most 4 MiB.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedWorkerServiceServer()
 }
