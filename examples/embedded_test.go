@@ -110,7 +110,7 @@ func newRelease(t *testing.T) *release {
 	command(t, fetch.Dir, nil, "go", "run", ".", "-root", root, "-version", version, "-to", proxy)
 	shareModules(t, strings.TrimSpace(command(t, "..", nil, "go", "env", "GOMODCACHE")), cache, ".")
 	return &release{[]string{
-		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(command(t, "..", nil, "go", "env", "GOPROXY")), "GOMODCACHE=" + cache, "GOSUMDB=off", // our go.sum contains the sums of the dependencies
+		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(command(t, "..", nil, "go", "env", "GOPROXY")), "GOMODCACHE=" + cache, "GOSUMDB=off", // no checksum database: our go.sum has the sums
 		"GOFLAGS=-mod=mod -trimpath -modcacherw -tags=grpcnotrace", "GOWORK=off", "CGO_ENABLED=0",
 	}}
 }

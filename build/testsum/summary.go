@@ -135,7 +135,7 @@ func (p *pkg) test(name string) *result {
 	return r
 }
 
-// parent returns the test that started this subtest. It cuts the name at a slash, and considers that subtest names may contain slashes.
+// parent returns the test that started this subtest. A subtest name may contain slashes, so parent tries each shorter prefix of the name.
 func (p *pkg) parent(name string) *result {
 	for {
 		i := strings.LastIndexByte(name, '/')

@@ -78,8 +78,8 @@ func visible(r rune) bool {
 	return unicode.IsPrint(r)
 }
 
-// JSON escapes the same characters within JSON text by JSON escapes, so that the value does not change. Valid JSON has such characters only
-// in strings.
+// JSON replaces unsafe characters in JSON text by JSON escapes, so that the value does not change. Valid JSON has such characters only in
+// strings.
 func JSON(text string) string {
 	if isPlain(text, true) {
 		return text

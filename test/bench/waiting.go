@@ -51,7 +51,7 @@ func suspension(int) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: suspendedEvents(c), Durability: store.Normal}
 }
 
-// The journal for the rows that measure reads. One call in waitingShare is suspended; the others have ended.
+// The journal for the rows that measure reads. One of every waitingShare calls is suspended; the others have ended.
 const (
 	manyCalls    = 1_000_000
 	waitingShare = 20

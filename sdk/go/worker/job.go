@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Cancelled is the cause of the context's end when the daemon stops a call.
+// Cancelled is the cancellation cause of a call's context when the daemon stops the call.
 type Cancelled struct {
 	Code    tooldv1.ErrorCode // CANCELLED, TIMEOUT or INTERRUPTED
 	Message string

@@ -21,7 +21,7 @@ type Operation struct {
 
 func (o *Operation) Error() string { return "goes on elsewhere: " + o.ID }
 
-// Continue returns the error with which a function says that o continues the work.
+// Continue returns an error. A function that returns it tells toold that the operation o continues the work.
 func Continue(o Operation) error { return &o }
 
 func (o *Operation) result() *tooldv1.WorkerResult {

@@ -53,7 +53,7 @@ type Tool struct {
 	Abandon func(ctx context.Context, c *Call)
 }
 
-// ErrNotRun is the error of Reconcile for an attempt that changed nothing.
+// ErrNotRun is returned by [Tool.Reconcile] when the attempt changed nothing.
 var ErrNotRun = errors.New("the attempt changed nothing")
 
 // Add adds a tool to the worker. The schema of the struct In becomes the parameters, and the returned value becomes the data of the result.

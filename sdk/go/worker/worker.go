@@ -43,10 +43,10 @@ type Config struct {
 	Log func(string)
 }
 
-// ErrLost is the cause of the context's end when the daemon has given up the call. The result of the function is then ignored.
+// ErrLost is the cancellation cause of a call's context when the daemon has given up the call. It ignores the function's result then.
 var ErrLost = errors.New("the daemon gave the call up")
 
-// ErrStopped is the cause of the context's end for calls that still run when DrainTime is over.
+// ErrStopped is the cancellation cause of a call's context when the call still runs after DrainTime.
 var ErrStopped = errors.New("the worker stops")
 
 // maxStart is the largest message that a worker accepts, in bytes. Arguments, checkpoint and documents have their own limits.
@@ -252,7 +252,7 @@ type connection struct {
 	stream grpc.BidiStreamingClient[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	alive  context.Context
 	hangUp func()
-	began  time.Time    // with the monotonic clock
+	began  time.Time    // start time, read with the monotonic clock
 	heard  atomic.Int64 // time of the last message, in nanoseconds after began
 
 	answers chan *tooldv1.ConnectRequest // answers to questions from this connection

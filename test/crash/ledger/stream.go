@@ -12,7 +12,7 @@ type Stream struct {
 	next int64 // the next expected event number; 0 accepts any
 	// from is the position at which the reading began. It may come from an earlier life.
 	from Mark
-	gap  bool // the stream reported a gap, so an older tail may be lost
+	gap  bool // the stream reported a gap: the older tail is lost
 	view View
 }
 
