@@ -171,7 +171,7 @@ func TestHotFailures(t *testing.T) {
 	}
 }
 
-// An idle process ends: it first reads the end of its input.
+// An idle process is ended. It first reads the end of its input.
 func TestHotIdle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -172,7 +172,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// The status of a failed server shows its last error output. Calls report that nothing ran.
+// The status of a failed server shows the end of its standard error. Calls report that nothing ran.
 func TestDown(t *testing.T) {
 	broken := mcp.Entry{Key: "broken", Command: "sh", Args: []string{"-c", "printf 'no \\033[31mluck\\n' >&2; exit 7"}}
 	missing := mcp.Entry{Key: "missing", Command: "there-is-no-such-program"}

@@ -11,13 +11,13 @@ import (
 // Limits of what assess returns.
 var (
 	worstEffects = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true}
-	// The descriptor decides whether a call is SYNC or BEHIND; these effects do not. The journal always records the intent to run a command
+	// The descriptor, not these effects, decides whether the journal class of a call is SYNC or BEHIND. The journal always records the intent to run a command
 	// before the command starts.
 	mildestEffects = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 )
 
 // assess returns the effects of a command, as far as its text shows them. Gates use the result as advice; only isolation limits what a
-// command can do. A command that is not known to only read counts as a change. A command that cannot be analysed counts as destructive.
+// command can do. An unknown command counts as a change. A command that cannot be analysed counts as destructive.
 //
 // A command that only reads still needs consent when it may read outside the working directory.
 func (s *shell) assess(args arguments) tool.Effects {

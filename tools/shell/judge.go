@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// nameLength is the length to which a reason shortens the name of a command.
+// nameLength is the maximum length of a command's name in a reason.
 const nameLength = 64
 
 // judge returns the effect of a simple command without wrappers. Texts that the command passes to a shell are added as parts.

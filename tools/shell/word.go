@@ -70,7 +70,7 @@ func literals(values ...string) []word {
 type wordReader struct {
 	value    strings.Builder
 	path     strings.Builder // the whole value; $ replaces an unknown part, ~ the home directory
-	ended    bool            // A part of unknown value came; value holds only the text before it.
+	ended    bool            // A part has an unknown value; value holds only the text before it.
 	split    bool            // The word may become several words.
 	expands  bool            // The word may become several words, and a later one may begin with anything.
 	globbed  bool

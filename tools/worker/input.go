@@ -27,9 +27,10 @@ type feed struct {
 // errElsewhere rejects a request for input that the worker has already confirmed, or that lies after input it did not get.
 var errElsewhere = errors.New("the input does not go on there")
 
-// ReadInput handles a worker's request for input of a call, and opens the input for typing. It sends at most most bytes from position with
-// [link.Line.Input], when there are some; with most zero, it answers at once. The first request must be for position 0. done reports that
-// the tool reads no more input.
+// ReadInput handles a worker's request for input of a call. The first request, which must be for position 0, opens the call for typing.
+//
+// ReadInput answers with [link.Line.Input] as soon as there are bytes at position. It sends at most most bytes; when most is 0, it answers
+// at once without any. done means that the tool reads no more input.
 func (s *Session) ReadInput(id string, position int64, most int, done bool) error {
 	l, f, err := s.feed(id, position)
 	switch {
