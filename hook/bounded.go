@@ -22,7 +22,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	if d == 0 {
 		d = DefaultDeadline
 	}
-	within, cancel := context.WithTimeout(ctx, d) // a new variable, because changing ctx would move it to the heap for calls without a deadline too
+	within, cancel := context.WithTimeout(ctx, d) // changing ctx instead would move it to the heap in every call
 	defer cancel()
 	type answer struct {
 		v   T

@@ -1,7 +1,8 @@
 // Package hook defines the six contracts by which plugins take part in the life of a call.
 //
 //   - [Rewrite] changes the arguments before anything else uses them.
-//   - [Gate] allows, blocks, suspends, or answers instead of the tool. It has no side effects. It may be asked at any time, again on resume, and by DescribeCall when nothing is going to run.
+//   - [Gate] allows, blocks, suspends, or answers instead of the tool. It has no side effects. It may be asked at any time, again on
+//     resume, and by DescribeCall when nothing is going to run.
 //   - [Admit] enforces rates, loop limits and budgets, once for each attempt.
 //   - [Before] prepares documents, once for each allowed attempt. It cannot block.
 //   - [After] sees the outcome. It may change what the model reads, but not how the call ended.

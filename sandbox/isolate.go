@@ -133,12 +133,12 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 // follow reads the messages of process 1 until it has ended. Then it closes ended and gone.
 func (run *run) follow() {
 	in := run.inner
-	told := false
+	reported := false
 	start := func(err error) {
-		if !told {
+		if !reported {
 			in.started <- err
 		}
-		told = true
+		reported = true
 	}
 	for {
 		var m *helper.Message
@@ -159,7 +159,7 @@ func (run *run) follow() {
 		case helper.Tried:
 			in.tried = append(in.tried, *m)
 		}
-		if in.end != nil && told {
+		if in.end != nil && reported {
 			run.endOnce.Do(func() { close(run.ended) })
 		}
 	}

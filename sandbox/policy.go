@@ -47,7 +47,7 @@ type Policy struct {
 	// parent directory does not exist. The target of a link is protected too when it lies in the workspace.
 	Protect []string
 	Network Network // empty means NetworkNone
-	// What the gateway lets a process with NetworkProxy reach.
+	// Targets that a process with NetworkProxy can reach through the gateway.
 	Hosts     []string       // names or addresses; a leading dot includes all names below it; empty means every name of the public network
 	Ports     []uint16       // empty means 80 and 443
 	Addresses []netip.Prefix // addresses that names may resolve to besides those of the public network

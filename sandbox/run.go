@@ -228,7 +228,7 @@ func (run *run) await() {
 	close(run.ended)
 }
 
-// attend waits for the end of a started run.
+// attend waits until a started run has ended and cleans up after it.
 func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	var why error
 	select {

@@ -28,18 +28,18 @@ func stopped(t *testing.T, dir string) (r *sandbox.Runner, helper int) {
 // soon is shorter than the time the sandbox waits for a silent helper. It leaves room for a busy machine.
 const soon = 8 * time.Second
 
-// told says how and when a run ended.
-type told struct {
+// runEnd says how and when a run ended.
+type runEnd struct {
 	exit *sandbox.Exit
 	err  error
 	at   time.Time
 }
 
-func begin(ctx context.Context, r *sandbox.Runner, spec sandbox.Spec) <-chan told {
-	end := make(chan told, 1)
+func begin(ctx context.Context, r *sandbox.Runner, spec sandbox.Spec) <-chan runEnd {
+	end := make(chan runEnd, 1)
 	go func() {
 		exit, err := r.Run(ctx, spec)
-		end <- told{exit, err, time.Now()}
+		end <- runEnd{exit, err, time.Now()}
 	}()
 	return end
 }
@@ -50,7 +50,7 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	r, helper := stopped(t, dir)
 	ctx, cancel := contextWithCause(t)
-	var ends []<-chan told
+	var ends []<-chan runEnd
 	for range 3 {
 		ends = append(ends, begin(ctx, r, confined(dir, "echo x >> ran; sleep 60")))
 	}
@@ -82,7 +82,7 @@ func TestOthersEndWhileTheHelperIsSilent(t *testing.T) {
 	}
 	alone := confined(dir, "echo ready; sleep 60 & cat")
 	alone.Policy.Unsupervised = true
-	var lasting []<-chan told
+	var lasting []<-chan runEnd
 	ctx, cancel := contextWithCause(t)
 	for _, spec := range []sandbox.Spec{bash(dir, "echo ready; sleep 60 & cat"), alone} {
 		var out screen

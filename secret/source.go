@@ -15,10 +15,10 @@ import (
 // A source is a secret with the state of its value.
 type source struct {
 	Secret
-	asking chan struct{} // holds one token, for the goroutine that runs the command
-	asked  atomic.Pointer[answer]
-	told   atomic.Pointer[string] // the newest value that was passed to Known
-	seen   atomic.Pointer[seen]
+	asking    chan struct{} // holds one token, for the goroutine that runs the command
+	asked     atomic.Pointer[answer]
+	announced atomic.Pointer[string] // the newest value that was passed to Known
+	seen      atomic.Pointer[seen]
 }
 
 // An answer is the result of a command.
@@ -69,13 +69,13 @@ func (s *source) read(ctx context.Context, cfg *Config) (string, error) {
 }
 
 func (s *source) tell(cfg *Config, value string) error {
-	if told := s.told.Load(); told != nil && *told == value {
+	if told := s.announced.Load(); told != nil && *told == value {
 		return nil
 	}
 	if err := cfg.Known(s.Name, value); err != nil {
 		return fmt.Errorf("what calls print could not be kept free of it: %w", err)
 	}
-	s.told.Store(&value)
+	s.announced.Store(&value)
 	return nil
 }
 

@@ -39,7 +39,7 @@ func (r *Rules) candidatesOf(d *tool.Descriptor) *candidates {
 	if known, ok := r.index.byTool.Load(d); ok {
 		return known.(*candidates)
 	}
-	c := r.sift(d)
+	c := r.selectFor(d)
 	if r.index.size.Add(1) > maxIndexed {
 		r.index.byTool.Clear()
 		r.index.size.Store(1)
@@ -48,8 +48,8 @@ func (r *Rules) candidatesOf(d *tool.Descriptor) *candidates {
 	return c
 }
 
-// sift computes the candidates of a tool from all rules.
-func (r *Rules) sift(d *tool.Descriptor) *candidates {
+// selectFor computes the candidates of a tool from all rules.
+func (r *Rules) selectFor(d *tool.Descriptor) *candidates {
 	c := &candidates{fields: fieldsOf(d), others: map[*layer][]entry{}}
 	c.mayHide = r.deniesByDefault()
 	c.operator = c.entries(r.operator, d)

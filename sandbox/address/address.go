@@ -41,7 +41,7 @@ func (r Rules) Check(a netip.Addr) error {
 	return nil
 }
 
-// Control is for [net.Dialer.ControlContext].
+// Control checks the address of a connection. Use it as [net.Dialer.ControlContext].
 func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -169,7 +169,7 @@ func TestNoList(t *testing.T) {
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
-	flooding := func(head time.Duration) (flooded, calm *door) {
+	flooding := func(head time.Duration) (flooded, calm *testProxy) {
 		p := proxy.New(proxy.Config{Each: 4, All: 6, Head: head})
 		flooded, calm = runOf(t, p, policy(addr, "127.0.0.1")), runOf(t, p, policy(addr, "127.0.0.1"))
 		for range 12 {
@@ -205,7 +205,7 @@ func TestFloods(t *testing.T) {
 }
 
 // runOf starts another run with a proxy.
-func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *door {
+func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *testProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -217,7 +217,7 @@ func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *door {
 		defer close(served)
 		p.Serve(ctx, "call", policy, l)
 	}()
-	d := &door{addr: l.Addr().String(), end: func() { stop(); <-served }}
+	d := &testProxy{addr: l.Addr().String(), end: func() { stop(); <-served }}
 	t.Cleanup(d.end)
 	return d
 }

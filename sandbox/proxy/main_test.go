@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A door is a proxy that serves one run.
-type door struct {
+// A testProxy is a proxy that serves one run.
+type testProxy struct {
 	addr string
 	end  func() // ends the run; returns when the proxy has finished with it
 
@@ -37,19 +37,19 @@ type door struct {
 	sums   []proxy.Summary
 }
 
-func (d *door) told() []proxy.Event {
+func (d *testProxy) told() []proxy.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]proxy.Event(nil), d.events...)
 }
 
-func open(t *testing.T, cfg proxy.Config, policy *sandbox.Policy) *door {
+func open(t *testing.T, cfg proxy.Config, policy *sandbox.Policy) *testProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{addr: l.Addr().String()}
+	d := &testProxy{addr: l.Addr().String()}
 	cfg.Report = func(e proxy.Event) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func open(t *testing.T, cfg proxy.Config, policy *sandbox.Policy) *door {
 }
 
 // ask sends text and returns the status and the whole answer.
-func (d *door) ask(t *testing.T, text string) (status int, answer string) {
+func (d *testProxy) ask(t *testing.T, text string) (status int, answer string) {
 	t.Helper()
 	conn := d.dial(t)
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -86,7 +86,7 @@ func (d *door) ask(t *testing.T, text string) (status int, answer string) {
 	return status, string(b)
 }
 
-func (d *door) dial(t *testing.T) *net.TCPConn {
+func (d *testProxy) dial(t *testing.T) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", d.addr)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *door) dial(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-func (d *door) connect(t *testing.T, to string) (*net.TCPConn, *bufio.Reader) {
+func (d *testProxy) connect(t *testing.T, to string) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	conn := d.dial(t)
 	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", to, to)
