@@ -153,7 +153,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 		}
 		return cancelResting(l, r, call.NotStarted)
 	}
-	if err := wish(l, r); err != nil && !errors.Is(err, errEnded) {
+	if err := storeCancel(l, r); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
 	l.stop(outcome.Wished(&r))
@@ -163,9 +163,9 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	return nil
 }
 
-// wish stores a cancel request. A suspended call then accepts no decision, and continues to its end. The caller holds the slot; wish
-// releases it.
-func wish(l *activeCall, r call.CancelRequest) error {
+// storeCancel stores a cancel request. A suspended call then accepts no decision, and continues to its end. The caller holds the slot;
+// storeCancel releases it.
+func storeCancel(l *activeCall, r call.CancelRequest) error {
 	err := l.commitSlotted(step{
 		durability: store.Full, late: true,
 		events: []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
@@ -193,7 +193,7 @@ func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	base, stop := context.WithCancelCause(l.e.trace.Begin(context.Background(), l.record()))
 	stop(cause)
 	m := &memberRun{member: member{l}, p: p, ctx: l.start(base)}
-	if err := wish(l, r); err != nil {
+	if err := storeCancel(l, r); err != nil {
 		m.Release()
 		return err
 	}

@@ -111,7 +111,7 @@ func (d doubt) undecided(ctx context.Context) {
 	}
 	p.attempt = 0 // The end of the attempt stays unknown.
 	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
-	if s, err := suspension(p, out); err != nil || nobody(p, s, call.ExecutedUnknown) != nil {
+	if s, err := suspension(p, out); err != nil || noApprover(p, s, call.ExecutedUnknown) != nil {
 		p.finish(ctx, outcome.InDoubt())
 		return
 	}

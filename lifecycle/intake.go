@@ -55,7 +55,7 @@ func (in *intake) passOrdered(events []call.Event) ([]call.Event, []store.Record
 	return events, append(records, in.filters.Observe(events)...), in.exhausted(err)
 }
 
-// exhausted stops the call if err is an [calllog.ExhaustedError]. It returns err.
+// exhausted stops the call if err is a [calllog.ExhaustedError]. It returns err.
 func (in *intake) exhausted(err error) error {
 	l := in.l
 	if e, is := errors.AsType[*calllog.ExhaustedError](err); is {

@@ -53,7 +53,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 		p.finish(ctx, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
 		return
 	}
-	if refused := nobody(p, s, executed); refused != nil {
+	if refused := noApprover(p, s, executed); refused != nil {
 		p.finish(ctx, refused)
 		return
 	}
@@ -164,8 +164,8 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	return &c
 }
 
-// nobody returns an outcome if no principal could answer the question.
-func nobody(p *pipeline, s *call.Suspension, executed call.Executed) *outcome.Terminal {
+// noApprover returns an outcome if no principal could answer the question.
+func noApprover(p *pipeline, s *call.Suspension, executed call.Executed) *outcome.Terminal {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil
 	}

@@ -74,7 +74,7 @@ func (f *Filters) Observe(events []call.Event) (records []store.Record) {
 	return records
 }
 
-// An observer calls an [hook.Observer] or [hook.Recorder]. After a panic both functions are nil.
+// An observer calls a [hook.Observer] or [hook.Recorder]. After a panic both functions are nil.
 type observer struct {
 	name   string
 	look   func(*call.Event)
