@@ -186,7 +186,7 @@ type Bash struct {
 
 // Tools configures the descriptions that models read and how the daemon reads the schemas of tools.
 type Tools struct {
-	AssertFormats bool       `yaml:"assert_formats" help:"let format count in schemas of draft 2020-12, where it only describes otherwise" see:"schemas.md"`
+	AssertFormats bool       `yaml:"assert_formats" help:"validate format in schemas of draft 2020-12, where it is otherwise only an annotation" see:"schemas.md"`
 	Descriptions  []Override `yaml:"descriptions" reload:"always" help:"texts that models read in place of the tools' own descriptions"`
 }
 

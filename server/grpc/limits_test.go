@@ -55,7 +55,7 @@ func TestT72Limits(t *testing.T) {
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	})
 	t.Run("metadata of 1 MiB", func(t *testing.T) {
-		c := connect(t, w.tcp, tokenOf("alice")) // a connection of its own, because the server closes it
+		c := connect(t, w.tcp, tokenOf("alice")) // a separate connection, because the server closes it
 		ctx := metadata.AppendToOutgoingContext(within(t), "x-much", strings.Repeat("x", 1<<20))
 		if _, err := tooldv1.NewAdminServiceClient(c).GetInfo(ctx, &tooldv1.GetInfoRequest{}); err == nil {
 			t.Error("was taken")

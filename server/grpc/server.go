@@ -26,7 +26,7 @@ import (
 // MaxMessage is the largest message, in bytes, that a client may send.
 const MaxMessage = 4 << 20
 
-// A Config has the parts and limits of a server. A comment says what a zero field means.
+// A Config has the parts and limits of a server. The comment of a field says what its zero value means.
 type Config struct {
 	Engine      Engine       // required
 	DeadLetters DeadLetters  // required

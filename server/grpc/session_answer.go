@@ -88,7 +88,7 @@ func (c *session) deliver() {
 	}
 }
 
-// next removes the answers of the next message from the queue. A large answer gets a message of its own, because the transport may have to
+// next removes the answers of the next message from the queue. A large answer gets a separate message, because the transport may have to
 // wait for the client to send it.
 func (c *session) next(message []answer) []answer {
 	c.mu.Lock()
