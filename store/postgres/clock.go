@@ -22,18 +22,18 @@ func boot() time.Duration {
 type clock struct {
 	machine func() time.Time // replaces the database's clock in tests
 
-	mu   sync.Mutex
-	told time.Time // the last time that the database reported
-	at   time.Time // when the database reported it, by this machine's clock
-	last time.Time
-	read time.Time // when last was read, by this machine's clock
+	mu       sync.Mutex
+	reported time.Time // the last time that the database reported
+	at       time.Time // when the database reported it, by this machine's clock
+	last     time.Time
+	read     time.Time // when last was read, by this machine's clock
 }
 
 // set records a time that the database reported.
 func (c *clock) set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told, c.at = t, time.Now()
+	c.reported, c.at = t, time.Now()
 }
 
 // resume continues from the time in the journal.
@@ -47,7 +47,7 @@ func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	read := time.Now()
-	now := c.told.Add(read.Sub(c.at))
+	now := c.reported.Add(read.Sub(c.at))
 	if c.machine != nil {
 		read = c.machine()
 		now = read

@@ -38,7 +38,7 @@ func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 	}()
 	var there bool
 	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", target.schema+".toold_journal").Scan(&there); err != nil {
-		return nil, said(err)
+		return nil, wrapError(err)
 	}
 	if !there {
 		return nil, ErrNoStore
@@ -50,7 +50,7 @@ func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 		return nil, err
 	}
 	_, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-	return &StoreRows{conn}, said(err)
+	return &StoreRows{conn}, wrapError(err)
 }
 
 // Close closes the connection, which releases the journal.
@@ -65,17 +65,17 @@ func (r *StoreRows) Table(ctx context.Context, name string, columns []string) it
 	return func(yield func([]any, error) bool) {
 		rows, err := r.conn.Query(ctx, "SELECT "+strings.Join(columns, ", ")+" FROM "+pgx.Identifier{name}.Sanitize())
 		if err != nil {
-			yield(nil, said(err))
+			yield(nil, wrapError(err))
 			return
 		}
 		defer rows.Close()
 		for rows.Next() {
-			if values, err := rows.Values(); !yield(values, said(err)) || err != nil {
+			if values, err := rows.Values(); !yield(values, wrapError(err)) || err != nil {
 				return
 			}
 		}
 		if err := rows.Err(); err != nil {
-			yield(nil, said(err))
+			yield(nil, wrapError(err))
 		}
 	}
 }

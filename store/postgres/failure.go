@@ -17,8 +17,8 @@ func (f *failure) Unwrap() error { return f.error }
 
 var errReadOnly = errors.New("the server can only be read")
 
-// said wraps an error of the server in a failure with the matching error of package store.
-func said(err error) error {
+// wrapError wraps an error of the server in a failure with the matching error of package store.
+func wrapError(err error) error {
 	if err == nil || errors.As(err, new(*failure)) {
 		return err
 	}

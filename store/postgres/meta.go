@@ -68,7 +68,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 	if err == nil {
 		s.owner.begin(asked, hold)
 	}
-	return groups, position, said(err)
+	return groups, position, wrapError(err)
 }
 
 // A predecessor describes the previous owner.

@@ -165,7 +165,7 @@ func (o *owner) try(ctx context.Context) (holder string, err error) {
 	if err != nil {
 		o.drop()
 	}
-	return holder, said(err)
+	return holder, wrapError(err)
 }
 
 // keep does three things until the store is done. It shows the server that the owner is alive. It takes the lock again after the connection
@@ -224,7 +224,7 @@ func (o *owner) check() error {
 	var epoch, micros int64
 	if err := o.conn.QueryRow(ctx, selectEpoch).Scan(&epoch, &micros); err != nil {
 		o.drop()
-		return said(err)
+		return wrapError(err)
 	}
 	o.s.clock.set(time.UnixMicro(micros))
 	switch {
@@ -232,7 +232,7 @@ func (o *owner) check() error {
 		return errTaken
 	case holder != "":
 		o.drop() // The next check finds the epoch of the new owner, or a free lock.
-		return said(fmt.Errorf("%s holds the lock", holder))
+		return wrapError(fmt.Errorf("%s holds the lock", holder))
 	}
 	o.prove(asked)
 	return o.endHold(ctx)
@@ -246,7 +246,7 @@ func (o *owner) endHold(ctx context.Context) error {
 	done, err := o.conn.Exec(ctx, endHold, o.s.Identity().Epoch)
 	if err != nil {
 		o.drop()
-		return said(err)
+		return wrapError(err)
 	}
 	o.holding = done.RowsAffected() == 0
 	return nil

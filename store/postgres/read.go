@@ -44,7 +44,7 @@ func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn)
 		if refused := s.Refusal(); refused != nil {
 			return refused
 		}
-		return said(err)
+		return wrapError(err)
 	}
 	defer conn.Release()
 	return f(ctx, conn.Conn())
@@ -63,12 +63,12 @@ func (s *Store) each(ctx context.Context, text string, dest []any, reset func(),
 func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func() error, args ...any) error {
 	found, err := conn.Query(ctx, text, args...)
 	if err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	defer found.Close()
 	for found.Next() {
 		if err := found.Scan(dest...); err != nil {
-			return said(err)
+			return wrapError(err)
 		}
 		if err := row(); errors.Is(err, rows.ErrEnough) {
 			return nil
@@ -76,7 +76,7 @@ func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func
 			return err
 		}
 	}
-	return said(found.Err())
+	return wrapError(found.Err())
 }
 
 // row reads one row. It returns ErrNotFound when there is none.

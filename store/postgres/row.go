@@ -48,7 +48,7 @@ func (s *Store) Query(ctx context.Context, text string, reset func(), row func(r
 func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) error, args ...any) error {
 	found, err := conn.Query(ctx, text, args...)
 	if err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	defer found.Close()
 	for found.Next() {
@@ -58,7 +58,7 @@ func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) 
 			return err
 		}
 	}
-	return said(found.Err())
+	return wrapError(found.Err())
 }
 
 // queries holds the SQL texts for [rows.Reader].

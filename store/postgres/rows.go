@@ -226,7 +226,7 @@ func (w *writer) link(ctx context.Context, p *group.Plan) error {
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
-		return last, said(err)
+		return last, wrapError(err)
 	})
 }
 

@@ -59,7 +59,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 	if errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		return err
 	}
-	return said(err)
+	return wrapError(err)
 }
 
 // schemaVersion returns the version of the journal in a schema, and creates the schema when it does not exist. Version 0 is a new journal.

@@ -99,7 +99,7 @@ func (t *target) connect(ctx context.Context, edit func(map[string]string)) (*pg
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, said(err)
+		return nil, wrapError(err)
 	}
 	registerColumns(conn.TypeMap())
 	if err := inspect(ctx, conn); err != nil {
@@ -134,11 +134,11 @@ func inspect(ctx context.Context, conn *pgx.Conn) error {
 	var version, lifted int
 	var recovers bool
 	if err := conn.QueryRow(ctx, selectSettings).Scan(&fsync, &pages, &commit, &version, &recovers, &lifted); err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	switch {
 	case recovers:
-		return said(errReadOnly)
+		return wrapError(errReadOnly)
 	case version < oldestServer:
 		return fmt.Errorf("%w: it is release %d, the oldest that will do is %d", ErrUnsafe, version, oldestServer)
 	}

@@ -91,7 +91,7 @@ func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, 
 			if more = err == nil; more {
 				to = []any{namespace, scope, id}
 			} else if !errors.Is(err, pgx.ErrNoRows) {
-				return said(err)
+				return wrapError(err)
 			}
 			return remove(ctx, w, slices.Concat(from, to))
 		})

@@ -67,7 +67,7 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 		}
 	}
 	if err := w.point("begin"); err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	p.Position = w.position
 	w.foreseen = !w.mustRead && w.known.foresees(p)
@@ -87,7 +87,7 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	results := w.conn.SendBatch(ctx, b)
 	err := w.entered(results)
 	if closed := results.Close(); err == nil { // Close passes the rows to the functions given with Query.
-		err = said(closed)
+		err = wrapError(closed)
 	}
 	p.Now = w.s.clock.now()
 	return err
@@ -98,7 +98,7 @@ func (w *writer) Read(ctx context.Context, p *group.Plan) error {
 	if queueReads(b, p); b.Len() == 0 {
 		return nil
 	}
-	return said(w.conn.SendBatch(ctx, b).Close())
+	return wrapError(w.conn.SendBatch(ctx, b).Close())
 }
 
 // selectMeta locks the journal for the transaction and reads the values that entered checks.
@@ -108,12 +108,12 @@ const selectMeta = `SELECT epoch, groups, current_setting('fsync'), current_sett
 // entered reads and checks the answers to BEGIN and selectMeta.
 func (w *writer) entered(results pgx.BatchResults) error {
 	if _, err := results.Exec(); err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	var epoch, groups, micros int64
 	var fsync, pages, commit string
 	if err := results.QueryRow().Scan(&epoch, &groups, &fsync, &pages, &commit, &micros); err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	w.s.clock.set(time.UnixMicro(micros))
 	if epoch != w.s.Identity().Epoch {
@@ -143,7 +143,7 @@ func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 		return errUnforeseen // A refusal must be based on a read.
 	}
 	if err := w.point("write"); err != nil {
-		return said(err)
+		return wrapError(err)
 	}
 	if err := w.link(ctx, p); err != nil {
 		return err
@@ -184,15 +184,15 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // An id exists, an id was trimmed, or the epoch or a setting has changed.
 			return errUnforeseen
 		}
-		return said(err)
+		return wrapError(err)
 	}
 	if err != nil {
 		there, asked := w.outcome(ctx)
 		if asked != nil {
-			return fmt.Errorf("%w: nobody knows what became of a COMMIT: %w: %w", store.ErrFatal, asked, said(err))
+			return fmt.Errorf("%w: nobody knows what became of a COMMIT: %w: %w", store.ErrFatal, asked, wrapError(err))
 		}
 		if !there {
-			return said(err)
+			return wrapError(err)
 		}
 	}
 	w.groups, w.position = w.groups+1, p.Position
@@ -317,13 +317,13 @@ func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
 		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
 			w.disconnect() // pid must stay that of the lost session.
-			return false, said(err)
+			return false, wrapError(err)
 		}
 	}
 	var epoch, groups, position int64
 	if err := w.conn.QueryRow(ctx, selectOutcome).Scan(&epoch, &groups, &position); err != nil {
 		w.disconnect()
-		return false, said(err)
+		return false, wrapError(err)
 	}
 	switch {
 	case epoch != w.s.Identity().Epoch:
@@ -346,7 +346,7 @@ func (w *writer) endEpoch() error {
 
 func (w *writer) exec(ctx context.Context, text string, args ...any) error {
 	_, err := w.conn.Exec(ctx, text, bind(args)...)
-	return said(err)
+	return wrapError(err)
 }
 
 func (w *writer) point(name string) error { return w.s.cfg.FailPoint(name) }

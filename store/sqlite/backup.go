@@ -61,7 +61,7 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 	return stage(dest, func(staged string) (*call.Backup, error) {
 		path := filepath.Join(staged, "journal.db")
 		if err := exec(conn, "VACUUM INTO ?", path); err != nil {
-			return nil, known(err)
+			return nil, mapError(err)
 		}
 		return complete(ctx, path, filepath.Join(dir, "spool"), "backup", now)
 	})
@@ -129,7 +129,7 @@ func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	copied := &call.Backup{}
 	if err := markCopy(ctx, conn, mark, now, copied); err != nil {
-		return nil, known(err)
+		return nil, mapError(err)
 	}
 	if err := copySpool(ctx, conn, spool, filepath.Join(filepath.Dir(path), "spool"), copied); err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func ownerIn(conn *sqlite.Conn, dir string) (found bool, err error) {
 		found = true
 		return nil
 	}, key.Namespace, key.ID)
-	return found, known(err)
+	return found, mapError(err)
 }
 
 func copyFiles(from, to string, copied *call.Backup) error {

@@ -274,7 +274,7 @@ func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	if err := s.Refusal(); err != nil {
 		return err
 	}
-	return known(f(conn))
+	return mapError(f(conn))
 }
 
 // readAll is read in one transaction: all statements in f see the same state.
@@ -288,8 +288,8 @@ func (s *Store) readAll(ctx context.Context, f func(*sqlite.Conn) error) error {
 	})
 }
 
-// known translates an error of the database to an error of package store.
-func known(err error) error {
+// mapError translates an error of the database to an error of package store.
+func mapError(err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
 		return err

@@ -16,15 +16,15 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A blow describes a disk failure: at the n-th operation, either once or from then on.
-type blow struct {
+// A diskFault describes a disk failure: at the n-th operation, either once or from then on.
+type diskFault struct {
 	n     int64
 	fault faultfs.Fault
 	once  bool
 	syncs bool // Count only sync operations.
 }
 
-func (b blow) String() string {
+func (b diskFault) String() string {
 	what := map[bool]string{false: "operation", true: "fsync"}[b.syncs]
 	return fmt.Sprintf("%s at %s %d, once: %t", [...]string{"nothing", "EIO", "ENOSPC"}[b.fault], what, b.n, b.once)
 }
@@ -32,7 +32,7 @@ func (b blow) String() string {
 // A trial is one run of a journal on a failing disk, and the acknowledgements of that run.
 type trial struct {
 	t          *testing.T
-	blow       blow
+	blow       diskFault
 	dir        string
 	operations atomic.Int64
 
@@ -147,8 +147,8 @@ func (tr *trial) cannotRead() bool {
 	return at != nil && at.Kind == faultfs.Read || !tr.blow.once
 }
 
-// endure runs live on a failing disk. Then it checks the files as the end of the process leaves them, and as a power loss leaves them.
-func endure(t *testing.T, root string, b blow) *trial {
+// runTrial runs live on a failing disk. Then it checks the files as the end of the process leaves them, and as a power loss leaves them.
+func runTrial(t *testing.T, root string, b diskFault) *trial {
 	t.Helper()
 	tr := &trial{t: t, blow: b, dir: filepath.Join(root, fmt.Sprint(b.n, b.fault, b.once)), acked: map[string][2]int64{}, durable: map[string][2]int64{}, tried: map[string]int64{}, outcomes: map[string]int{}}
 	defer os.RemoveAll(tr.dir)
@@ -197,7 +197,7 @@ func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
 // The landing check tests every fsync and a sample of the other operations; the nightly run tests all of them.
 func TestDiskFails(t *testing.T) {
 	root := t.TempDir()
-	calm, synced := endure(t, root, blow{}), endure(t, root, blow{syncs: true})
+	calm, synced := runTrial(t, root, diskFault{}), runTrial(t, root, diskFault{syncs: true})
 	if calm.outcomes["acknowledged"] != 30 {
 		t.Fatalf("without a failure: %v", calm.outcomes)
 	}
@@ -207,20 +207,20 @@ func TestDiskFails(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
 	outcomes, lives := map[string]int{}, 0
-	live := func(b blow) {
+	live := func(b diskFault) {
 		lives++
-		for k, v := range endure(t, root, b).outcomes {
+		for k, v := range runTrial(t, root, b).outcomes {
 			outcomes[k] += v
 		}
 	}
 	for n := int64(1); n <= synced.operations.Load(); n++ {
-		live(blow{n, faultfs.IOError, true, true})
+		live(diskFault{n, faultfs.IOError, true, true})
 	}
 	for n := int64(1); n <= calm.operations.Load(); n++ {
 		for _, fault := range []faultfs.Fault{faultfs.IOError, faultfs.NoSpace} {
 			for _, once := range []bool{true, false} {
 				if rng.Float64() < sample {
-					live(blow{n, fault, once, false})
+					live(diskFault{n, fault, once, false})
 				}
 			}
 		}

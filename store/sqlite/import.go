@@ -90,12 +90,12 @@ func imported() []string {
 
 func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, err error) {
 	if err := exec(w.conn, "BEGIN IMMEDIATE"); err != nil {
-		return nil, known(err)
+		return nil, mapError(err)
 	}
 	for _, name := range imported() {
 		n, err := w.importTable(ctx, name, from)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, known(err))
+			return nil, fmt.Errorf("%s: %w", name, mapError(err))
 		}
 		done = append(done, Imported{name, n})
 	}
@@ -104,7 +104,7 @@ func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, e
 		func() error { return pragma(w.conn, "wal_checkpoint(TRUNCATE)", nil) }, func() error { return check(ctx, w.conn) },
 	} {
 		if err := step(); err != nil {
-			return nil, known(err)
+			return nil, mapError(err)
 		}
 	}
 	return done, nil

@@ -25,7 +25,7 @@ func readMeta(conn *sqlite.Conn) (m meta, err error) {
 		m = meta{st.ColumnText(0), st.ColumnInt64(1), columnTime(st, 2), st.ColumnInt64(3), st.ColumnText(4), st.ColumnBool(5)}
 		return nil
 	})
-	return m, known(err)
+	return m, mapError(err)
 }
 
 // beginEpoch stores the new epoch before the daemon stores anything else.
@@ -50,7 +50,7 @@ func (s *Store) beginEpoch(conn *sqlite.Conn, m meta) error {
 
 func (s *Store) storeEpoch(conn *sqlite.Conn) error {
 	m, id := s.writer.first, s.Identity()
-	return known(exec(conn, `INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, ?, 0)
+	return mapError(exec(conn, `INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, ?, 0)
 		ON CONFLICT DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, file = excluded.file, clean = 0`,
 		id.StoreID, id.Epoch, s.clock.now().UnixNano(), m.position, m.file))
 }
@@ -82,7 +82,7 @@ func (s *Store) endEpoch() error {
 	if err == nil {
 		err = pragma(conn, "wal_checkpoint(TRUNCATE)", nil)
 	}
-	return known(err)
+	return mapError(err)
 }
 
 // A clock follows the clock of the machine but never runs backwards. When the machine's clock was set back, the clock stays ahead and

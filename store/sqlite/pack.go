@@ -75,7 +75,7 @@ func (w *writer) writePack() error {
 		binary.BigEndian.PutUint32(b[4*i:], uint32(len(b)))
 	}
 	g.room = b
-	b = g.squeeze(b)
+	b = g.compress(b)
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
 		first, first+n-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
 	if err == nil {
@@ -87,9 +87,9 @@ func (w *writer) writePack() error {
 	return exec(w.conn, w.insertPacked[n-1], names...)
 }
 
-// squeeze returns the members in their stored form. They are compressed when that makes them smaller: calls of one tool have most bytes in
+// compress returns the members in their stored form. They are compressed when that makes them smaller: calls of one tool have most bytes in
 // common, and SQLite writes each byte twice.
-func (g *gathering) squeeze(b []byte) []byte {
+func (g *gathering) compress(b []byte) []byte {
 	g.small = slices.Grow(g.small[:0], snappy.MaxEncodedLen(len(b)))
 	if small := snappy.Encode(g.small[:cap(g.small)], b); len(small) < len(b) {
 		return small
@@ -97,7 +97,7 @@ func (g *gathering) squeeze(b []byte) []byte {
 	return b
 }
 
-// expand reverses squeeze. It returns an empty slice for bytes that it cannot decode. The first byte tells the form. Uncompressed members
+// expand reverses compress. It returns an empty slice for bytes that it cannot decode. The first byte tells the form. Uncompressed members
 // begin with the end of the first member in four bytes, of which the first is 0. Compressed members begin with their length, whose first
 // byte is never 0.
 func expand(room, b []byte) []byte {

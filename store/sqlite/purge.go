@@ -266,7 +266,7 @@ func (w *writer) rebuild() error {
 		err = w.point("rebuilt")
 	}
 	err = errors.Join(err, pragma(w.conn, "temp_store = MEMORY", nil))
-	if err == nil || errors.Is(known(err), store.ErrFull) { // A failed rebuild also leaves data in the log.
+	if err == nil || errors.Is(mapError(err), store.ErrFull) { // A failed rebuild also leaves data in the log.
 		err = errors.Join(err, w.truncate())
 	}
 	return err

@@ -67,7 +67,7 @@ func (r *Rows) Table(ctx context.Context, name string, columns []string) iter.Se
 			err = r.packed(columns, yield)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
-			yield(nil, fmt.Errorf("%s: %w", name, known(err)))
+			yield(nil, fmt.Errorf("%s: %w", name, mapError(err)))
 		}
 	}
 }

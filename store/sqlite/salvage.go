@@ -88,7 +88,7 @@ func newJournal(path string) (*writer, error) {
 	if err := migrate(conn, schema); err != nil {
 		return w, err
 	}
-	return w, known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // mend reads the first page from the database file, so the log must be empty.
+	return w, mapError(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // mend reads the first page from the database file, so the log must be empty.
 }
 
 // A salvage is the state of salvaging one journal.

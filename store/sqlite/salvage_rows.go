@@ -79,7 +79,7 @@ func (s *salvage) copy() error {
 	if err := check(s.ctx, s.w.conn); err != nil {
 		return err
 	}
-	return known(pragma(s.w.conn, "wal_checkpoint(TRUNCATE)", nil))
+	return mapError(pragma(s.w.conn, "wal_checkpoint(TRUNCATE)", nil))
 }
 
 // lacks reports whether the journal comes from a release without this table.

@@ -33,7 +33,7 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 		err = pragma(conn, "user_version", func(st *sqlite.Stmt) { version = st.ColumnInt64(0) })
 	}
 	if err != nil {
-		return known(err)
+		return mapError(err)
 	}
 	names, err := fs.Glob(schemas, "schema/*.sql")
 	if err != nil {
@@ -63,7 +63,7 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	if err := sqlitex.ExecScript(conn, script.String()); sqlite.ErrCode(err) == sqlite.ResultError {
 		return fmt.Errorf("%w: user_version %d in the header of the database is not what its tables have: %w", store.ErrCorrupt, version, err)
 	} else if err != nil {
-		return fmt.Errorf("schema %d to %d: %w", version, latest, known(&failure{err}))
+		return fmt.Errorf("schema %d to %d: %w", version, latest, mapError(&failure{err}))
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func check(ctx context.Context, conn *sqlite.Conn) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return known(err)
+		return mapError(err)
 	}
 	if found != "ok" {
 		return fmt.Errorf("%w: %s", store.ErrCorrupt, found)

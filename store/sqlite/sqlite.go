@@ -171,7 +171,7 @@ func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 			return err
 		}
 	}
-	err = known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil))
+	err = mapError(pragma(conn, "wal_checkpoint(TRUNCATE)", nil))
 	if errors.Is(err, store.ErrFull) { // Committed changes are safe in the log.
 		return nil
 	}

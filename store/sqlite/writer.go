@@ -45,7 +45,7 @@ func newWriter(s *Store) *writer {
 // recall initializes the state that the writer keeps in memory.
 func (w *writer) recall(m meta) error {
 	w.position = m.position
-	return known(query(w.conn, "SELECT 1 FROM tombstones LIMIT 1", func(*sqlite.Stmt) error {
+	return mapError(query(w.conn, "SELECT 1 FROM tombstones LIMIT 1", func(*sqlite.Stmt) error {
 		w.s.tombstones.Store(true)
 		return nil
 	}))
@@ -206,7 +206,7 @@ func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 	err := w.point("commit")
 	if err == nil {
 		began := time.Now()
-		err = known(exec(w.conn, "COMMIT"))
+		err = mapError(exec(w.conn, "COMMIT"))
 		if w.synchronous == store.Full {
 			w.s.Syncs.Observe(int64(time.Since(began)))
 		}
@@ -234,7 +234,7 @@ func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 func (w *writer) Failed(_ context.Context, p *group.Plan, err error) (again bool, _ error) {
 	clear(w.members)
 	w.gathered.clear()
-	if err = known(err); errors.Is(err, store.ErrFatal) {
+	if err = mapError(err); errors.Is(err, store.ErrFatal) {
 		return false, err
 	}
 	if !w.conn.AutocommitEnabled() {
@@ -251,7 +251,7 @@ func (w *writer) checkpoint() {
 		return
 	}
 	w.written = 0
-	err := known(pragma(w.conn, "wal_checkpoint(PASSIVE)", nil))
+	err := mapError(pragma(w.conn, "wal_checkpoint(PASSIVE)", nil))
 	switch {
 	case err == nil, errors.Is(err, store.ErrCorrupt):
 	case errors.Is(err, store.ErrFull):
@@ -264,7 +264,7 @@ func (w *writer) checkpoint() {
 // point calls FailPoint, and treats its error as an error of the disk.
 func (w *writer) point(name string) error {
 	if err := w.s.cfg.FailPoint(name); err != nil {
-		return known(&failure{err})
+		return mapError(&failure{err})
 	}
 	return nil
 }

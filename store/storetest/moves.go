@@ -40,13 +40,13 @@ type moves struct {
 	*fixture
 	random *rand.Rand
 	calls  []*call.Call // in the order of their creation
-	told   []told
+	told   []published
 	made   int
 	asked  int
 }
 
-// told is the feed entry of one change.
-type told struct {
+// published is the feed entry of one change.
+type published struct {
 	of    *call.Call
 	entry string
 }
@@ -99,7 +99,7 @@ func (m *moves) group(n int) {
 	submitted := func(c *call.Call, change *store.Change) {
 		as := *c
 		if e := change.Events; c.ID != "late" {
-			m.told = append(m.told, told{c, fmt.Sprintf("%s:%d-%d", c.ID, e[0].Sequence, c.LastSequence)})
+			m.told = append(m.told, published{c, fmt.Sprintf("%s:%d-%d", c.ID, e[0].Sequence, c.LastSequence)})
 		}
 		change.Call, change.Durability = &as, store.Full
 		changes = append(changes, change)
@@ -241,7 +241,7 @@ func (m *moves) trim() {
 			}
 			delete(model, k.Namespace+"/"+k.ID)
 			m.calls = slices.DeleteFunc(m.calls, func(o *call.Call) bool { return o == c })
-			m.told = slices.DeleteFunc(m.told, func(o told) bool { return o.of == c })
+			m.told = slices.DeleteFunc(m.told, func(o published) bool { return o.of == c })
 			if _, err := m.Call(m.t.Context(), k); !errors.Is(err, store.ErrTrimmed) {
 				m.t.Fatalf("%v after the trim: %v", k, err)
 			}
