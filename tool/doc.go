@@ -6,5 +6,6 @@
 // A tool can end without success in three ways:
 //   - A [Result] with an error is an answer. The tool has ended, and the model reads the text and may try something else.
 //   - A returned error aborts the call. Documents and actions of the tool are dropped.
-//   - A suspended result ([Suspended], [SuspendedWith]) stores the call. When a decision arrives, the tool runs again from its beginning, with [Call.Resume] set.
+//   - A suspended result ([Suspended], [SuspendedWith]) stores the call. When a decision arrives, the tool runs again
+//     from its beginning, with [Call.Resume] set.
 package tool

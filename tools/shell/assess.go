@@ -11,8 +11,8 @@ import (
 // Limits of what assess returns.
 var (
 	worstEffects = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true}
-	// The descriptor, not these effects, decides whether the journal class of a call is SYNC or BEHIND. The journal always records the intent to run a command
-	// before the command starts.
+	// The descriptor, not these effects, decides whether the journal class of a call is SYNC or BEHIND. The
+	// journal always records the intent to run a command before the command starts.
 	mildestEffects = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 )
 
