@@ -33,7 +33,7 @@ type farm struct {
 	runs map[string]bool // calls of slow and stubborn that are running, by id
 }
 
-const grace = 300 * time.Millisecond
+const grace = 2 * time.Second
 
 func newFarm(t *testing.T, change func(*lifecycle.Config)) *farm {
 	t.Helper()
@@ -126,7 +126,7 @@ func (f *farm) still() (ids []string) {
 func (f *farm) slow(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	defer f.enter(c.ID)()
 	<-ctx.Done()
-	time.Sleep(grace * 2 / 3)
+	time.Sleep(grace / 2)
 	return nil, ctx.Err()
 }
 
