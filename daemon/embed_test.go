@@ -51,6 +51,7 @@ func TestEmbedded(t *testing.T) {
 	must(t, err)
 	percent := debug.SetGCPercent(123)
 	defer debug.SetGCPercent(percent)
+	must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)) // earlier tests of this process may have set it
 	sent, ready, ended := make(letters, 1), make(chan Ready, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(within(t))
 	defer stop()
