@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Bounded calls code of a hook or a tool with a deadline; 0 means [DefaultDeadline]. It returns at the deadline even when fn does not, and
-// converts a panic to an error. With [NoDeadline] it calls fn in the same goroutine.
+// Bounded calls fn, which is code of a hook or a tool, with a deadline; 0 means [DefaultDeadline]. Bounded returns at the deadline even
+// when fn does not. It converts a panic of fn to an error. With [NoDeadline] it calls fn in the same goroutine.
 func Bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	return BoundedOr(ctx, d, fn, nil)
 }
@@ -22,7 +22,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	if d == 0 {
 		d = DefaultDeadline
 	}
-	within, cancel := context.WithTimeout(ctx, d) // changing ctx instead would move it to the heap in every call
+	within, cancel := context.WithTimeout(ctx, d) // a new variable, because assigning to ctx would move ctx to the heap in every call
 	defer cancel()
 	type answer struct {
 		v   T
@@ -44,7 +44,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	case <-within.Done():
 	}
 	if late != nil {
-		go func() { late((<-done).v) }() // ends when fn and late return
+		go func() { late((<-done).v) }() // The goroutine ends when fn and late have returned.
 	}
 	if cause := context.Cause(within); !errors.Is(cause, context.DeadlineExceeded) {
 		return v, cause
@@ -54,7 +54,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 
 var errGoexit = errors.New("it ended its goroutine")
 
-// Safely converts a panic of fn to an error. Its text is for the operator.
+// Safely calls fn and converts a panic of fn to an error. The text of this error is for the operator.
 func Safely(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -1,12 +1,12 @@
 // Package hook defines the six contracts by which plugins take part in the life of a call.
 //
 //   - [Rewrite] changes the arguments before anything else uses them.
-//   - [Gate] allows, blocks, suspends, or answers instead of the tool. It has no side effects. It may be asked at any time, again on
-//     resume, and by DescribeCall when nothing is going to run.
+//   - [Gate] allows, blocks or suspends a call, or answers instead of the tool. A Gate has no side effects, because it may be
+//     asked at any time: again on resume, and by DescribeCall when nothing will run.
 //   - [Admit] enforces rates, loop limits and budgets, once for each attempt.
 //   - [Before] prepares documents, once for each allowed attempt. It cannot block.
 //   - [After] sees the outcome. It may change what the model reads, but not how the call ended.
-//   - [Filter] sees each event before it is numbered, stored, logged or published.
+//   - [Filter] sees each event before the event is numbered, stored, logged or published.
 //
 // Two more contracts are not part of a call's path. A [Handler] executes actions after the commit; tools and After hooks request them. A
 // [Notifier] decides which services are notified.
@@ -28,7 +28,7 @@ type Input struct {
 	CallID      string
 	Descriptor  *tool.Descriptor
 	ToolDigest  string
-	Requested   string         // JSON text as sent
+	Requested   string         // JSON text as the client sent it
 	Arguments   tool.Arguments // effective arguments
 	Run         tool.Run
 	Caller      tool.Principal
@@ -37,23 +37,24 @@ type Input struct {
 	Description tool.Description
 	Documents   tool.Documents
 	Attempt     int   // number of the current or next attempt, from 1
-	Epoch       int64 // of the daemon
+	Epoch       int64 // epoch of the daemon
 
 	answer *tool.Decision
 }
 
-// Answer returns the decision on this hook's own question, if it was given for exactly this call with these arguments; otherwise nil.
-// Answers to other hooks are history and give no consent.
+// Answer returns the decision on this hook's own question, if the decision is for exactly this call with these arguments. Otherwise it
+// returns nil. Decisions on questions of other hooks are not consent to this hook's question.
 func (in *Input) Answer() *tool.Decision { return in.answer }
 
-// WithAnswer returns a copy of in for the hook whose question d answers. The engine calls it after it has compared the digests.
+// WithAnswer returns a copy of in for one hook. d is the decision on that hook's question. The engine calls WithAnswer after it has
+// compared the digests.
 func (in *Input) WithAnswer(d *tool.Decision) *Input {
 	c := *in
 	c.answer = d
 	return &c
 }
 
-// An Outcome says how an attempt ended, or a call that never ran.
+// An Outcome says how an attempt ended, or how a call ended that never ran.
 type Outcome = call.Outcome
 
 // A Record is data of a plugin. The engine stores it in the transaction of the call to which it belongs.
@@ -76,13 +77,13 @@ type Gate interface {
 	Check(ctx context.Context, in *Input) (Verdict, error)
 }
 
-// An Admit reserves capacity for one attempt. release frees it, and may be nil. A refusal is a [*tool.Error], whose message and RetryAfter
-// the model gets. Any other error is a failure of the hook.
+// An Admit reserves capacity for one attempt. release frees the capacity; it may be nil. To refuse the attempt, Admit returns a
+// [*tool.Error]; the model gets its message and RetryAfter. Any other error is a failure of the hook.
 type Admit interface {
 	Admit(ctx context.Context, in *Input) (release func(), err error)
 }
 
-// A Before prepares an allowed attempt.
+// A Before prepares an allowed attempt. It returns commands for documents.
 type Before interface {
 	Before(ctx context.Context, in *Input) ([]tool.Command, error)
 }
@@ -109,21 +110,22 @@ type Filter interface {
 }
 
 // A Fallible is a [Filter] that may fail, for example because it asks another process. The engine calls FilterOrFail instead of Filter.
-// After an error the engine drops the informational events of the call. Of its outcome it publishes only how the call ended.
+// After an error the engine drops the informational events of the call. It publishes how the call ended, without the content of the
+// outcome.
 type Fallible interface {
 	Filter
 	FilterOrFail(in *Input) func(call.Event) ([]call.Event, []Record, error)
 }
 
 // An Observer is a [Filter] that changes nothing. The engine calls Observe instead of Filter, which costs less. The function sees the
-// events after all filters. An Observer must not keep the input, and its function must not keep the event.
+// events as all filters have changed them. An Observer must not keep the input, and its function must not keep the event.
 type Observer interface {
 	Filter
 	Observe(in *Input) func(*call.Event)
 }
 
 // A Recorder is an [Observer] that returns records about events. A record commits with its event, or not at all. The engine calls Record
-// instead of Observe. Its input is from before the arguments were read.
+// instead of Observe, before it reads the arguments, so the input does not contain them.
 type Recorder interface {
 	Observer
 	Record(in *Input) func(*call.Event) []Record
@@ -172,7 +174,7 @@ type Verdict struct {
 // VerdictKind is the kind of a Verdict.
 type VerdictKind string
 
-// Block beats Suspend beats SetResult beats Allow.
+// When gates disagree, Block overrides Suspend, Suspend overrides SetResult, and SetResult overrides Allow.
 const (
 	KindAllow     VerdictKind = "ALLOW"
 	KindBlock     VerdictKind = "BLOCK"
@@ -195,13 +197,13 @@ func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: 
 // SetResult answers instead of the tool. The status must be SUCCESS or ERROR.
 func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, result: r} }
 
-// Deny refuses this call only. The model reads the reason, and the run continues.
+// Deny refuses only this call. The model reads the reason, and the run continues.
 func Deny(reason string) Verdict {
 	return SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Denied, Message: reason}})
 }
 
-// Under sets the version of the policy by which the gate decided. It is recorded with the digest of a question and shows later which rules
-// asked. toold never compares it.
+// Under sets the version of the policy by which the gate decided. The engine stores it with the digest of a question, so that the record
+// shows which rules led to the question. toold never compares it.
 func (v Verdict) Under(policy string) Verdict {
 	v.policy = policy
 	return v
@@ -219,10 +221,10 @@ func (v Verdict) Policy() string { return v.policy }
 // Kind returns the kind of the verdict, or "" for the zero Verdict.
 func (v Verdict) Kind() VerdictKind { return v.kind }
 
-// Reason returns why the gate blocks or asks, and for an allow the reason if it has one.
+// Reason returns why the gate blocks or asks. For an Allow it returns the reason of AllowBecause, or "".
 func (v Verdict) Reason() string { return v.reason }
 
-// Ticket returns the question of a Suspend.
+// Ticket returns the question of a Suspend verdict.
 func (v Verdict) Ticket() tool.Ticket {
 	if v.ticket == nil {
 		return tool.Ticket{}
@@ -230,21 +232,21 @@ func (v Verdict) Ticket() tool.Ticket {
 	return *v.ticket
 }
 
-// Result returns the result of a SetResult.
+// Result returns the result of a SetResult verdict.
 func (v Verdict) Result() *tool.Result { return v.result }
 
 // Failure says what happens to the call when a hook fails.
 type Failure string
 
-// The empty failure mode is FailRefuse.
+// The values of Failure.
 const (
-	FailRefuse Failure = ""      // the call ends FAILED with code DENIED and reason HOOK_FAILED; the run continues
+	FailRefuse Failure = ""      // default: the call ends FAILED with code DENIED and reason HOOK_FAILED; the run continues
 	FailAllow  Failure = "allow" // the call continues as if the hook had no objection
 	FailBlock  Failure = "block" // the same effect as a gate's Block
 )
 
-// A ProtocolError is an answer that this kind of hook may not give. It blocks the call, whatever the entry's OnFailure says. For an After
-// hook it is too late to block, so the result is hidden.
+// A ProtocolError means that a hook gave an answer that its kind of hook may not give. It blocks the call, whatever the entry's OnFailure
+// says. After hooks run too late to block the call, so their ProtocolError hides the result.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return "against the protocol of hooks: " + e.Message }
@@ -262,8 +264,8 @@ const (
 type Entry[T any] struct {
 	Name      string // unique among hooks of its kind; not "tool"
 	Hook      T
-	OnFailure Failure       // for Rewrite, Gate and Admit
-	Required  bool          // for Before and After: a failure changes the call
+	OnFailure Failure       // applies to Rewrite, Gate and Admit
+	Required  bool          // applies to Before and After: a failure changes the outcome of the call
 	Deadline  time.Duration // 0 means DefaultDeadline
 	Match     Match
 }

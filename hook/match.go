@@ -6,7 +6,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Match limits a hook to some calls. Each non-empty list must match. The zero Match matches every call.
+// A Match limits a hook to some calls. A call matches when each non-empty list contains the call's value. The zero Match matches every
+// call.
 type Match struct {
 	Tools      []string // globs for tool IDs
 	Sources    []string
@@ -14,7 +15,7 @@ type Match struct {
 	Safety     []tool.Safety
 }
 
-// Holds reports whether the hook is asked about this call. Before the call is assessed, Holds uses the effects in the descriptor.
+// Holds reports whether m matches the call. Before the call is assessed, Holds uses the effects in the descriptor.
 func (m Match) Holds(in *Input) bool {
 	e := in.Assessment.Normal()
 	return (len(m.Tools) == 0 || tool.AnyGlob(m.Tools, in.Descriptor.ID)) &&

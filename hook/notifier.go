@@ -3,8 +3,8 @@ package hook
 import "github.com/toold-dev/toold/call"
 
 // A Notifier decides which services are notified about a call. It is asked about each EventSuspended and EventFinished, after all filters
-// and before the event is stored. Its posts commit with the event, or not at all. It must only compute. Each post waits in its queue, also
-// over restarts, until its sender reports the delivery.
+// and before the event is stored. Its posts commit with the event, or not at all. It must only compute. Each post stays in its queue, even
+// after a restart, until the sender of the queue reports that the post is delivered.
 type Notifier interface {
 	Notify(n Notice) []Post
 	// Wake reports that posts of a queue have committed. It must return at once.

@@ -1,7 +1,7 @@
 // Package metric counts events in the parts of the daemon and writes the counts in the text format of Prometheus.
 //
-// A part keeps each counter as an atomic integer. A [Histogram] costs two atomic adds for each observation and never allocates. Only the
-// code that writes the metrics knows their names and labels; counting looks up no name.
+// Each part of the daemon counts with atomic integers. A [Histogram] costs two atomic adds for each observation and never allocates.
+// Counting looks up no name: only the code that writes the metrics knows their names and labels.
 package metric
 
 import (
@@ -39,7 +39,8 @@ func (h *Histogram) Observe(v int64) {
 	h.sum.Add(v)
 }
 
-// Snapshot is the state of a histogram. Its counts are not cumulative: one for each bound, and one for observations above the last.
+// Snapshot is the state of a histogram at one time. Its counts are not cumulative: there is one count for each bound, and one for the
+// observations above the last bound.
 type Snapshot struct {
 	Bounds []int64
 	Counts []int64

@@ -9,7 +9,8 @@ import (
 // ContentType is the content type of a [Text].
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// A Text is a list of metrics in the text format of Prometheus. Write all values of a metric directly after its head.
+// A Text is a list of metrics in the text format of Prometheus. Call Counter, Gauge or Histogram for a metric first, and write all its
+// values directly afterwards.
 type Text struct {
 	prefix string
 	b      strings.Builder
@@ -39,7 +40,7 @@ func (t *Text) Value(name string, v float64, labels ...string) {
 	t.b.WriteString(t.prefix + name)
 	t.labels(labels)
 	form := byte('g')
-	if v == math.Trunc(v) && math.Abs(v) < 1<<53 { // integers without exponent, because byte counts in powers of ten are hard to read
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 { // Integers are written without an exponent, because a byte count such as 1.048576e+06 is hard to read.
 		form = 'f'
 	}
 	t.b.WriteString(" " + strconv.FormatFloat(v, form, -1, 64) + "\n")

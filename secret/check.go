@@ -122,8 +122,8 @@ func (a *Allow) entitlesTool(namespace, tool string) bool {
 	return a.reaches(namespace) && matches(a.Tools, tool)
 }
 
-// reaches reports whether a namespace matches. A use in all namespaces needs an Allow without namespaces or with the pattern "*". Another
-// pattern that happens to match the text "*" is not enough.
+// reaches reports whether the Allow covers a namespace. A use in all namespaces ([Everywhere]) needs an Allow without namespaces or with
+// the pattern "*". A pattern such as "?", which also matches the text "*", is not enough.
 func (a *Allow) reaches(namespace string) bool {
 	if len(a.Namespaces) == 0 {
 		return true

@@ -15,8 +15,8 @@ type Starter interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// ask returns the output of the command, possibly a cached one. Of several concurrent goroutines, one starts the command and the others
-// wait.
+// ask returns the output of the command, or the cached output while that is valid. When several goroutines call ask, one of them starts the
+// command and the others wait for its output.
 func (s *source) ask(ctx context.Context, start Starter) (string, error) {
 	if a := s.fresh(); a != nil {
 		return a.value, a.err
@@ -32,7 +32,7 @@ func (s *source) ask(ctx context.Context, start Starter) (string, error) {
 	}
 	value, err := s.run(ctx, start)
 	if ctx.Err() != nil && err != nil {
-		return "", err // the cancellation is not a failure of the command
+		return "", err // not cached, because the cancellation is not a failure of the command
 	}
 	keep := s.Cache
 	switch {
@@ -54,8 +54,8 @@ func (s *source) fresh() *answer {
 
 var errTooMuch = errors.New("it prints too much")
 
-// run starts the command. The command belongs to the operator and has the rights of this process. Its standard error is discarded, because
-// it may contain the secret.
+// run starts the command and returns its output. The command belongs to the operator and has the rights of this process. Its standard error
+// is discarded, because it may contain the secret.
 func (s *source) run(ctx context.Context, start Starter) (string, error) {
 	timeout := s.Timeout
 	if timeout == 0 {
@@ -72,7 +72,7 @@ func (s *source) run(ctx context.Context, start Starter) (string, error) {
 			if stream != "stdout" {
 				return nil
 			}
-			if printed.Len()+len(chunk) > MaxValue+2 { // room for a value and a line end
+			if printed.Len()+len(chunk) > MaxValue+2 { // The two bytes are for a line end.
 				return errTooMuch
 			}
 			printed.Write(chunk)

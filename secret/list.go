@@ -14,17 +14,17 @@ import (
 type State struct {
 	Name    string
 	Backend string // file, env or command
-	Place   string // path, variable or program
+	Place   string // path of the file, name of the variable, or path of the program
 	Allow   []Allow
 	Read    time.Time // time of the last attempt to read it; zero means never
-	Problem error     // error of that attempt; nil means success
+	Problem error     // error of the last attempt; nil means success
 }
 
-// errUnreadable replaces a problem whose details must not be shown.
+// errUnreadable replaces an error whose details must not be shown to the operator of a namespace.
 var errUnreadable = errors.New("it cannot be read; the daemon's admin sees why")
 
-// In returns the part of the state that the operator of a namespace may see: only entitlements of that namespace, without the secret's
-// place and the details of its problem. It reports false when nothing in the namespace is entitled.
+// In returns the part of the state that the operator of a namespace may see: the entitlements of that namespace. It omits where the value
+// comes from and the details of a problem. It returns false when nothing in the namespace is entitled to the secret.
 func (s State) In(namespace string) (State, bool) {
 	allow := s.Allow
 	s.Place, s.Allow = "", nil
@@ -72,8 +72,8 @@ func (r *Resolver) Check(ctx context.Context) []State {
 	return r.List()
 }
 
-// Warm reads the secrets that need no command, so that they can be redacted before a program with other access to them prints them. It
-// returns the errors by name.
+// Warm reads the secrets that need no command, so that the filter can redact them before any use. This matters because a program may have
+// other access to a secret and print it. Warm returns the errors by the names of the secrets.
 func (r *Resolver) Warm(ctx context.Context) map[string]error {
 	var names []string
 	known := *r.now.Load()
@@ -101,13 +101,13 @@ func (r *Resolver) each(ctx context.Context, names []string, before func(*source
 	for _, name := range names {
 		s := known[name]
 		if s == nil {
-			continue // replaced meanwhile
+			continue // Swap removed the secret meanwhile.
 		}
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
 			before(s)
-			_, _ = s.get(ctx, &r.cfg) // the state contains the error
+			_, _ = s.get(ctx, &r.cfg) // get stores the error in the state of the secret.
 		})
 	}
 	all.Wait()

@@ -15,7 +15,7 @@ func ValidName(name string) bool {
 	return name != "" && len(name) <= maxName && nameLength(name) == len(name)
 }
 
-// nameLength returns the length of the name at the beginning of a text.
+// nameLength returns the length in bytes of the secret name at the beginning of a text.
 func nameLength(text string) int {
 	for i := range len(text) {
 		c := text[i]

@@ -1,10 +1,11 @@
 // Package secret resolves references to secrets for uses that are entitled to them.
 //
 // A [Secret] has a name and a source: a file, an environment variable, or the output of a program. An operator refers to it as
-// secret://name in manifests and configuration. A reference in text of a model or in the value of a secret is ordinary text.
+// secret://name in manifests and configuration. Only text of the operator can contain references: in text of a model or in the value of a
+// secret, secret://name is ordinary text.
 //
-// A [Resolver] returns a value only to a [Use] that an [Allow] of the secret names. The filter that redacts secrets gets a value before any
-// use does.
+// A [Resolver] returns a value only to a [Use] that an [Allow] of the secret names. The filter that redacts secrets gets each value before
+// any use gets it.
 package secret
 
 import (
@@ -15,7 +16,7 @@ import (
 	"time"
 )
 
-// Limits of a value in bytes. A shorter value could be mistaken for ordinary text in output.
+// Limits of a value in bytes. A shorter value is refused, because ordinary output could contain the same text.
 const (
 	MinValue = 8
 	MaxValue = 16 << 10
@@ -25,7 +26,7 @@ const (
 const (
 	DefaultTimeout = 10 * time.Second
 	DefaultCache   = 5 * time.Minute
-	// failed is how long a failed command is not started again.
+	// failed is the time after a failure before the command may be started again.
 	failed = time.Second
 )
 
@@ -36,12 +37,12 @@ type Secret struct {
 	Env       string        // environment variable of this process
 	Command   []string      // absolute path of a program, and arguments; the value is its output without the final line end
 	Variables []string      // environment of Command as NAME=value, in addition to PATH and LANG
-	Timeout   time.Duration // of Command; 0 means 10 s
+	Timeout   time.Duration // time limit of Command; 0 means 10 s
 	Cache     time.Duration // how long the output of Command is valid; 0 means 5 min
-	Allow     []Allow       // empty means that no use gets it
+	Allow     []Allow       // empty means that no use gets the value
 }
 
-// An Allow entitles the uses that match all of its lists.
+// An Allow entitles a use when each of its lists matches the use.
 type Allow struct {
 	Namespaces []string // globs; empty means every namespace
 	Tools      []string // globs; at least one
@@ -50,8 +51,8 @@ type Allow struct {
 
 // A Use is the purpose for which a value is requested.
 type Use struct {
-	Namespace string // [Everywhere] for a use that serves all namespaces
-	Tool      string // tool ID, or the name of another part: mcp:<server>, notify:<target>
+	Namespace string // [Everywhere] means a use that serves all namespaces
+	Tool      string // tool ID, or the name of another part of the daemon: mcp:<server>, notify:<target>
 	Parameter string // parameter of the tool, such as env.NAME
 }
 
@@ -63,9 +64,9 @@ type Config struct {
 	Secrets []Secret
 	Lookup  func(variable string) (string, bool) // reads the environment; required
 	Start   Starter                              // starts commands; required when a secret has one
-	// Known is called with each new value, before any use gets it. When it fails, no use gets the value. Required.
+	// Known is called with each new value, before any use gets it. When Known returns an error, no use gets the value. Required.
 	Known func(name, value string) error
-	// Refused is called with the full reason when a use gets no value. It is called concurrently. May be nil.
+	// Refused is called with the full reason when a use gets no value. It may be called concurrently. Nil means no call.
 	Refused func(use Use, name string, why error)
 }
 
@@ -78,7 +79,7 @@ type Resolver struct {
 // ErrUnknown means that no secret has this name.
 var ErrUnknown = errors.New("no such secret is configured")
 
-// A NotAvailableError means that a use gets no value. It does not contain the reason.
+// A NotAvailableError means that a use gets no value. It does not contain the reason, because the reason is for the operator only.
 type NotAvailableError struct{ Name string }
 
 func (e *NotAvailableError) Error() string {

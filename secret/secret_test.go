@@ -29,7 +29,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A site is a resolver with a record of its calls to Known and Refused.
+// A site is a resolver. It records the calls of Known and Refused.
 type site struct {
 	*secret.Resolver
 	mu      sync.Mutex
@@ -124,7 +124,7 @@ func TestEntitlement(t *testing.T) {
 		{secret.Everywhere, "audit", "any", "deploy", true},
 		{secret.Everywhere, "deploy_app", "env.TOKEN", "deploy", false},
 		{"a", "tool", "", "one-letter", true},
-		{secret.Everywhere, "tool", "", "one-letter", false}, // although ? matches *
+		{secret.Everywhere, "tool", "", "one-letter", false}, // Not entitled, although the pattern "?" matches the text "*".
 		{secret.Everywhere, "tool", "", "all", true},
 		{"a/b", "x/y", "p/q", "all", true},
 		{"ns", "tool", "env.X", "nobody", false},
@@ -196,7 +196,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A replaced file is used at once, and the filter knows its value first.
+// TestRotation checks that the new value of a replaced file is used at once, and that Known is called with it before.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	path := write(t, "the first", 0o600)
@@ -231,7 +231,7 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// The output of a command is cached and shared by concurrent uses. The test runs real commands.
+// TestCommand runs real commands. It checks that the output of a command is cached and shared by concurrent uses.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	count := filepath.Join(t.TempDir(), "count")
@@ -271,7 +271,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A use that waits for a command stops waiting when its call ends. The next use starts the command again.
+// TestCommandCancelled checks that a use stops waiting for a command when its call ends, and that the next use starts the command again.
 func TestCommandCancelled(t *testing.T) {
 	t.Parallel()
 	flag := filepath.Join(t.TempDir(), "flag")

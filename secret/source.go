@@ -15,13 +15,13 @@ import (
 // A source is a secret with the state of its value.
 type source struct {
 	Secret
-	asking    chan struct{} // holds one token, for the goroutine that runs the command
+	asking    chan struct{} // a semaphore: only the goroutine that has put its token into asking may run the command
 	asked     atomic.Pointer[answer]
 	announced atomic.Pointer[string] // the newest value that was passed to Known
 	seen      atomic.Pointer[seen]
 }
 
-// An answer is the result of a command.
+// An answer is the cached result of a command.
 type answer struct {
 	value string
 	err   error
@@ -79,13 +79,14 @@ func (s *source) tell(cfg *Config, value string) error {
 	return nil
 }
 
-// readFile reads the file at each use, so that a replaced file is used at once. The filter continues to redact the old value.
+// readFile returns the value in a file. It is called at each use, so that a replaced file is used at once. The filter continues to redact
+// the old value.
 func readFile(name string) (string, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would otherwise block until it has a writer
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // Without O_NONBLOCK, opening a named pipe would block until a process opens it for writing.
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // a failed close of a file that was only read loses nothing
+	defer func() { _ = f.Close() }() // The file was only read, so an error of Close loses no data.
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
@@ -103,7 +104,7 @@ func readFile(name string) (string, error) {
 	return usable(string(b))
 }
 
-// usable returns the value without its final line end, or an error when it is invalid. The error contains nothing of the value.
+// usable returns the value without its final line end, or an error when it is invalid. The error contains no part of the value.
 func usable(text string) (string, error) {
 	text = strings.TrimRight(text, "\r\n")
 	switch {

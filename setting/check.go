@@ -15,7 +15,7 @@ import (
 
 // A Problem is an error in one setting.
 type Problem struct {
-	Key  string // such as limits.arguments or hooks[0].kinds[1]
+	Key  string // key of the setting, such as limits.arguments or hooks[0].kinds[1]
 	Text string
 }
 
@@ -45,7 +45,7 @@ func (p *Problems) Add(key, format string, args ...any) {
 	*p = append(*p, &Problem{key, fmt.Sprintf(format, args...)})
 }
 
-// Formats contains the checks for the tag format. Their errors do not quote texts that may contain a secret.
+// Formats contains the check for each value of the tag format. The errors do not quote texts that may contain a secret.
 var Formats = map[string]func(text string) error{
 	"name": func(text string) error {
 		return unless(name.MatchString(text), "%q is not a name: letters, digits, - and _, at most 64", text)
@@ -109,8 +109,8 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// A Checker is a group, or an element of a list, with rules that tags cannot express, such as which settings go together. Check is called
-// after the tags were checked, even when they had problems. It returns problems with keys relative to the group.
+// A Checker is a group, or an element of a list, with rules that tags cannot express, such as which settings may be used together. Check is
+// called after the tags were checked, even when these checks found problems. It returns problems with keys relative to the group.
 type Checker interface{ Check() Problems }
 
 // Check returns all problems in the settings of a struct: violations of the tags, then the problems that each [Checker] in it returns.
@@ -172,14 +172,14 @@ func (c *checker) setting(s Setting, v reflect.Value, key string) {
 		at := fmt.Sprintf("%s[%d].", key, i)
 		c.group(e, at)
 		for _, of := range s.Elements() {
-			if !of.IsList() { // unique on a list applies to the elements of that list
+			if !of.IsList() { // A unique tag on a list is about the elements of that list, not about the list as a value.
 				once(of, of.In(e), at+of.Key)
 			}
 		}
 	}
 }
 
-// quote returns a value as messages show it.
+// quote returns a value as messages show it. It does not show a secret.
 func (s Setting) quote(v reflect.Value) string {
 	if s.Tag.Get("secret") != "" {
 		return "the same value"
@@ -187,7 +187,7 @@ func (s Setting) quote(v reflect.Value) string {
 	return fmt.Sprintf("%q", Text(v))
 }
 
-// value checks a single value: a setting that is no list, or an entry of a list.
+// value checks a single value: a setting that is not a list, or one element of a list.
 func (c *checker) value(s Setting, v reflect.Value, key, entry string) {
 	switch {
 	case v.CanInt() || v.CanFloat():
@@ -218,7 +218,8 @@ func (c *checker) number(s Setting, v reflect.Value, key string) {
 	}
 }
 
-// bound parses the tag min or max of a number. A declaration has both. For a list they apply to each element.
+// bound returns the parsed tag min or max of a number setting. Every number setting declares both tags. On a list they apply to each
+// element.
 func (s Setting) bound(tag string) reflect.Value {
 	t := s.Type
 	if s.IsList() {

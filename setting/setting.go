@@ -1,21 +1,21 @@
 // Package setting reads the settings that structs declare in the tags of their fields.
 //
-// A declaration is one field. The field has the name and the type of the setting. Its tags contain the rest:
+// A declaration is one field. The type of the field is the type of the setting. Its tags contain the rest:
 //
-//	yaml      the key; a field without one is no setting
-//	default   the value of a setting that nothing sets
-//	min, max  the bounds of a number or a duration; both are allowed values
+//	yaml      the key; a field without this tag is not a setting
+//	default   the value when nothing sets the setting
+//	min, max  the bounds of a number or a duration; both bounds are allowed values
 //	oneof     the allowed texts, separated by spaces; the empty text is allowed unless required is set
 //	format    the format of a non-empty text: a name in [Formats]
 //	required  "true": the value must not be zero
 //	unique    "true": no two elements of a list have the same value
-//	secret    "true": the value is never shown; for NAME=value, the part after the equals sign
+//	secret    "true": the value is never shown; of a text NAME=value, the part after the equals sign is not shown
 //	help      one line that says what the setting does
 //	see       the page with more details, relative to docs/reference
-//	reload    when a new value applies without a restart: "always", or "started" if the daemon started with something in the group
+//	reload    "always": a new value applies without a restart; "started": only if the group was configured when the daemon started
 //
-// A struct is a group of settings, and its reload tag applies to the whole group. The elements of a list of structs have settings too. A
-// setting that an element does not set has its default.
+// A struct is a group of settings, and its reload tag applies to the whole group. The elements of a list of structs have settings too. When
+// an element does not set a setting, the default applies.
 //
 // Plugins and tools declare their own settings. They check them with [Check], also in programs that use them without a daemon.
 package setting
@@ -32,7 +32,7 @@ type Setting struct {
 	Key    string // including the keys of its groups, such as limits.arguments
 	Type   reflect.Type
 	Tag    reflect.StructTag
-	Reload string // its own, or that of the nearest group
+	Reload string // the setting's own reload tag, or the tag of the nearest enclosing group that has one
 
 	index []int
 }
@@ -61,7 +61,7 @@ func group(t reflect.Type, above Setting) (found []Setting) {
 // In returns the value of the setting in a struct.
 func (s Setting) In(v reflect.Value) reflect.Value { return v.FieldByIndex(s.index) }
 
-// IsList reports whether a setting is a list or a map. Only a file can set these.
+// IsList reports whether a setting is a list or a map. Lists and maps can be set only in a file.
 func (s Setting) IsList() bool { return s.Type.Kind() == reflect.Slice || s.Type.Kind() == reflect.Map }
 
 // Elements returns the settings of a list's elements. A list of texts or numbers has none.
@@ -79,8 +79,8 @@ func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// Fill sets the zero fields of a struct, and of the elements of its lists, to their defaults. It panics on an invalid default, which is a
-// mistake in a declaration.
+// Fill sets the zero fields of a struct, and of the elements of its lists, to their defaults. It panics on an invalid default, because that
+// is a programming error in the declaration.
 func Fill(to any) { fill(reflect.ValueOf(to).Elem()) }
 
 func fill(v reflect.Value) {

@@ -56,7 +56,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Fill sets zero values to their defaults, also in elements of lists. It never modifies a list of the caller.
+// TestFill checks that Fill sets zero values to their defaults, also in elements of lists, and that it does not modify a list of the
+// caller.
 func TestFill(t *testing.T) {
 	mine := []rule{{Name: "a", By: []string{"run"}}, {Name: "b", By: []string{"run"}, Most: 5}}
 	c := config{Size: 2, Rules: mine}
@@ -101,7 +102,7 @@ func TestCheck(t *testing.T) {
 
 func nan() float64 { zero := 0.0; return zero / zero }
 
-// Text returns what Parse accepts, and Parse names a text that it cannot parse.
+// TestValues checks that Parse accepts the texts that Text returns, and that the error of Parse contains the text that it cannot parse.
 func TestValues(t *testing.T) {
 	for text, v := range map[string]any{
 		"7d": new(time.Duration), "1m30s": new(time.Duration), "never": new(time.Duration), "0s": new(time.Duration), "1h": new(time.Duration),

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Never is an unlimited duration.
+// Never is the value of a duration without limit.
 const Never = time.Duration(-1)
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -68,7 +68,7 @@ func Text(v reflect.Value) string {
 	}
 }
 
-// ParseDuration parses a duration in Go's format. It also accepts the unit d for days, and never for an unlimited duration.
+// ParseDuration parses a duration in Go's format. It also accepts the unit d for days, and the word never, which means no limit ([Never]).
 func ParseDuration(text string) (time.Duration, error) {
 	if text == "never" {
 		return Never, nil

@@ -11,7 +11,7 @@ type Action struct {
 // A Phase is the time when an action is carried out.
 type Phase string
 
-// The phases. For a call without a batch or run, actions of the later phases are carried out after the commit.
+// The phases. When a call has no batch or no run, actions of the phase BATCH_END or RUN_END are carried out after the commit of the call.
 const (
 	AfterCommit Phase = "AFTER_COMMIT"
 	BatchEnd    Phase = "BATCH_END" // after every call of the batch has ended

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Call is one attempt of one call, as a tool gets it. The tool must not change it.
+// A Call is one attempt of a call, as the tool receives it. The tool must not change it.
 type Call struct {
 	Namespace   string
 	ID          string
 	ModelCallID string
 	Tool        string
 	Attempt     int   // counted from 1
-	Epoch       int64 // epoch of the daemon; a daemon with a higher epoch has taken over its store
+	Epoch       int64 // epoch of the daemon; when the store has a higher epoch, another daemon has taken over
 	ReadOnly    bool  // the call was assessed as changing nothing
 	Run         Run
 	Caller      Principal
@@ -49,8 +49,9 @@ type Run struct {
 // An Agent is the agent that the orchestrator runs.
 type Agent struct {
 	ID   string `json:"agent_id,omitempty"`
-	Spec string `json:"spec,omitempty"` // the orchestrator's own JSON about the agent
-	// Allow and Exclude are globs: see [Agent.Offers]. For a call, a tool that is not offered does not exist.
+	Spec string `json:"spec,omitempty"` // JSON text about the agent; only the orchestrator gives it a meaning
+	// Allow and Exclude are globs ([Agent.Offers]). When the agent calls a tool that it is not offered, the call fails as if the tool did
+	// not exist.
 	Allow   []string `json:"allow,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
 }
@@ -66,17 +67,17 @@ type Principal struct {
 // HasRole reports whether a principal has a role.
 func (p Principal) HasRole(role string) bool { return slices.Contains(p.Roles, role) }
 
-// A ResumeInput is the input of a suspended call that runs again.
+// A ResumeInput contains the decision with which a suspended call runs again.
 type ResumeInput struct {
 	SuspensionID string
 	Reason       string // action of the ticket
 	Round        int
 	Result       string // JSON text of the decision; may be empty
 	Decision     Decision
-	Basis        string // basis of the description in the ticket
+	Basis        string // Basis of the description that the approver saw; see [Description.Basis]
 }
 
-// A Reporter publishes what happens while a tool runs. Its methods never wait for a watcher. An error means that the call is over and the
+// A Reporter publishes what happens while a tool runs. Its methods never wait for a watcher. An error means that the call is over, so the
 // tool should return.
 type Reporter interface {
 	Progress(Progress) error
@@ -90,7 +91,7 @@ type Reporter interface {
 // A Progress reports how far a tool is.
 type Progress struct {
 	Status   ProgressStatus `json:"status"`
-	Fraction float64        `json:"fraction,omitempty"` // 0 to 1; when Total is 0 too, 0 means unknown
+	Fraction float64        `json:"fraction,omitempty"` // 0 to 1; when Fraction and Total are both 0, the progress is unknown
 	Message  string         `json:"message,omitempty"`
 	Loaded   int64          `json:"loaded,omitempty"`
 	Total    int64          `json:"total,omitempty"`
@@ -116,7 +117,7 @@ func (c *Call) Progress(status ProgressStatus, fraction float64, message string)
 	return c.ReportProgress(Progress{Status: status, Fraction: fraction, Message: message})
 }
 
-// ReportProgress does the same as Progress, and also reports amounts.
+// ReportProgress publishes how far the tool is, as a fraction or as amounts.
 func (c *Call) ReportProgress(p Progress) error {
 	if c.Reporter == nil {
 		return nil
@@ -136,8 +137,8 @@ func (c *Call) Activity(id, activityType string, content any) error {
 	return c.Reporter.Activity(id, activityType, string(b))
 }
 
-// ActivityDelta changes an activity with a JSON Patch (RFC 6902), which is a list of operations or a single one. Without an earlier
-// content, the patch applies to {}.
+// ActivityDelta changes an activity with a JSON Patch (RFC 6902). patch is one operation or a list of operations. When the activity has no
+// content yet, the patch applies to {}.
 func (c *Call) ActivityDelta(id string, patch any) error {
 	if c.Reporter == nil {
 		return nil

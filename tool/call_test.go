@@ -83,7 +83,7 @@ func TestReportingRefusesWhatHasNoJSONForm(t *testing.T) {
 	}
 }
 
-// Without a reporter, reports are dropped, but storing data fails.
+// The test checks that a call without a reporter drops reports, and returns an error when the tool stores data.
 func TestReportingWithoutReporter(t *testing.T) {
 	c := &tool.Call{}
 	for name, err := range map[string]error{

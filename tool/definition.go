@@ -9,7 +9,7 @@ type Definition struct {
 // A QuarantinedTool is a tool whose definition differs from the trusted one. Clients cannot see or call it, but its names stay reserved.
 type QuarantinedTool struct {
 	Source    string
-	Namespace string // the only namespace that has the tools of the source; empty means all
+	Namespace string // the only namespace in which the source's tools exist; empty means all namespaces
 	Trusted   Definition
-	Waiting   Definition // the source's own definition, without overrides
+	Waiting   Definition // the definition that waits for trust, as the source sent it, without the operator's overrides
 }

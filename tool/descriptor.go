@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Descriptor describes a tool. It is part of what an approver agrees to: each call stores its digest.
+// A Descriptor describes a tool. Each call stores the digest of the descriptor, so that an approval is valid for this description only.
 type Descriptor struct {
 	ID          string `json:"id"`
 	DisplayName string `json:"display_name,omitempty"` // empty means the id
@@ -20,13 +20,13 @@ type Descriptor struct {
 	// ResultSchema, if set, is the schema for the data of a SUCCESS result.
 	ResultSchema json.RawMessage `json:"result_schema,omitempty"`
 
-	// Effects apply while the arguments are unknown. The zero value is the strictest one without escalation: MUTATING, CONFIRM, not
-	// concurrency-safe.
+	// Effects apply while the arguments are unknown. The zero value means MUTATING, CONFIRM and not concurrency-safe. Only the tier
+	// ESCALATE is stricter.
 	Effects Effects `json:"effects"`
-	// Mildest bounds the effects that Assess may return. Nil means that Assess may not return milder ones than Effects.
+	// Mildest is the lower bound of the effects that Assess may return. Nil means that Effects is the lower bound.
 	Mildest *Effects `json:"mildest,omitempty"`
 
-	Idempotent bool    `json:"idempotent,omitempty"` // An attempt that was interrupted by a crash may run again with the same idempotency key.
+	Idempotent bool    `json:"idempotent,omitempty"` // After a crash interrupted an attempt, the engine may run the tool again with the same idempotency key.
 	OnDoubt    OnDoubt `json:"on_doubt,omitempty"`
 
 	Timeouts     Timeouts `json:"timeouts,omitzero"`
@@ -47,7 +47,7 @@ type Descriptor struct {
 	Metadata map[string]string `json:"-"`
 }
 
-// Timeouts bound one call. Zero fields mean the daemon's defaults (queue 30 s, attempt 10 min).
+// Timeouts limit one call. A zero field means the daemon's default: 30 s in the queue, 10 min for an attempt.
 type Timeouts struct {
 	Queue   time.Duration `json:"queue,omitempty"`
 	Attempt time.Duration `json:"attempt,omitempty"`
@@ -56,13 +56,14 @@ type Timeouts struct {
 // Isolation is the isolation of a tool's processes.
 type Isolation string
 
-// The levels that a descriptor may require. IsolationNone states explicitly that there is no isolation, and records repeat it.
+// The isolation levels that a descriptor may require. IsolationNone says explicitly that the tool runs without isolation, and the records
+// of its calls say so too.
 const (
 	IsolationNone Isolation = "none"
 	IsolationFull Isolation = "full" // isolates files, network and processes
 )
 
-// OnDoubt says what happens to an attempt with an unknown outcome.
+// OnDoubt says what happens to a call when the outcome of its attempt is unknown.
 type OnDoubt string
 
 // Empty means OnDoubtFail.

@@ -26,7 +26,8 @@ func digest(t *testing.T, d tool.Descriptor) string {
 	return s
 }
 
-// The expected digest is a constant, because stored calls contain digests. A changed digest would invalidate waiting approvals.
+// The expected digest is a constant, because stored calls contain digests. If the digest of a descriptor changed, waiting approvals would
+// become invalid.
 func TestDescriptorDigestIsStable(t *testing.T) {
 	const want = "ff6d658923486431e791023f3cf4d72e5c4df94cfb1aa051f9b44142a61e3a5c"
 	if got := digest(t, greet()); got != want {
@@ -70,7 +71,7 @@ func TestDescriptorDigestCovers(t *testing.T) {
 		"display name": func(d *tool.Descriptor) { d.DisplayName = "Greet" },
 		"description":  func(d *tool.Descriptor) { d.Description = "Greets!" },
 		"category":     func(d *tool.Descriptor) { d.Category = "people" },
-		// As a float, this integer would equal the one next to it.
+		// As a float64, this integer would equal the next integer, and the digests would be equal.
 		"number in a schema": func(d *tool.Descriptor) {
 			d.Parameters = json.RawMessage(`{"type":"object","properties":{"a":{"maximum":9007199254740992},"b":{}}}`)
 		},

@@ -8,16 +8,16 @@ import (
 // Scope is the lifetime of a document.
 type Scope string
 
-// RUN documents are deleted with the run, and THREAD documents with the last stored call of the thread. NAMESPACE documents remain until a
-// client deletes them; every call in the namespace sees them.
+// RUN documents are deleted with the run. THREAD documents are deleted with the last stored call of the thread. NAMESPACE documents remain
+// until a client deletes them; every call in the namespace sees them.
 const (
 	RunScope       Scope = "RUN"
 	ThreadScope    Scope = "THREAD"
 	NamespaceScope Scope = "NAMESPACE"
 )
 
-// ID returns the id of the scope for a call of this run and thread. It is "" for NAMESPACE. ok is false when the call has no such scope,
-// because it has no run or no thread.
+// ID returns the run, the thread or "", whichever identifies the scope for a call of this run and thread. ok is false when the call has no
+// such scope, because it has no run or no thread.
 func (s Scope) ID(run, thread string) (id string, ok bool) {
 	switch s {
 	case RunScope:
@@ -42,15 +42,15 @@ type Document struct {
 // Documents is an immutable snapshot of the documents that a call sees: those of its run, its thread and its namespace. All values are from
 // the same moment, whatever other calls commit meanwhile.
 type Documents interface {
-	// Get returns the document, and whether it exists. An error means that the journal could not be read.
+	// Get returns the document and true, or false when it does not exist. An error means that the journal could not be read.
 	Get(scope Scope, key string) (Document, bool, error)
 }
 
-// A Command changes a document when the call commits. A failing command never affects the outcome of its call: the command is dropped and
-// published as a state_conflict event.
+// A Command changes a document when the call commits. A failing command never affects the outcome of its call. The engine drops the command
+// and publishes a state_conflict event.
 //
-// Set, merge and delete claim the document for their call. In a group of parallel calls, the first commit wins. Add and append claim
-// nothing, because their order does not change a sum or the set of array elements.
+// Set, merge and delete claim the document for their call: in a group of parallel calls, only the first call that commits may change it.
+// Add and append claim nothing, because any order gives the same sum and the same set of array elements.
 type Command struct {
 	Op    CommandOp `json:"op"`
 	Scope Scope     `json:"scope"`
@@ -65,11 +65,11 @@ type CommandOp string
 
 // The commands. A missing document counts as an empty object for merge, as 0 for add and as an empty array for append.
 const (
-	OpSet    CommandOp = "set"    // exclusive
-	OpMerge  CommandOp = "merge"  // applies a JSON Merge Patch (RFC 7396); exclusive
-	OpDelete CommandOp = "delete" // exclusive
-	OpAdd    CommandOp = "add"    // adds a number exactly, whatever its size; commutative
-	OpAppend CommandOp = "append" // appends one value to an array; commutative
+	OpSet    CommandOp = "set"    // claims the document
+	OpMerge  CommandOp = "merge"  // applies a JSON Merge Patch (RFC 7396); claims the document
+	OpDelete CommandOp = "delete" // claims the document
+	OpAdd    CommandOp = "add"    // adds a number of any size without rounding; claims nothing
+	OpAppend CommandOp = "append" // appends one value to an array; claims nothing
 )
 
 // Exclusive reports whether a command of this kind claims its document.
@@ -81,8 +81,8 @@ type Key[T any] struct {
 	Name  string
 }
 
-// Get returns the value that the call sees and its revision, which is 0 without a document. It returns an error when the stored JSON is not
-// a T.
+// Get returns the value of the document that the call sees, and its revision. When the document does not exist, it returns the zero value
+// and revision 0. It returns an error when the stored JSON does not fit T.
 func (k Key[T]) Get(c *Call) (v T, revision int64, err error) {
 	if c.Documents == nil {
 		return v, 0, nil
@@ -115,7 +115,7 @@ func (k Key[T]) Delete() Command {
 }
 
 // Merge returns the command that applies a JSON Merge Patch to the stored value. The patch is a struct, a map or a [json.RawMessage]. A
-// null member removes the member.
+// member that is null in the patch is removed from the document.
 func (k Key[T]) Merge(patch any) Command {
 	return Command{Op: OpMerge, Scope: k.Scope, Key: k.Name, Value: mustJSON(patch)}
 }

@@ -71,7 +71,7 @@ func TestKeyCommands(t *testing.T) {
 	if set.Op != tool.OpSet || set.Scope != tool.ThreadScope || set.Key != "prefs" || set.Value != `{"language":"de"}` || set.Expected != nil {
 		t.Errorf("Set = %+v", set)
 	}
-	// Revision 0 is a condition (no document exists), not the absence of one.
+	// Expected must point to 0, which means that no document exists. A nil Expected would mean any revision.
 	if at := prefsKey.SetAt(prefs{"de"}, 0); at.Expected == nil || *at.Expected != 0 || at.Value != set.Value {
 		t.Errorf("SetAt 0 = %+v", at)
 	}

@@ -1,6 +1,6 @@
 package tool
 
-// Effects describe what a call would do. Each field's zero value is the default that the documentation names.
+// Effects describe what a call would do. The zero value of each field means its default; see [Effects.Normal].
 type Effects struct {
 	Mutability Mutability `json:"mutability,omitempty"`
 	Safety     Safety     `json:"safety,omitempty"`
@@ -11,16 +11,17 @@ type Effects struct {
 	OpenWorld bool `json:"open_world,omitempty"`
 }
 
-// Mutability determines the journal's class, what plan mode permits, and what runs again after a crash.
+// Mutability says whether a call changes something. It determines how the journal stores the call, whether plan mode permits it, and
+// whether it runs again after a crash.
 type Mutability string
 
-// The empty mutability is Mutating.
+// The mutabilities. The empty one means Mutating.
 const (
 	ReadOnly Mutability = "READ_ONLY"
 	Mutating Mutability = "MUTATING"
 )
 
-// Safety is the most severe kind of effect of a call. Empty follows from the mutability.
+// Safety is the most severe kind of effect of a call. When it is empty, the mutability determines it.
 type Safety string
 
 // The values in order of severity.
@@ -34,7 +35,7 @@ const (
 // Tier says which consent a call needs.
 type Tier string
 
-// The empty tier is Confirm.
+// The tiers. The empty one means Confirm.
 const (
 	Observe  Tier = "OBSERVE"
 	Confirm  Tier = "CONFIRM"
@@ -89,7 +90,7 @@ func tierRank(t Tier) int {
 	}
 }
 
-// Kind is the kind of a call, for people and icons.
+// Kind says roughly what a call does, so that frontends can choose an icon.
 type Kind string
 
 // The kinds that frontends know.
@@ -110,16 +111,16 @@ type Description struct {
 	Kind      Kind       `json:"kind,omitempty"`
 	Title     string     `json:"title,omitempty"` // one line, such as "Edit src/main.go"
 	Locations []Location `json:"locations,omitempty"`
-	Preview   []Content  `json:"preview,omitempty"` // a diff, a command
+	Preview   []Content  `json:"preview,omitempty"` // content such as a diff or a command
 	// Notes tell an approver what to consider, such as "overwrites a file that changed since it was read".
 	Notes []string `json:"notes,omitempty"`
-	// Basis identifies the state that the description was made from, such as the hash of a file. [ResumeInput.Basis] returns it, so that a
-	// tool can refuse a change when the state has changed since the approval.
+	// Basis identifies the state from which the description was made, for example by the hash of a file. After the approval the tool gets
+	// it as [ResumeInput.Basis]. It can then refuse the change when the state is no longer the same.
 	Basis    string `json:"basis,omitempty"`
 	Degraded bool   `json:"degraded,omitempty"` // set by the engine when Describe failed
 }
 
-// A Location is a place that a call affects. Line counts from 1; 0 means the whole file.
+// A Location is a file that a call affects. Line counts from 1; 0 means the whole file.
 type Location struct {
 	Path string `json:"path"`
 	Line int    `json:"line,omitempty"`

@@ -53,7 +53,7 @@ func TestMilderThan(t *testing.T) {
 		{"open world", tool.Effects{}, tool.Effects{OpenWorld: true}, true},
 		// One milder field is enough, even when others are stricter.
 		{"mixed", tool.Effects{Tier: tool.Escalate, ConcurrencySafe: true}, tool.Effects{}, true},
-		// An unknown word must never count as a mild one.
+		// An unknown value must never count as milder than a known one.
 		{"unknown words", tool.Effects{Safety: "HARMLESS", Tier: "NONE"}, tool.Effects{Safety: tool.SafetyDestructive, Tier: tool.Escalate}, false},
 		{"unknown mutability", tool.Effects{Mutability: "NONE", Safety: tool.SafetyMutating}, tool.Effects{}, false},
 	}

@@ -29,17 +29,17 @@ const (
 // An Error is the error that a tool returns to abort a call, and also the error inside an ERROR result.
 type Error struct {
 	Code    Code   `json:"code"`
-	Reason  string `json:"reason,omitempty"` // UPPER_SNAKE_CASE, stable; in an ERROR result it is the tool's own code
+	Reason  string `json:"reason,omitempty"` // stable name in UPPER_SNAKE_CASE; in an ERROR result it is the tool's own code
 	Message string `json:"message"`          // for the model: what was wrong and what would be right
 
 	Violations []Violation `json:"field_violations,omitempty"`
-	// Aborted reports that the tool did not end normally.
+	// Aborted reports that the tool returned an error instead of a result.
 	Aborted bool `json:"aborted,omitempty"`
 	// TerminateRun reports that the call's run is blocked.
 	TerminateRun     bool          `json:"terminate_run,omitempty"`
 	Retryable        bool          `json:"retryable,omitempty"`
 	RetryAfter       time.Duration `json:"retry_after,omitempty"`
-	DeveloperMessage string        `json:"developer_message,omitempty"` // for operators, never for the model; callers get an id instead
+	DeveloperMessage string        `json:"developer_message,omitempty"` // for operators, never for the model; clients get an id instead, by which operators find it
 }
 
 // A Violation names one field of the arguments, as a JSON path such as items[2].name, and what is wrong with it.

@@ -6,8 +6,8 @@ import "encoding/json"
 // daemon.
 const FrontendPrefix = "fe_"
 
-// A FrontendTool is a tool that a caller declares for its run. Its calls are checked and gated like all others. Then the caller's frontend
-// executes them and sends the result as a decision.
+// A FrontendTool is a tool that a caller declares for its run. The engine checks and gates its calls like all others. The caller's frontend
+// then executes them and sends the result as a decision.
 type FrontendTool struct {
 	Name        string          `json:"name"` // must begin with [FrontendPrefix]
 	Description string          `json:"description,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Glob reports whether a name matches a pattern of *, ? and [classes]. A malformed pattern matches nothing.
+// Glob reports whether a name matches a pattern. A pattern may contain *, ? and [character classes]. A malformed pattern matches nothing.
 func Glob(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
@@ -27,13 +27,13 @@ func ValidGlob(pattern string) bool {
 	return err == nil
 }
 
-// Offers reports whether an agent may use a tool: Allow is empty or matches its id, and Exclude does not match the tool.
+// Offers reports whether an agent may use a tool. It may when Allow is empty or matches the tool's id, and Exclude does not match the tool.
 func (a *Agent) Offers(d *Descriptor) bool {
 	return (len(a.Allow) == 0 || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)
 }
 
-// Excludes reports whether Exclude matches the id or an alias of a tool. A malformed pattern excludes every tool, because it is unknown
-// which tools it was meant for.
+// Excludes reports whether Exclude matches the id or an alias of a tool. A malformed pattern excludes every tool, because toold cannot know
+// which tools the pattern was meant to exclude.
 func (a *Agent) Excludes(d *Descriptor) bool {
 	for _, p := range a.Exclude {
 		if Glob(p, d.ID) || slices.ContainsFunc(d.Aliases, func(alias string) bool { return Glob(p, alias) }) || !ValidGlob(p) {

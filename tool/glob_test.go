@@ -20,7 +20,7 @@ func TestGlob(t *testing.T) {
 		{"", "read", false, true},
 		{"[", "[", false, false},
 		{"read[", "read", false, false},
-		{"write[", "read", false, false}, // The mistake is after the part that decides.
+		{"write[", "read", false, false}, // The first character already differs, but the malformed rest must still be found.
 	}
 	for _, tt := range tests {
 		if got := tool.Glob(tt.pattern, tt.name); got != tt.match {

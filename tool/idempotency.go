@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// IdempotencyKey returns the same key for all attempts of a call with the same arguments, and a new one after an edit. It is the SHA-256,
-// in hex, of the canonical form of [namespace, id, arguments].
+// IdempotencyKey returns a key that is the same for all attempts of a call with the same arguments. When a decision edits the arguments,
+// the key changes. It is the SHA-256, in hex, of the canonical form of [namespace, id, arguments].
 func (c *Call) IdempotencyKey() string {
 	b := AppendQuoted([]byte{'['}, c.Namespace)
 	b = AppendQuoted(append(b, ','), c.ID)
@@ -19,7 +19,7 @@ func (c *Call) IdempotencyKey() string {
 func AppendQuoted(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	from := 0 // dst contains everything before from.
+	from := 0 // dst already contains s[:from]
 	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {

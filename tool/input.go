@@ -2,13 +2,13 @@ package tool
 
 import "io"
 
-// Controls are the actions, other than typing, that a client can apply to a running call. They are called one at a time. Nil means that the
-// tool does not support the action.
+// Controls are the actions, other than typing, that a client can apply to a running call. toold calls the functions one at a time. A nil
+// function means that the tool does not support the action.
 type Controls struct {
 	Resize func(rows, columns int) error
 	Signal func(name string) error // a name such as SIGINT
 
-	Position int64 // offset of the first byte; input before it was typed before the daemon restarted
+	Position int64 // Offset of the first byte of the input. It is not 0 when input was typed before the daemon restarted.
 }
 
 // An Interactor is a [Reporter] through which the caller can type into a running call.

@@ -6,10 +6,14 @@ import (
 )
 
 // An Operation is work that a tool started and that continues elsewhere. A result with an operation ([Continues]) ends Execute, but not the
-// call. The call stays RUNNING and holds no goroutine and no slot, even over restarts. The first of these ends it: an answer of a [Poller],
-// a completion by a worker, a cancel, or the expiry.
+// call. The call stays RUNNING, even over restarts, and holds no goroutine and no slot. The call ends with the first of these:
+//   - an answer of a [Poller]
+//   - a completion by a worker
+//   - a cancel
+//   - the expiry
 type Operation struct {
-	// ID is the tool's name for the work, at most 1,024 bytes. Only the ID is stored; other data for Poll belongs in the checkpoint.
+	// ID is the name that the tool gives to the work, at most 1,024 bytes. The engine stores only the ID. A tool stores other data that
+	// Poll needs in the checkpoint.
 	ID string
 	// PollAfter is the time before each poll. Zero means no polls: a worker completes the work.
 	PollAfter time.Duration
@@ -17,8 +21,9 @@ type Operation struct {
 	ExpiresIn time.Duration
 }
 
-// A Poller reports the state of an operation. The call is that of the attempt, with its last checkpoint and [Call.Operation]; it may report
-// progress. ctx ends after 30 s, or when the call is cancelled. The result decides:
+// A Poller reports the state of an operation. Poll gets the call of the attempt that started the operation, with its last checkpoint and
+// [Call.Operation]. It may report progress. ctx ends after 30 s, or when the call is cancelled. The result of Poll decides how the call
+// continues:
 //   - A SUCCESS or ERROR result ends the call.
 //   - A suspended result asks a question.
 //   - Nil lets the operation continue. So does a result of [Continues], which also replaces the operation.

@@ -10,14 +10,14 @@ import (
 // ResultStatus is the outcome that a tool reports.
 type ResultStatus string
 
-// The zero status is invalid, so a forgotten status is not a success.
+// The statuses. The zero status is invalid, so that a tool cannot report success by mistake.
 const (
 	StatusSuccess ResultStatus = "SUCCESS"
-	StatusPending ResultStatus = "PENDING" // suspended: a person or program must answer first
+	StatusPending ResultStatus = "PENDING" // suspended, or an operation continues elsewhere
 	StatusError   ResultStatus = "ERROR"
 )
 
-// A Result is the one answer of a call.
+// A Result is the answer of a tool. Each call has exactly one final Result.
 type Result struct {
 	ToolName string       `json:"tool_name,omitempty"` // set by the engine
 	Status   ResultStatus `json:"status"`
@@ -41,7 +41,7 @@ type Result struct {
 	Documents []Command `json:"-"`
 	// Actions are stored with the call and carried out after it. They are dropped when the tool returns an error.
 	Actions []Action `json:"-"`
-	// Process holds facts about the processes of this call, for the record.
+	// Process says how the processes of this call ended. It is for the record, not for the model.
 	Process *ProcessReport `json:"process,omitempty"`
 }
 
@@ -58,14 +58,14 @@ const (
 	DisplayHidden    Display = "HIDDEN"
 )
 
-// A Content is one piece of rich output. Only the fields for its type are set.
+// A Content is one part of a rich result. Only the fields for its type are set.
 type Content struct {
 	Type     ContentType `json:"type"`
-	Text     string      `json:"text,omitempty"`      // for text, and diff (unified)
-	MIMEType string      `json:"mime_type,omitempty"` // for image, audio, document and ui
+	Text     string      `json:"text,omitempty"`      // used by the types text and diff; a diff is in unified format
+	MIMEType string      `json:"mime_type,omitempty"` // used by the types image, audio, document and ui
 	Data     []byte      `json:"data,omitempty"`      // inline bytes, at most 64 KiB
 	URI      string      `json:"uri,omitempty"`       // for resource links
-	Artifact string      `json:"artifact,omitempty"`  // name of an artifact of this call, instead of Data
+	Artifact string      `json:"artifact,omitempty"`  // name of an artifact of this call that contains the bytes; used instead of Data
 	Name     string      `json:"name,omitempty"`
 }
 
@@ -83,9 +83,9 @@ const (
 	ContentUI       ContentType = "ui"
 )
 
-// An Artifact is stored output of a call, which ReadArtifact reads in ranges.
+// An Artifact describes stored output of a call. Clients read its content in ranges with ReadArtifact.
 type Artifact struct {
-	Name     string `json:"name"` // unique in the call; for a stream's spool, the name of the stream
+	Name     string `json:"name"` // unique in the call; for the stored output of a stream, the name of the stream
 	MIMEType string `json:"mime_type,omitempty"`
 	Size     int64  `json:"size"` // bytes
 }
@@ -94,10 +94,10 @@ type Artifact struct {
 type ProcessReport struct {
 	Killed         []int     `json:"killed,omitempty"` // process ids
 	ConfirmedAt    time.Time `json:"confirmed_at,omitzero"`
-	KillUnverified []int     `json:"kill_unverified,omitempty"` // ids of processes that were not seen to die
+	KillUnverified []int     `json:"kill_unverified,omitempty"` // ids of processes whose death could not be confirmed
 }
 
-// Success returns a result whose data is v as JSON. It panics when v has no JSON form, because that is a bug of the tool.
+// Success returns a success whose data is v as JSON. It panics when v has no JSON form, because that is a bug of the tool.
 func Success(v any) *Result {
 	return &Result{Status: StatusSuccess, Data: mustJSON(v)}
 }
@@ -119,17 +119,18 @@ func Fail(format string, args ...any) *Result {
 	return FailCode("", format, args...)
 }
 
-// FailCode is Fail with the tool's own code, which becomes the reason.
+// FailCode returns the same result as Fail, with the tool's own code as the reason.
 func FailCode(reason, format string, args ...any) *Result {
 	return &Result{Status: StatusError, Error: &Error{Code: ExecutionFailed, Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-// Suspended returns a question with the default ticket: its action is tool:<id>, and the tool runs again with the answer.
+// Suspended returns a result that suspends the call with the default ticket: the action is tool:<id>, and the tool runs again with the
+// answer.
 func Suspended(message string) *Result {
 	return &Result{Status: StatusPending, Message: message}
 }
 
-// SuspendedWith returns a question with the tool's own ticket.
+// SuspendedWith returns a result that suspends the call with the ticket t.
 func SuspendedWith(t Ticket) *Result {
 	return &Result{Status: StatusPending, Message: t.Message, Suspension: &t}
 }
@@ -149,7 +150,7 @@ func (r *Result) Then(actions ...Action) *Result {
 // IsSuccess reports whether the tool succeeded.
 func (r *Result) IsSuccess() bool { return r != nil && r.Status == StatusSuccess }
 
-// IsPending reports whether the result is a question, or an operation that continues elsewhere.
+// IsPending reports whether the result suspends the call, or says that an operation continues elsewhere.
 func (r *Result) IsPending() bool { return r != nil && r.Status == StatusPending }
 
 // IsError reports whether the result is an error that the model should read.
@@ -179,7 +180,7 @@ func (r *Result) ModelText() string {
 	}
 }
 
-// text returns the message with the violated fields, one per line.
+// text returns the message, followed by the violations, one in each line.
 func (e *Error) text() string {
 	if len(e.Violations) == 0 {
 		return e.Message

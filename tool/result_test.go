@@ -18,14 +18,14 @@ func TestResultConstructors(t *testing.T) {
 		{"success", tool.Success(map[string]int{"n": 1}), true, false, false, `{"n":1}`, `{"n":1}`},
 		{"success of nothing", tool.Success(nil), true, false, false, `null`, `null`},
 		{"success with message", tool.SuccessMessage([]int{1}, "%d item", 1), true, false, false, `[1]`, "1 item"},
-		// The model reads the plain text, programs read JSON.
+		// The model reads the plain text; programs read the data, which is JSON.
 		{"text", tool.Text("say \"hi\"\n"), true, false, false, `"say \"hi\"\n"`, "say \"hi\"\n"},
 		{"empty text", tool.Text(""), true, false, false, `""`, `""`},
 		{"fail", tool.Fail("no file %q", "a"), false, false, true, `null`, `no file "a"`},
 		{"suspended", tool.Suspended("May I?"), false, true, false, `null`, "May I?"},
 		{"suspended with a ticket", tool.SuspendedWith(tool.Ticket{Action: "auth", Message: "Sign in"}), false, true, false, `null`, "Sign in"},
 		{"nil", nil, false, false, false, `null`, ""},
-		// A forgotten status is not a success.
+		// A result without a status must not count as a success.
 		{"zero", &tool.Result{}, false, false, false, `null`, ""},
 	}
 	for _, tt := range tests {

@@ -15,15 +15,15 @@ const (
 // A SourceStatus is the health of a source of tools.
 type SourceStatus struct {
 	Name      string
-	Namespace string // the only namespace that has its tools; empty means all
+	Namespace string // the only namespace in which the source's tools exist; empty means all namespaces
 	State     SourceState
-	Since     time.Time // zero for a source that is part of the daemon
+	Since     time.Time // start of the current state; zero for a source that is part of the daemon
 	Address   string    // program or URL
 	Server    string    // the server's own name and version
 	Protocol  string
 	Trust     string
 	Tools     int
-	Starts    int    // connections that were made or tried
+	Starts    int    // number of connections that were made or tried
 	Error     string // the last error
 	Refused   []RefusedTool
 }

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// A Ticket is the question of a suspension, as a tool or a gate asks it. The engine adds ids, digest, description and times.
+// A Ticket is a question that suspends a call. A tool or a gate asks it. The engine adds ids, digest, description and times.
 type Ticket struct {
 	Action     string          `json:"action,omitempty"`     // approval, input, auth, in_doubt or an action of the tool; empty means tool:<id>
-	Message    string          `json:"message,omitempty"`    // for people
+	Message    string          `json:"message,omitempty"`    // text of the question, for people
 	Parameters json.RawMessage `json:"parameters,omitempty"` // for the frontend that shows the question
 	// ResponseSchema is the schema for the decision's result. An answer that violates it leaves the question open.
 	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
 	ResumeMode     ResumeMode      `json:"resume_mode,omitempty"`
 	Approvers      *Approvers      `json:"approvers,omitempty"`  // nil means every principal that may act for the caller
 	ExpiresIn      time.Duration   `json:"expires_in,omitempty"` // 0 means 30 days, which is also the maximum
-	// DefaultResult, JSON text, becomes the answer at expiry. Only a tool's own ticket without approvers may have one. Every other ticket
-	// ends with a cancellation at expiry.
+	// DefaultResult is JSON text that becomes the answer when the ticket expires. Only a tool's own ticket without approvers may have one.
+	// Every other ticket ends with a cancellation at expiry.
 	DefaultResult string `json:"default_result,omitempty"`
-	// RememberOptions are the patterns for which a yes may be stored, narrowest first. The engine removes them where no answer may be
+	// RememberOptions are the patterns for which a yes may be stored, narrowest first. The engine removes the options when no answer may be
 	// stored.
 	RememberOptions []RememberOption `json:"remember_options,omitempty"`
 }
 
-// A RememberOption is a pattern of later calls. Its meaning is defined by the gate that offers it.
+// A RememberOption is a pattern for later calls. The gate that offers it defines what the pattern means.
 type RememberOption struct {
 	Option string `json:"option"`
-	Title  string `json:"title,omitempty"` // for people: what would be allowed
+	Title  string `json:"title,omitempty"` // text for people that says what would be allowed
 }
 
-// Remember asks to store a yes for later calls.
+// Remember is a request to store a yes for later calls.
 type Remember struct {
 	Option string    `json:"option"` // one of the ticket's options
 	Scope  Scope     `json:"scope"`
@@ -38,38 +38,38 @@ type Remember struct {
 
 // Approvers are the principals that may answer a ticket.
 type Approvers struct {
-	Roles              []string `json:"roles,omitempty"` // one of these roles is enough; empty means approver
+	Roles              []string `json:"roles,omitempty"` // an approver must have one of these roles; an empty list means the role approver
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
-	Count              int      `json:"count,omitempty"` // number of different people who must give the same yes; 0 and 1 mean one
+	Count              int      `json:"count,omitempty"` // number of different people who must give the same positive answer; 0 means 1
 }
 
-// ResumeMode says what a decision does.
+// ResumeMode says how a decision resumes the call.
 type ResumeMode string
 
-// The empty mode is ReplayToolCall.
+// The modes. The empty mode means ReplayToolCall.
 const (
 	ReplayToolCall          ResumeMode = "REPLAY_TOOL_CALL"
 	UseDecisionAsToolResult ResumeMode = "USE_DECISION_AS_TOOL_RESULT"
 	PassDecisionToTool      ResumeMode = "PASS_DECISION_TO_TOOL"
 )
 
-// A Decision ends a suspension.
+// A Decision is the answer that ends a suspension.
 type Decision struct {
 	ID     string         `json:"decision_id"` // chosen by the client; a request with the same id and content returns the same outcome again
 	Action DecisionAction `json:"action"`
 	Result string         `json:"result,omitempty"` // JSON text
-	// Arguments, JSON text, replace the arguments of the call. This is an edit.
+	// Arguments is JSON text that replaces the arguments of the call. Empty means that the arguments stay unchanged.
 	Arguments      string `json:"arguments,omitempty"`
 	Reason         string `json:"reason,omitempty"`
 	ExpectedDigest string `json:"expected_digest,omitempty"`
-	// Remember stores a yes for later calls. Nil stores nothing.
+	// Remember asks the gate to store a yes for later calls. Nil stores nothing.
 	Remember *Remember `json:"remember,omitempty"`
 
 	DecidedBy Principal `json:"decided_by,omitzero"` // set by the server
 	Time      time.Time `json:"time,omitzero"`       // set by the store
-	// AppliesTo is the digest that the answer is valid for. The engine sets it.
+	// AppliesTo is the digest of the question to which the decision belongs. The engine sets it.
 	AppliesTo string `json:"applies_to,omitempty"`
-	// Votes are the answers with the same content, including this one, when a ticket needs several. The engine sets them.
+	// Votes are the equal answers that formed the decision, including this one, when a ticket needs several. The engine sets them.
 	Votes []Vote `json:"votes,omitempty"`
 }
 
@@ -80,7 +80,7 @@ type Vote struct {
 	Voter      Principal      `json:"voter"`
 	Time       time.Time      `json:"time"`
 	Edited     bool           `json:"edited,omitempty"` // the vote is for edited arguments
-	// Says is a digest of what the answer approves. Votes with the same content have the same digest.
+	// Says is a digest of what the vote approves. Votes for the same content have the same digest.
 	Says string `json:"says,omitempty"`
 }
 
@@ -99,7 +99,7 @@ func (d *Decision) Voters() []Principal {
 // DecisionAction is yes or no.
 type DecisionAction string
 
-// The zero action is invalid.
+// The actions. The zero action is invalid.
 const (
 	Resume DecisionAction = "RESUME"
 	Cancel DecisionAction = "CANCEL"

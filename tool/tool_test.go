@@ -21,12 +21,12 @@ func TestValidName(t *testing.T) {
 		{strings.Repeat("a", 64), true},
 		{strings.Repeat("a", 65), false},
 		{"", false},
-		{"fs.read", false}, // Some models accept no dot.
-		{"9read", false},   // Some models accept no digit at the beginning.
-		{"-read", false},   // It looks like an option.
+		{"fs.read", false}, // Some models do not accept a dot.
+		{"9read", false},   // Some models do not accept a digit at the beginning.
+		{"-read", false},   // A program could take the name for an option.
 		{"read ", false},   // T75: a person cannot distinguish it from "read".
 		{" read", false},
-		{"read\n", false},    // $ must not match before a line end.
+		{"read\n", false},    // The $ in the pattern must not match before a final line end.
 		{"r\u0435ad", false}, // a Cyrillic letter
 		{"read\x00", false},
 		{"a/b", false},

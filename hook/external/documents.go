@@ -30,7 +30,7 @@ func known(s tool.Scope) bool {
 	return s == tool.RunScope || s == tool.ThreadScope || s == tool.NamespaceScope
 }
 
-// Documents returns the existing documents among keys, as the call sees them.
+// Documents returns the documents with these keys that the call sees. It omits documents that do not exist.
 func Documents(in *hook.Input, keys []DocumentKey) ([]tool.Document, error) {
 	var found []tool.Document
 	for _, k := range keys {

@@ -1,4 +1,5 @@
-// Package external contains what hooks outside of the daemon have in common: limits for concurrent questions, and health counts.
+// Package external contains what hooks outside of the daemon have in common: limits for concurrent questions, counts that show whether a
+// hook works, and checks of a hook's answers.
 package external
 
 import (
@@ -21,10 +22,10 @@ const DefaultDeadline = 5 * time.Second
 // until its deadline.
 const MaxWaiting = 1024
 
-// ErrBusy means that a call was not admitted because MaxWaiting calls already wait for the hook.
+// ErrBusy means that a question was not sent because [MaxWaiting] calls already wait for the hook.
 var ErrBusy = fmt.Errorf("%d calls wait for this hook already", MaxWaiting)
 
-var errPanic = errors.New("panic in the daemon") // the initial error, which stays when ask panics
+var errPanic = errors.New("panic in the daemon") // counts as the result when ask panics
 
 // Config configures a Line.
 type Config struct {
@@ -34,7 +35,7 @@ type Config struct {
 	Log *zap.Logger
 }
 
-// A Line is the queue before one hook. Its methods may be called concurrently.
+// A Line limits the concurrent questions to one hook and lets further calls wait. Its methods may be called concurrently.
 type Line struct {
 	name   string
 	log    *zap.Logger
@@ -60,7 +61,7 @@ func NewLine(cfg Config) *Line {
 	return &Line{name: cfg.Name, log: cfg.Log, places: make(chan struct{}, cfg.AtOnce), times: metric.NewTimes()}
 }
 
-// Ask waits for a slot and calls ask. It counts an error of ask as a failure of the hook, unless the call was stopped meanwhile.
+// Ask waits for a slot and calls ask. It counts an error of ask as a failure of the hook, unless the call was cancelled meanwhile.
 func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 	if err := l.enter(ctx); err != nil {
 		l.ended(ctx, 0, err)
@@ -104,7 +105,7 @@ func (l *Line) enter(ctx context.Context) error {
 	}
 }
 
-// ended counts the end of a question.
+// ended counts a completed question. It does not count a question that failed because its call was cancelled.
 func (l *Line) ended(ctx context.Context, took time.Duration, err error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return

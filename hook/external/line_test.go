@@ -17,7 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errDown = errors.New("down")
 
-// TestP11LineIsBounded sends ten thousand questions at once. A few are asked, some wait, and the others are refused at once.
+// TestP11LineIsBounded sends ten thousand questions at the same time. It checks that few are asked, some wait, and the others are refused
+// at once.
 func TestP11LineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := external.NewLine(external.Config{Name: "slow", AtOnce: 4})
@@ -57,7 +58,7 @@ func TestP11LineIsBounded(t *testing.T) {
 	})
 }
 
-// A question that panics frees its slot and counts as a failure.
+// The test checks that a question that panics frees its slot and counts as a failure.
 func TestPanicLeavesNoPlaceTaken(t *testing.T) {
 	l := external.NewLine(external.Config{Name: "h", AtOnce: 1})
 	func() {
@@ -82,7 +83,7 @@ func TestHealth(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	answer(stopped, errDown) // the call was cancelled, so the hook's answer is unknown
+	answer(stopped, errDown) // not counted, because the call was cancelled
 	if h := l.Health(); h.Asked != 2 {
 		t.Errorf("health %+v", h)
 	}

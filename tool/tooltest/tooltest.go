@@ -1,5 +1,5 @@
-// Package tooltest provides what tests of tools need for a [tool.Call]: a [Recorder] that stores the reports of the tool, and [Documents]
-// that apply its commands as the engine does. Neither uses the engine.
+// Package tooltest helps tests of tools to make a [tool.Call]. A [Recorder] stores the reports of the tool. [Documents] stores documents
+// and applies the tool's commands to them by the rules of the engine. Neither needs an engine.
 package tooltest
 
 import (
@@ -15,9 +15,9 @@ import (
 
 // A Recorder is a [tool.Reporter] that stores all reports. It is safe for concurrent use. The zero value is ready to use.
 type Recorder struct {
-	// Err, if set, is the error that every report returns, as if the call were over.
+	// Err, if set, is the error that every report returns. With it a test simulates that the call is over.
 	Err error
-	// Keys, if set, is the input that is typed into the call. Controls are the controls that the tool supports.
+	// Keys, if set, is the input that a person types into the call. Controls are the controls that the tool passed to Input.
 	Keys     io.ReadCloser
 	Controls tool.Controls
 
@@ -98,7 +98,8 @@ func (r *Recorder) ProgressTold() []tool.Progress {
 	return slices.Clone(r.progress)
 }
 
-// ActivitiesTold returns the activities and their changes, in order. Each has an id, a type unless it is a change, and JSON.
+// ActivitiesTold returns the activities and the changes of activities, in order, one text for each: the id, the type (not for a change) and
+// the JSON.
 func (r *Recorder) ActivitiesTold() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,11 +145,11 @@ func (s snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error)
 	return d, ok, nil
 }
 
-// Snapshot returns the documents for a call that starts now.
+// Snapshot returns the documents as a call that starts now would see them.
 func (d *Documents) Snapshot() tool.Documents { return maps.Clone(d.stored) }
 
-// Commit applies the commands of a result and returns the failed ones. A command fails when the document does not have the expected
-// revision, is not a number for add, or is not an array for append.
+// Commit applies the commands of a result and returns those that failed. A command fails in these cases: the document does not have the
+// expected revision; the document of an add is not a number; the document of an append is not an array.
 func (d *Documents) Commit(commands ...tool.Command) (lost []tool.Command) {
 	if d.stored == nil {
 		d.stored = snapshot{}

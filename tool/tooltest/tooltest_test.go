@@ -26,7 +26,7 @@ func TestRecorderKeepsWhatACallTells(t *testing.T) {
 	check(t, c.SaveCheckpoint(b))
 	a, err := c.SaveArtifact("p", "image/png", b)
 	check(t, err)
-	b[0] = '2' // The recorder keeps a copy.
+	b[0] = '2' // The recorder keeps a copy, so this change does not affect it.
 
 	if a.Name != "p" || a.MIMEType != "image/png" || a.Size != 1 || string(r.Artifact("p")) != "1" || string(r.Checkpoint()) != "1" {
 		t.Errorf("artifact %+v %q, checkpoint %q", a, r.Artifact("p"), r.Checkpoint())

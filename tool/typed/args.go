@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Args returns arguments for the test of a tool, made from a struct or map with encoding/json. It panics when v is not a JSON object. In a
-// daemon, arguments come from a model and a strict parser instead.
+// Args returns arguments for the test of a tool. It makes them from a struct or a map with encoding/json, and panics when v is not a JSON
+// object. In a daemon, a strict parser makes the arguments from the model's text.
 func Args(v any) tool.Arguments {
 	b, err := json.Marshal(v)
 	if err != nil {

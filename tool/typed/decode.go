@@ -9,17 +9,17 @@ import (
 )
 
 // Decode stores a parsed JSON value (map[string]any, []any, string, json.Number, bool, nil) in the Go value that into points to. It does
-// not parse the text again, so the tool gets exactly the value that was validated and approved.
+// not parse text, so the tool gets exactly the value that was validated and approved.
 //
 // It uses the tags and rules of encoding/json, but is stricter:
 //   - Names of members must match exactly.
 //   - null is accepted only for pointers, slices, maps, interfaces and types with UnmarshalJSON.
-//   - A Go array needs exactly as many elements as its length.
-//   - Integers accept every token with an integral value in range (1, 1.0, 1e2), and no other.
+//   - A JSON array must have exactly as many elements as the Go array.
+//   - An integer accepts only numbers with an integral value in its range, in any spelling (1, 1.0, 1e2).
 //   - The tag option "string" has no effect, as in the schema.
 //
-// Members without a field are ignored, because the schema rejects them where needed. Except for strings, the Go value shares no memory with
-// the parsed value.
+// Decode ignores members for which the struct has no field. The schema rejects them where necessary. Except for strings, the Go value
+// shares no memory with the parsed value.
 //
 // An error is a [*DecodeError]. The Go value may then be partly filled.
 func Decode(value any, into any) error {
@@ -74,7 +74,8 @@ func (d *decoder) decode(value any, into reflect.Value) error {
 	return nil
 }
 
-// A plan is a decoder for a part of a type. It is a pointer to a function, because a type may contain itself.
+// A plan stores a parsed value in a part of a Go type. It is a pointer to a function, so that the plan of a type that contains itself can
+// refer to itself.
 type plan struct {
 	store func(value any, into reflect.Value) *DecodeError
 }

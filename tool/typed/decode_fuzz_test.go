@@ -25,8 +25,8 @@ type fuzzArgs struct {
 	Y []byte            `json:"y"`
 }
 
-// FuzzDecode compares Decode with encoding/json. Both give the same value for what both accept. Decode rejects more only where it is
-// stricter by design.
+// FuzzDecode compares Decode with encoding/json. When both accept a text, their values must be equal. Decode may reject a text that
+// encoding/json accepts only for a documented reason.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"s":"a","i":-1,"u":65535,"f":0.5,"b":true,"l":[{"i":1}],"m":{"k":"v"},"p":{"p":null},"a":{"x":[1,"\u2028"]},"r":[1.0, 2],"y":"aGk="}`,
@@ -52,7 +52,7 @@ func FuzzDecode(f *testing.F) {
 		theirErr := d.Decode(&theirs)
 		switch {
 		case looserThere(value):
-		case theirErr != nil && ourErr == nil && !strings.ContainsAny(text, ".eE-"): // except for tokens such as 1.0, 1e2 and -0
+		case theirErr != nil && ourErr == nil && !strings.ContainsAny(text, ".eE-"): // Decode also accepts tokens such as 1.0, 1e2 and -0 for integers.
 			t.Fatalf("%q: only encoding/json refuses it: %v", text, theirErr)
 		case theirErr == nil && ourErr != nil:
 			t.Fatalf("%q: only Decode refuses it: %v", text, ourErr)
@@ -62,7 +62,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// looserThere reports whether the value has a part where encoding/json is less strict: a null, or a name in another case.
+// looserThere reports whether encoding/json accepts a part of the value that Decode rejects: a null, or a name whose letters have another
+// case.
 func looserThere(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -83,7 +84,7 @@ func looserThere(value any) bool {
 	return false
 }
 
-// equalArgs compares the JSON forms, so that different escapes in raw messages do not matter.
+// equalArgs compares the JSON forms of a and b, because raw messages may contain the same text with different escapes.
 func equalArgs(a, b fuzzArgs) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -106,7 +107,7 @@ type tenProperties struct {
 const tenText = `{"path":"src/server/handler.go","pattern":"func [A-Z]","limit":100,"offset":2500,"recursive":true,` +
 	`"follow":false,"encoding":"utf-8","glob":["*.go","*.proto"],"context":3,"x":0.5}`
 
-// BenchmarkDecode/tool measures the cost for each call. The tool prepared the decoder when it was created.
+// BenchmarkDecode/tool measures only the cost of each call, because the tool prepares its decoder once.
 func BenchmarkDecode(b *testing.B) {
 	value := parsed(b, tenText).(map[string]any)
 	b.Run("alone", func(b *testing.B) {

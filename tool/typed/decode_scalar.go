@@ -110,7 +110,7 @@ func unfit(value any, into reflect.Value, err error) *DecodeError {
 	return &DecodeError{Reason: fmt.Sprintf("%q is not a number", value)}
 }
 
-// integer returns the digits of a number with an integral value, for any spelling of the number.
+// integer returns the digits of a number with an integral value, for any spelling of the number, such as 100, 100.0 or 1e2.
 func integer(value any) (string, *DecodeError) {
 	n, ok := value.(json.Number)
 	if !ok {
@@ -139,7 +139,7 @@ func integer(value any) (string, *DecodeError) {
 		return "", &DecodeError{Reason: fmt.Sprintf("want an integer, got %s", token)}
 	}
 	sign := mantissa[:len(mantissa)-len(unsigned)]
-	return sign + digits + strings.Repeat("0", min(zeros, 64)), nil // 64 zeros exceed any integer type.
+	return sign + digits + strings.Repeat("0", min(zeros, 64)), nil // At most 64 zeros are written, which already exceeds the range of any integer type.
 }
 
 func storeBase64(s string, into reflect.Value) *DecodeError {
@@ -160,7 +160,8 @@ func storeAny(value any, into reflect.Value) *DecodeError {
 	return nil
 }
 
-// clone copies everything that can be changed. A tool that changes its arguments must not change the digested ones.
+// clone copies arrays and objects. Without a copy, a tool that changes its arguments would change the value from which toold computes
+// digests.
 func clone(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -179,7 +180,8 @@ func clone(value any) any {
 	return value
 }
 
-// storerByMethod returns the function that stores a value in a type with its own unmarshal method, or nil.
+// storerByMethod returns the function that stores a value with the unmarshal method of the type. It returns nil when the type has no such
+// method.
 func storerByMethod(t reflect.Type) func(any, reflect.Value) *DecodeError {
 	switch pointer := reflect.PointerTo(t); {
 	case t == reflect.TypeFor[json.Number]():
@@ -214,8 +216,8 @@ func storeByUnmarshalText(value any, into reflect.Value) *DecodeError {
 	return nil
 }
 
-// encode returns the canonical form v1 of a parsed value. encoding/json writes the same, except that it escapes U+2028 and U+2029; encode
-// removes these escapes.
+// encode returns the canonical form v1 of a parsed value. The output of encoding/json differs from this form only in the escapes of U+2028
+// and U+2029, which encode removes.
 func encode(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

@@ -36,7 +36,7 @@ func structStorer(fields []field) func(any, reflect.Value) *DecodeError {
 	}
 }
 
-// target returns the field in a struct. It creates nil embedded structs on the way.
+// target returns the field in a struct. On the path to the field, it allocates embedded structs whose pointer is nil.
 func (f *field) target(v reflect.Value) (reflect.Value, *DecodeError) {
 	for i, n := range f.index {
 		if i > 0 && v.Kind() == reflect.Pointer {
@@ -58,8 +58,9 @@ type embedded struct {
 	index []int
 }
 
-// fields returns the fields of a struct by Go's rules for embedding, with JSON names. Of several fields with one name, the shallowest wins.
-// At the same depth, the only tagged one wins; otherwise none does.
+// fields returns the fields of a struct by Go's rules for embedding, with JSON names. When several fields have the same name, the
+// shallowest is used. When several of these have the same depth, the only field with a JSON tag is used; if there is no such field, none is
+// used.
 func (ps planner) fields(t reflect.Type) []field {
 	var all []field
 	seen := map[string]bool{} // names that were found at a shallower level
@@ -74,7 +75,7 @@ func (ps planner) fields(t reflect.Type) []field {
 			own, inner := directFields(e)
 			found = append(found, own...)
 			for _, in := range inner {
-				if !visited[in.t] { // A type may embed a pointer to itself.
+				if !visited[in.t] { // A type may contain itself through an embedded pointer.
 					deeper = append(deeper, in)
 				}
 			}
@@ -93,7 +94,7 @@ func (ps planner) fields(t reflect.Type) []field {
 	return all
 }
 
-// dominates reports whether f wins over the fields at its level with the same name.
+// dominates reports whether f is used, and not another field with the same name at the same depth.
 func dominates(f field, level []field) bool {
 	same, tagged := 0, 0
 	for _, other := range level {
@@ -126,7 +127,7 @@ func directFields(e embedded) (own []field, inner []embedded) {
 		case promotes && name == "":
 			inner = append(inner, embedded{ft, index})
 		case !sf.IsExported():
-			// encoding/json cannot set it either.
+			// The field is ignored, because encoding/json cannot set it either.
 		case name != "":
 			own = append(own, field{name: name, index: index, tagged: true})
 		default:

@@ -17,9 +17,9 @@ import (
 
 type (
 	named      string
-	upper      string // unmarshals itself from text
+	upper      string // has an UnmarshalText method
 	point      struct{ X, Y int }
-	anyOf      struct{ raw string } // unmarshals itself from JSON
+	anyOf      struct{ raw string } // has an UnmarshalJSON method
 	pathArgs   struct{ Path string }
 	limits     struct{ Limit, Shared int }
 	inner      struct{ Limit, Deep int }
@@ -78,7 +78,7 @@ func TestDecode(t *testing.T) {
 	deep := &tree{Name: "b", Children: []tree{{Name: "c"}}}
 	tests := []struct {
 		name, text string
-		want       any // its type is the type to decode into
+		want       any // expected value; the test decodes into a value of its type
 	}{
 		{"string", `"a"`, "a"},
 		{"named string", `"a"`, named("a")},
@@ -161,7 +161,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Point is exported, because only exported types can be embedded by pointer.
+// Point is exported, because reflection cannot set an embedded pointer to an unexported type.
 type Point struct{ X, Y int }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -248,7 +248,8 @@ func TestDecodeErrorUnwraps(t *testing.T) {
 	}
 }
 
-// A tool that changes its arguments must not change the digested ones.
+// TestDecodeSharesNothing checks that a tool cannot change the parsed arguments, from which toold computes digests, by changing its decoded
+// arguments.
 func TestDecodeSharesNothing(t *testing.T) {
 	value := parsed(t, `{"any":{"list":[1,[2]]},"list":[{"a":1}]}`)
 	var into struct {
@@ -266,7 +267,8 @@ func TestDecodeSharesNothing(t *testing.T) {
 	}
 }
 
-// Absent members leave fields unchanged, so that an author can set defaults first.
+// TestDecodeKeepsDefaults checks that Decode leaves a field unchanged when its member is absent. So a tool can set defaults before it
+// decodes.
 func TestDecodeKeepsDefaults(t *testing.T) {
 	into := point{X: 1, Y: 2}
 	if err := typed.Decode(parsed(t, `{"Y":3}`), &into); err != nil || into != (point{1, 3}) {
@@ -274,7 +276,7 @@ func TestDecodeKeepsDefaults(t *testing.T) {
 	}
 }
 
-// A RawMessage contains the canonical form v1, which these test vectors define.
+// TestDecodeRawMessageIsCanonical checks that a RawMessage contains the canonical form v1. The rows are the test vectors of that form.
 func TestDecodeRawMessageIsCanonical(t *testing.T) {
 	data, err := os.ReadFile("../../call/testdata/canonical.json")
 	if err != nil {
@@ -305,7 +307,7 @@ func parsed(t testing.TB, text string) any {
 	return v
 }
 
-// typeOf returns the type to decode into. It is any for the rows with the interface type.
+// typeOf returns the type of want, or the type any when want is a map or nil.
 func typeOf(want any) reflect.Type {
 	if _, ok := want.(map[string]any); ok || want == nil {
 		return reflect.TypeFor[any]()

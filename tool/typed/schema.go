@@ -9,11 +9,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns the JSON Schema of the struct type T. It rejects members that T does not have. Fields without omitempty or omitzero are
-// required. A list must be a list, not null. Members keep the order of the fields, which is the order in which a model reads them.
+// Schema returns the JSON Schema of the struct type T. The schema rejects members that T does not have. Fields without omitempty or
+// omitzero are required. A list must not be null. The members have the order of the fields, because a model reads them in this order.
 //
-// For a type with its own UnmarshalJSON or UnmarshalText, other than those of specialTypes, only the author knows the JSON form. Such a
-// tool needs parameters in its descriptor.
+// For a type with its own UnmarshalJSON or UnmarshalText, other than those of specialTypes, only the author knows the JSON form. A tool
+// with such a type must set Parameters in its descriptor.
 func Schema[T any]() (json.RawMessage, error) {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("arguments are %s, want a struct", t)
@@ -36,7 +36,8 @@ func specialTypes() map[reflect.Type]*jsonschema.Schema {
 	}
 }
 
-// withoutNullLists removes null as a value of slices, which jsonschema permits. No tool expects null, but models that see it send it.
+// withoutNullLists removes null from the types that slices accept. jsonschema adds it. No tool expects null, but a model that reads it in
+// the schema sends it.
 func withoutNullLists(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -7,7 +7,8 @@
 //
 // A field is optional when its json tag has omitempty or omitzero.
 //
-// A tool that needs more of package tool than the options here support (Abandon, Reconcile) must be a separate type that calls [Decode].
+// The options here support only some of the optional interfaces in package tool. A tool that needs others, such as Abandoner or Reconciler,
+// must be a separate type that calls [Decode].
 package typed
 
 import (
@@ -21,26 +22,26 @@ import (
 // An Option adds an optional capability to a tool.
 type Option[Args any] func(*typedTool[Args])
 
-// WithValidate adds a check for what a schema cannot express. It has the contract of [tool.Validator].
+// WithValidate adds a check for what a schema cannot express. validate must follow the contract of [tool.Validator].
 func WithValidate[Args any](validate func(Args) error) Option[Args] {
 	return func(t *typedTool[Args]) { t.validate = validate }
 }
 
-// WithAssess adds the assessment of a call's effects. It has the contract of [tool.Assessor].
+// WithAssess adds the assessment of a call's effects. assess must follow the contract of [tool.Assessor].
 func WithAssess[Args any](assess func(Args) tool.Effects) Option[Args] {
 	return func(t *typedTool[Args]) { t.assess = assess }
 }
 
-// WithDescribe adds the description of a call for people. It has the contract of [tool.Describer].
+// WithDescribe adds the description of a call for people. describe must follow the contract of [tool.Describer].
 func WithDescribe[Args any](describe func(ctx context.Context, call *tool.Call, args Args) (tool.Description, error)) Option[Args] {
 	return func(t *typedTool[Args]) { t.describe = describe }
 }
 
-// New returns a tool whose function gets the arguments as an Args, which must be a struct. A descriptor without parameters gets the schema
-// of Args. A descriptor with parameters keeps them. Values that these permit but that do not fit Args are rejected when the call is
-// validated.
+// New returns a tool that calls run with the arguments as an Args, which must be a struct. When the descriptor has no parameters, New sets
+// them to the schema of Args. When it has parameters, they may permit values that do not fit Args; such values are rejected when the call
+// is validated.
 //
-// New panics when Args has no schema. That is a programming error, and it shows at the start of the program.
+// New panics when Args has no schema, because that is a programming error.
 func New[Args any](d tool.Descriptor, run func(ctx context.Context, call *tool.Call, args Args) (*tool.Result, error), opts ...Option[Args]) tool.Tool {
 	schema, err := Schema[Args]()
 	if err != nil {
@@ -53,7 +54,7 @@ func New[Args any](d tool.Descriptor, run func(ctx context.Context, call *tool.C
 	for _, opt := range opts {
 		opt(t)
 	}
-	// The tool implements Describer only when needed, because the engine spends time on each Describer.
+	// The result implements Describer only when there is a describe function, because the engine spends time on each Describer.
 	if t.describe != nil {
 		return describer[Args]{t}
 	}

@@ -43,7 +43,8 @@ func TestParametersComeFromTheType(t *testing.T) {
 	}
 }
 
-// The schema requires what Decode accepts, even for types that jsonschema knows only by their Go kind.
+// TestSchemaOfSpecialTypes checks that the schema and Decode accept the same JSON for types such as time.Time. jsonschema alone would only
+// use their Go kind.
 func TestSchemaOfSpecialTypes(t *testing.T) {
 	type special struct {
 		Bytes  []byte          `json:"bytes"`
@@ -107,7 +108,7 @@ func TestExecuteGetsTheValue(t *testing.T) {
 	}
 }
 
-// Arguments that fit the schema but not the Go type are rejected before the call is shown to a person.
+// The test checks that arguments that fit the schema but not the Go type are rejected by Validate, so before a person is asked.
 func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 	tests := []struct {
 		name, args, field string
