@@ -33,7 +33,7 @@ type Salvaged struct {
 type SalvagedTable struct {
 	Name string
 	Rows int
-	// Damaged means that a part of the table cannot be read, so rows may be missing.
+	// Damaged means that a part of the table or of its indexes is broken, so rows may be missing.
 	Damaged bool
 }
 
@@ -161,7 +161,8 @@ func openDamaged(ctx context.Context, path string) (*sqlite.Conn, error) {
 const headerSize = 100
 
 // mend copies parts of the first n bytes of a sound journal to a damaged one, where both must be equal. In the header these are the
-// signature, the file format, and the application id and schema version of toold. After the header these are the schema pages.
+// signature, the file format, the vacuum mode, the encoding, and the application id and schema version of toold. After the header these are
+// the schema pages.
 func mend(path string, sound []byte, n int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -176,7 +177,7 @@ func mend(path string, sound []byte, n int) error {
 	if v, have := page[version+3], sound[version+3]; string(page[version:version+3]) == "\x00\x00\x00" && v > have && v < have+32 && string(page[:16]) == string(sound[:16]) {
 		return fmt.Errorf("%w: version %d", ErrNewer, v)
 	}
-	for _, part := range [][2]int{{0, 24}, {44, 48}, {56, 64}, {68, 72}, {headerSize, n}} {
+	for _, part := range [][2]int{{0, 24}, {44, 48}, {52, 72}, {headerSize, n}} {
 		if part[0] < part[1] {
 			copy(page[part[0]:part[1]], sound[part[0]:part[1]])
 		}

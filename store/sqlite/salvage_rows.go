@@ -89,12 +89,20 @@ func (s *salvage) lacks(table string) bool {
 	return none && !broken
 }
 
+// sound reports whether SQLite finds no damage in a table and its indexes. Some damage makes rows disappear without an error, for example a
+// wrong number of rows on a page.
+func (s *salvage) sound(table string) bool {
+	found := ""
+	broken := s.each("PRAGMA integrity_check("+table+")", func(st *sqlite.Stmt) error { found = st.ColumnText(0); return nil })
+	return !broken && found == "ok"
+}
+
 // table copies the readable rows of a table.
 func (s *salvage) table(t salvageTable) error {
 	if s.lacks(t.name) {
 		return nil
 	}
-	into := SalvagedTable{Name: t.name}
+	into := SalvagedTable{Name: t.name, Damaged: !s.sound(t.name)}
 	insert := "INSERT OR IGNORE INTO " + t.name + " (" + t.columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(t.columns, ",")) + ")"
 	var failed error // an error of the new journal
 	take := func(st *sqlite.Stmt) error {
@@ -210,7 +218,7 @@ func (s *salvage) packs() error {
 	if s.lacks("packs") {
 		return nil
 	}
-	into := SalvagedTable{Name: "packs"}
+	into := SalvagedTable{Name: "packs", Damaged: !s.sound("packs") || !s.sound("packed")}
 	var failed error // an error of the new journal
 	take := func(st *sqlite.Stmt) error {
 		p := pack{position: st.ColumnInt64(1), last: st.ColumnInt64(2), namespace: st.ColumnText(3), updated: st.ColumnInt64(4), epoch: st.ColumnInt64(5)}
