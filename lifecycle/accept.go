@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Execute starts a call, or attaches to an existing call with the same id. The caller must close the watcher. After a refusal, which is a
-// [*call.Refusal], nothing is stored; every other failure becomes the result of the call.
+// Execute starts a call, or attaches to an existing call with the same id. The caller must close the watcher. If the error is a
+// [*call.Refusal], nothing was stored. Every other failure becomes the result of the call.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
 	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err
@@ -43,15 +43,15 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 // A request is a client's request for one call.
 type request struct {
 	admission
-	spec      call.Spec // a value, because a pointer would force a heap allocation
+	spec      call.Spec // A value and not a pointer: a pointer would force a heap allocation.
 	options   call.ExecuteOptions
 	arguments call.Parsed
 	digest    string
-	generated bool // the engine generated the id, so no call with it exists
+	generated bool // The engine generated the id, so no other call has it.
 }
 
-// unfilled is like reference, for a call that may be new. It does not return an entry that another goroutine created only to look for the
-// call.
+// unfilled returns the entry of a call like reference, and creates it if necessary. It removes an entry that another goroutine created only
+// to look for the call and did not find it.
 func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	for {
 		l, fill := e.reference(key)
@@ -75,7 +75,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 		c, err := e.store.Call(ctx, l.key)
 		if !errors.Is(err, store.ErrNotFound) {
 			l.fill(c, err)
-			return false, nil // attach returns the call or the error.
+			return false, nil // The caller calls attach next, which returns the call or its load error.
 		}
 	}
 	_, err := r.gap()
@@ -102,8 +102,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 	return err == nil, err
 }
 
-// gap returns the gap for a client whose cursor belongs to a call that a crash removed from the journal. It returns nil when the client
-// misses no event.
+// gap returns a gap when a crash removed the call of the client's cursor from the journal. It returns nil when the client misses no event.
 func (r *request) gap() (*call.Gap, error) {
 	e, cursor := r.e, r.options.Cursor
 	if cursor == "" {
@@ -133,7 +132,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 		l.release()
 		return nil, call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to another call; ids are never used twice", l.key.ID)
 	}
-	if c.Purge != nil { // Clients would take a snapshot without a result for the real result.
+	if c.Purge != nil { // The content was purged. A snapshot without a result would look like the real result.
 		l.release()
 		return nil, call.Refuse(call.FailedPrecondition, "CALL_PURGED", "the content of call %q was erased, its result with it; GetCall tells what is left, use a new call_id", l.key.ID)
 	}
@@ -154,7 +153,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	e := r.e
 	c := r.newCall(&r.spec, r.digest)
 	c.Detached = !r.options.Attended
-	gap, _ := r.gap() // admit has already checked the cursor.
+	gap, _ := r.gap() // The error is nil: admit has already checked the cursor.
 	if gap != nil {
 		c.Executed = call.ExecutedUnknown
 	}
@@ -178,7 +177,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !describes(pipe.def)
 	returned := false
 	defer func() {
-		if !returned { // A hook or the tool ended this goroutine, so no caller gets the watcher.
+		if !returned { // A hook or the tool ended this goroutine, so no caller will receive the watcher and close it.
 			w.Close()
 		}
 		e.workers.Run(func() { pipe.run(ctx) })
@@ -203,7 +202,8 @@ func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 	}
 }
 
-// pin finds the tool of a new call and stores its identity in c. It returns nil when there is no such tool.
+// pin finds the tool of a new call. It stores the id and the digest of the tool and its isolation facts in c. It returns nil when there is
+// no such tool.
 func (a *admission) pin(l *activeCall, c *call.Call) *Definition {
 	def, ok := a.e.catalog.lookup(c)
 	if !ok {
@@ -220,8 +220,9 @@ func acceptedAs(c *call.Call) *call.Accepted {
 	return &accepted
 }
 
-// accept begins the log of a call after it was described. A SYNC call publishes the accepted event with its first step, possibly in a later
-// pipeline run. A call of a batch can therefore be described several times before its first event is published.
+// accept begins the log of a call after its tool has described it. A BEHIND call publishes the accepted event now. A SYNC call publishes it
+// with its first step, possibly in a later pipeline run. A call of a batch can therefore be described several times before its first event
+// is published.
 func (p *pipeline) accept() {
 	l := p.l
 	l.intake.order.Lock()
@@ -234,11 +235,11 @@ func (p *pipeline) accept() {
 	}
 	l.intake.order.Unlock()
 	if begins && !p.ahead {
-		l.e.behind.add(l) // The other stages may take long.
+		l.e.behind.add(l) // Write the event soon, because the next stages may take long.
 	}
 }
 
-// describes reports whether a tool describes its calls, which may take time.
+// describes reports whether a tool implements a description of its calls. A description may take time.
 func describes(def *Definition) bool {
 	_, ok := def.Tool.(tool.Describer)
 	return ok

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// titled returns a tool that numbers the descriptions of its calls.
+// titled returns a tool that counts how often its calls were described, and puts the number into the description.
 func titled(id string, e tool.Effects, described *atomic.Int32) *whole {
 	return &whole{d: tool.Descriptor{ID: id, Effects: e, Parameters: json.RawMessage(anyObject)}, describe: func(context.Context, *tool.Call) (tool.Description, error) {
 		n := described.Add(1)
@@ -25,7 +25,7 @@ func titled(id string, e tool.Effects, described *atomic.Int32) *whole {
 	}}
 }
 
-// begins returns the accepted event, which must be the first event of a log.
+// begins returns the content of the accepted event, which must be the first event of the log.
 func begins(t *testing.T, list []call.Event) call.Accepted {
 	t.Helper()
 	if len(list) == 0 || list[0].Accepted == nil || list[0].Sequence != 1 {
@@ -34,8 +34,8 @@ func begins(t *testing.T, list []call.Event) call.Accepted {
 	return *list[0].Accepted
 }
 
-// TestAcceptedSaysWhatACallWouldDo checks that the first event of a call describes its effects. It must be equal for the first watcher, for
-// a later one and after a crash. Data that the tool looked up is only in the record.
+// TestAcceptedSaysWhatACallWouldDo checks that the first event of a call describes its effects. The event must be the same for the first
+// watcher, for a later watcher and after a crash. It does not contain data that the tool looked up; only the record has this data.
 func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		described := &atomic.Int32{}
@@ -55,7 +55,7 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 			if types(t, 1, list) != "accepted attempt_started finished" {
 				t.Errorf("events %s", types(t, 1, list))
 			}
-			time.Sleep(time.Second) // until the event is written
+			time.Sleep(time.Second) // Wait until the event is written.
 			w.crash()
 			if later := begins(t, w.checkLog(s.ID)); later != got {
 				t.Errorf("after a crash %+v, was %+v", later, got)
@@ -64,8 +64,8 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 	}
 }
 
-// TestAcceptedOfRefusedCalls checks the accepted event of refused calls. It contains no description when the call ends before it is
-// described.
+// TestAcceptedOfRefusedCalls checks the accepted event of calls that end early. The event contains no description when the call ends before
+// its tool has described it.
 func TestAcceptedOfRefusedCalls(t *testing.T) {
 	described := &atomic.Int32{}
 	looks, unheld := titled("t", reading, described), titled("isolated", reading, described)
@@ -81,8 +81,8 @@ func TestAcceptedOfRefusedCalls(t *testing.T) {
 	})
 }
 
-// TestAcceptedWaitsForTheDescription checks that a tool that hangs in its description delays the first event until the deadline, and that
-// no other event comes first. A cancellation in the meantime begins the log.
+// TestAcceptedWaitsForTheDescription checks a tool that hangs while it describes a call. The first event waits for the description until
+// its deadline. No other event comes first. A cancellation during the wait publishes the accepted event.
 func TestAcceptedWaitsForTheDescription(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		for _, cancels := range []bool{false, true} {
@@ -122,7 +122,7 @@ func TestAcceptedWaitsForTheDescription(t *testing.T) {
 // TestP4CrashBeforeTheDescription checks promises P3 and P4 for a crash between the acceptance of a batch and the description of a call:
 // the call runs once, and its log begins with its description.
 func TestP4CrashBeforeTheDescription(t *testing.T) {
-	for _, while := range []bool{false, true} { // false: the call waits for its turn; true: the crash is during the description
+	for _, while := range []bool{false, true} { // false: the crash comes while the call waits for its turn; true: it comes during the description
 		described := &atomic.Int32{}
 		looks, release := titled("t", mutating, described), make(chan struct{})
 		asks := asks("asks", tool.Ticket{})
@@ -167,8 +167,8 @@ func TestP4CrashBeforeTheDescription(t *testing.T) {
 	}
 }
 
-// TestAcceptedOfACallThatIsLookedAtTwice checks a batch call that passes the gates twice, before and after other calls run. It is described
-// again, and only the second description is published.
+// TestAcceptedOfACallThatIsLookedAtTwice checks a batch call that passes the gates twice: before and after other calls run. It is described
+// twice, and only the second description is published.
 func TestAcceptedOfACallThatIsLookedAtTwice(t *testing.T) {
 	described := &atomic.Int32{}
 	looks := titled("t", mutating, described)

@@ -20,7 +20,7 @@ import (
 
 var operator = tool.Principal{Namespace: "ns", Subject: "olga", Roles: []string{"operator"}}
 
-// handler is a handler that records its inputs.
+// handler is an action handler that records its inputs.
 type handler struct {
 	do func(ctx context.Context, in *hook.ActionInput) (hook.ActionResult, error)
 
@@ -131,8 +131,8 @@ func TestActionsFollowTheCommit(t *testing.T) {
 	})
 }
 
-// TestActionsThatAreNotTaken checks that a tool that returns an error loses its actions and documents, and that a malformed action is
-// dropped without the others.
+// TestActionsThatAreNotTaken checks that the actions and documents of a tool that returns an error are dropped. It also checks that a
+// malformed action is dropped while the other actions are kept.
 func TestActionsThatAreNotTaken(t *testing.T) {
 	h := &handler{}
 	tools := []tool.Tool{
@@ -242,7 +242,8 @@ func TestRoundsOfActionsEnd(t *testing.T) {
 	})
 }
 
-// TestActionsAtTheEndOfARun checks that actions for the end of a run see the documents of the run, and that these are removed afterwards.
+// TestActionsAtTheEndOfARun checks that the documents of a run still exist while the actions for its end are executed, and that they are
+// removed afterwards.
 func TestActionsAtTheEndOfARun(t *testing.T) {
 	n := tool.Key[int]{Scope: tool.RunScope, Name: "n"}
 	var seen []string
@@ -272,7 +273,7 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 		h.wantTold(t, `RUN_END 1 1.1, RUN_END "then" 2.1`)
 		w.wantValues()
 	})
-	// The actions of a run that no client ends are executed after a time.
+	// When no client ends the run, its actions are executed after a time limit.
 	h.asked = nil
 	inBubble(t, []tool.Tool{asking}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
 		w.do(spec("t", ""))
@@ -282,7 +283,7 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 	})
 }
 
-// TestHandlerThatHangs checks that a handler that hangs delays the end of a run and the actions of other calls only for a limited time.
+// TestHandlerThatHangs checks that a handler that hangs delays the end of a run, and the actions of other calls, only for a limited time.
 func TestHandlerThatHangs(t *testing.T) {
 	h := &handler{do: func(ctx context.Context, _ *hook.ActionInput) (hook.ActionResult, error) {
 		<-ctx.Done()

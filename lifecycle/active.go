@@ -19,34 +19,34 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// activeCall is a call in memory: while it runs, while a client watches it, or while a step of it is being stored.
+// activeCall is a call in memory. A call is in memory while it runs, while a client watches it, or while a step of it is being stored.
 type activeCall struct {
 	e   *Engine
 	key call.Key
 
-	ready   turns.Signal // given when c or loadErr is set
+	ready   turns.Signal // fires when c or loadErr is set
 	loadErr error
 
-	// The goroutine that changes this call holds slot, so that changes are stored one after the other.
+	// slot serializes the changes of this call: the goroutine that changes the call holds it.
 	slot turns.Slot
 
 	intake     intake
-	concurrent atomic.Bool // other calls of its batch may run at the same time, regardless of their effects
+	concurrent atomic.Bool // other calls of the batch may run at the same time, whatever the effects of this call
 
 	refs   int          // guarded by Engine.mu
-	claims claims       // of a new call that may not be in the journal yet; guarded by Engine.mu
-	meter  *meter.Meter // meter of the tool, for a new call of a registered tool
+	claims claims       // set for a new call, which may not be in the journal yet; guarded by Engine.mu
+	meter  *meter.Meter // cached meter of the tool; set only for a new call of a registered tool
 
 	mu sync.Mutex
-	// c is the current record. While lent is set, readers may hold c, so a change replaces it by a copy. Its LastSequence may be outdated;
-	// see last.
+	// c is the current record. When lent is set, readers may hold c, so each change must replace it by a copy. Its LastSequence may be
+	// outdated; use last instead.
 	c       *call.Call
 	lent    bool
-	stored  bool // the journal has a row of the call
+	stored  bool // the journal has a row for the call
 	log     calllog.Log
 	stalled bool                              // the journal refused the unwritten events; the next try is after flushPause
 	lost    error                             // why the call was never accepted; returned to watchers
-	shared  atomic.Pointer[watch.SharedFrame] // newest events, for several watchers; stored with mu held
+	shared  atomic.Pointer[watch.SharedFrame] // frame with the newest events, shared by several watchers; set only with mu held
 	reopen  *store.Run                        // the run that this call reopens; stored with its first change
 	dirty   bool                              // listed in Engine.behind
 
@@ -63,7 +63,7 @@ func newActiveCall(e *Engine, key call.Key) *activeCall {
 	return l
 }
 
-// claims are the run and the thread that this call may be the first to use.
+// claims names the run and the thread that this call may be the first to use. A claimed run or thread belongs to the caller of the call.
 type claims struct{ run, thread string }
 
 // acquire returns an active call, and loads it if necessary. The caller must release it.
@@ -90,7 +90,8 @@ func (e *Engine) current(ctx context.Context, key call.Key) (*call.Call, error) 
 	return l.snapshot(), nil
 }
 
-// reference returns the entry of a call in memory. fill reports that the entry is new and that the caller must fill it.
+// reference returns the entry of a call in memory, and creates it if there is none. fill reports that the entry is new: the caller must
+// then call [activeCall.fill].
 func (e *Engine) reference(key call.Key) (l *activeCall, fill bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *activeCall) load(ctx context.Context) {
 	l.fill(c, err)
 }
 
-// fill sets the record or the error of a new entry.
+// fill sets the record or the load error of a new entry, and wakes the goroutines that wait for it.
 func (l *activeCall) fill(c *call.Call, err error) {
 	if err != nil {
 		l.loadErr = err
@@ -123,7 +124,7 @@ func (l *activeCall) fill(c *call.Call, err error) {
 	l.ready.Give()
 }
 
-// release drops a reference. After the last one the call is removed from memory.
+// release drops a reference. When the last reference is dropped, the call is removed from memory.
 func (l *activeCall) release() {
 	e := l.e
 	e.mu.Lock()
@@ -158,15 +159,15 @@ func (l *activeCall) record() *call.Call {
 	return l.c
 }
 
-// peek is like record without lending the record. Only the goroutine of the pipeline run may use it, until its next step. Other goroutines
-// change only the revision and the last sequence of a BEHIND call in place.
+// peek returns the current record like record, but does not mark it as lent. Only the goroutine of the pipeline run may use the result, and
+// only until its next step. Until then, other goroutines change only the revision and the last sequence of a BEHIND call in place.
 func (l *activeCall) peek() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.c
 }
 
-// snapshot returns a record for clients, up to the last published event. The caller must not change it.
+// snapshot returns a record for clients. It includes only published events. The caller must not change it.
 func (l *activeCall) snapshot() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,15 +177,15 @@ func (l *activeCall) snapshot() *call.Call {
 func (l *activeCall) snapshotLocked() *call.Call {
 	published, flushed := l.log.Published(), l.log.Published() <= l.log.Written()
 	if l.stored && l.c.LastSequence == published && flushed {
-		l.lent = true // Most watched calls are suspended or ended, so thousands of watchers can share one record.
+		l.lent = true // Thousands of watchers can share this record without a copy, because most watched calls are suspended or have ended.
 		return l.c
 	}
 	c := *l.c
 	c.LastSequence = published
 	if !l.stored {
-		c.Revision = 0 // The API reports this as not_stored. The change that stores the call may be in progress.
+		c.Revision = 0 // Revision 0 makes the API report not_stored. The change that stores the call may still be in progress.
 	}
-	if !l.stored || !flushed { // A crash could lose this state. The class becomes SYNC when the state is stored.
+	if !l.stored || !flushed { // A crash could lose this state, so the snapshot says BEHIND. It says SYNC as soon as the state is stored.
 		c.Class = call.Behind
 	}
 	return &c
@@ -195,7 +196,7 @@ func (l *activeCall) stop(cause error) {
 	l.mu.Lock()
 	running := l.attempt
 	if l.cancel != nil {
-		l.cancel(cause) // With the lock held, a new attempt either sees the cancellation or is already in l.attempt.
+		l.cancel(cause) // The lock ensures that no attempt is missed: a new attempt either sees the cancellation or is already in l.attempt.
 	}
 	l.mu.Unlock()
 	if running != nil {
@@ -208,27 +209,27 @@ type step struct {
 	apply      func(c *call.Call) // changes a copy of the record; may be nil
 	events     []call.Event
 	filtered   bool // the events have passed the filters
-	late       bool // the call may already have ended, because a BEHIND call ends without the slot
+	late       bool // the call may already have ended: a BEHIND call can end while another goroutine holds the slot
 	durability store.Durability
 
 	notAfter, notBefore time.Time
 	decision            *store.Decision
 	documents           []store.DocumentChange
-	group               string // calls of a group claim documents against each other
+	group               string // group of calls that run together; their document commands can conflict with each other
 	records             []store.Record
-	kept                []store.Record // records that filters store with the events
+	kept                []store.Record // records that filters produced, stored with the events
 	run                 *store.Run
 	rule                *call.Rule
-	policies            []store.Policy // stored form of rule
+	policies            []store.Policy // the rule in stored form
 	actions             []store.Action
 }
 
-// needsSync reports whether a step must be stored durably.
+// needsSync reports whether a step must be stored before it is published.
 func (s *step) needsSync() bool {
 	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || len(s.actions) > 0 || s.run != nil || !s.notAfter.IsZero() || !s.notBefore.IsZero()
 }
 
-// advance makes a step. A BEHIND call publishes it immediately; a SYNC call stores it first.
+// advance makes a step of a call. The step of a BEHIND call is published at once and stored later; the step of a SYNC call is stored first.
 func (l *activeCall) advance(s step) error {
 	if !s.filtered {
 		s.events, s.kept = l.intake.step(s.events)
@@ -308,8 +309,8 @@ func (l *activeCall) commit(s step) error {
 	return l.commitSlotted(s)
 }
 
-// commitSlotted is like commit, for a caller that holds the slot. Documents never change the outcome of a call: if the journal rejects the
-// documents of a step, the step is stored without them.
+// commitSlotted does what commit does, for a caller that holds the slot. Documents must never change the outcome of a call. If the journal
+// refuses the documents of a step, commitSlotted therefore stores the step without them.
 func (l *activeCall) commitSlotted(s step) error {
 	if !s.filtered {
 		s.events, s.kept = l.intake.step(s.events)
@@ -317,7 +318,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
-		err = l.commitOnce(s) // Other calls changed the documents while the journal retried the members of a group.
+		err = l.commitOnce(s) // Retry: other calls changed the documents while the journal retried the members of the group.
 	}
 	if len(s.documents) > 0 && rejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
@@ -362,7 +363,7 @@ func (l *activeCall) commitOnce(s step) error {
 		l.e.cfg.Policies.PutRule(s.rule)
 	}
 	if err == nil && s.run != nil {
-		l.e.owners.Note(s.run) // Before the end is published, because the next call may arrive immediately after.
+		l.e.owners.Note(s.run) // Do this before the end is published, because the next call of the run may arrive immediately after.
 	}
 
 	l.mu.Lock()
@@ -375,10 +376,10 @@ func (l *activeCall) commitOnce(s step) error {
 		return err
 	}
 	l.meterLocked(l.c.Status, next)
-	events = change.Events // The journal removes events of documents that did not exist.
+	events = change.Events // Use the stored events: the journal removes the events of documents that did not exist.
 	l.c, l.stored = next, true
 	l.log.Wrote(next.LastSequence)
-	l.log.GiveBack(next.LastSequence) // The journal may have removed document events.
+	l.log.GiveBack(next.LastSequence) // The journal may have removed document events, so their numbers are free again.
 	l.e.decisions.recent.Put(next)
 	l.publishLocked(events)
 	return nil
@@ -400,7 +401,7 @@ func (l *activeCall) changeLocked(next *call.Call, events []call.Event, records 
 	return change
 }
 
-// runLocked returns the run state to store: the one of the step, or else the reopened run of a new call.
+// runLocked returns the run state to store: that of the step, or else the reopened run of a new call.
 func (l *activeCall) runLocked(r *store.Run) *store.Run {
 	if r == nil && !l.stored {
 		return l.reopen
@@ -427,7 +428,7 @@ func (l *activeCall) submit(change *store.Change) error {
 	return err
 }
 
-// unslot releases the slot and starts to write the events that were added meanwhile.
+// unslot releases the slot, and starts to write the events that were added while it was held.
 func (l *activeCall) unslot() {
 	l.slot.Give()
 	l.mu.Lock()
@@ -438,7 +439,7 @@ func (l *activeCall) unslot() {
 	}
 }
 
-// metered returns the meter of a call. A new call of a registered tool caches it.
+// metered returns the meter of the call's tool. For a new call of a registered tool it caches the meter.
 func (l *activeCall) metered() *meter.Meter {
 	if l.meter != nil {
 		return l.meter
@@ -450,7 +451,7 @@ func (l *activeCall) metered() *meter.Meter {
 	return l.e.meters.Of(def.Descriptor)
 }
 
-// meterLocked counts a change of the record.
+// meterLocked counts a change of status in the meter of the tool.
 func (l *activeCall) meterLocked(before call.Status, c *call.Call) {
 	if before == call.Suspended && c.Status != before {
 		l.e.limits.Questions.Closed(c)

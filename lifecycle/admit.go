@@ -43,7 +43,7 @@ func (c *capacity) takeSlot() bool {
 	return c.slot.Held() || c.slot.TryTake(p.l.e.limits.Slots, c.demand())
 }
 
-// demand returns the limits against which the call is counted.
+// demand returns the limits that the call counts against.
 func (c *capacity) demand() limit.Demand {
 	p := c.p
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
@@ -116,7 +116,7 @@ func (c *capacity) waitFor(ctx context.Context, turn <-chan struct{}, giveUp fun
 	}
 }
 
-// admit checks the circuit of the source and calls the Admit hooks for this attempt.
+// admit checks that the circuit of the source is closed, and calls the Admit hooks for this attempt.
 func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 	if out := c.enterSource(); out != nil {
 		return out
@@ -127,7 +127,7 @@ func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 		}
 		release, err := hook.BoundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, c.p.in) }, c.giveBack)
 		if err != nil && ctx.Err() != nil {
-			return c.p.stopped(ctx) // The hook has not failed; the call was stopped.
+			return c.p.stopped(ctx) // This is no failure of the hook: the call was stopped.
 		}
 		var refusal *tool.Error
 		if err != nil && !errors.As(err, &refusal) {
@@ -146,7 +146,7 @@ func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// enterSource returns an outcome if the circuit of the call's source is open.
+// enterSource counts the call as a visit to its source. It returns an outcome if the circuit of the source is open.
 func (c *capacity) enterSource() outcome.Conclusion {
 	p := c.p
 	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
@@ -157,8 +157,8 @@ func (c *capacity) enterSource() outcome.Conclusion {
 	return outcome.CircuitOpen(p.def.Descriptor.ID, failures, wait)
 }
 
-// leaveSource reports the outcome of the call to the circuit of its source. A question, a cancellation or a timeout tells nothing about the
-// upstream. Any answer of the upstream, even an error, shows that it works.
+// leaveSource reports the outcome of the call to the circuit of its source. Any answer of the upstream, even an error, shows that the
+// upstream works. A question, a cancellation or a timeout shows nothing.
 func (c *capacity) leaveSource(how outcome.Conclusion) {
 	p := c.p
 	if c.visit == (limit.Visit{}) {
@@ -190,7 +190,7 @@ func (c *capacity) giveBack(release func()) {
 	}
 }
 
-// before runs the Before hooks of this attempt. Only a required hook can fail the call.
+// before calls the Before hooks of this attempt. A failed hook fails the call only if the hook is required.
 func (p *pipeline) before(ctx context.Context) outcome.Conclusion {
 	for _, entry := range p.hooks.Before {
 		if !entry.Match.Holds(p.in) {

@@ -113,7 +113,7 @@ func TestDigestIsRequiredAndCompared(t *testing.T) {
 				t.Fatalf("call is %s", now.Status)
 			}
 		}
-		if err := send(own, "", ""); err != nil { // A tool's own question without approvers accepts it.
+		if err := send(own, "", ""); err != nil { // Without approvers, a tool's own question accepts this answer.
 			t.Error(err)
 		}
 		if err := send(c, c.Open().Digest, "c1.1.1"); err != nil {
@@ -147,7 +147,8 @@ func TestEditedArgumentsRunAndBothFormsAreKept(t *testing.T) {
 	})
 }
 
-// TestLargeArgumentsSurviveASuspension checks that arguments above the default limit survive a suspension if the tool accepts them.
+// TestLargeArgumentsSurviveASuspension checks that arguments above the default size limit survive a suspension when their tool accepts
+// them.
 func TestLargeArgumentsSurviveASuspension(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", MaxArguments: 1 << 20})}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {

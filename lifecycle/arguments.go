@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// parse returns an outcome if the arguments are not valid JSON. They were parsed when the request arrived.
+// parse returns an outcome if the arguments are not valid JSON. The arguments were already parsed when the request arrived.
 func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
@@ -28,13 +28,13 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// freeze sets the basis of this pipeline run to these arguments.
+// freeze makes these arguments the final ones of this pipeline run, and computes its basis from them.
 func (p *pipeline) freeze(args tool.Arguments) {
 	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
 }
 
-// validate checks the arguments with the schema and then with the tool. The tool has the deadline of a hook, because a cancellation waits
-// for validate. hidden returns the text of an internal tool error that the caller may read.
+// validate checks the arguments with the schema and then with the tool. The tool gets only the deadline of a hook, because a cancellation
+// waits until validate returns. hidden converts the text of an internal tool error to a text that the caller may read.
 func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden func(string) string) error {
 	if err := d.Schema.ValidateArguments(args); err != nil {
 		return err
@@ -59,7 +59,8 @@ func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden f
 	return nil
 }
 
-// rewrite passes the arguments to the Rewrite hooks, which may change them. On resume it does so only for arguments from the decision.
+// rewrite passes the arguments to the Rewrite hooks, which may change them. On resume the hooks run only when the decision contains new
+// arguments.
 func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 	var names []string
 	if !p.rewritten {
@@ -69,7 +70,7 @@ func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 			}
 			text, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
 			if err != nil && ctx.Err() != nil {
-				return p.stopped(ctx) // The hook has not failed; the call was stopped.
+				return p.stopped(ctx) // This is no failure of the hook: the call was stopped.
 			}
 			if err != nil {
 				if out := p.failedHook("rewrite", entry.Name, entry.OnFailure, err); out != nil {

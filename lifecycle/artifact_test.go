@@ -22,8 +22,8 @@ func prints(text *string) tool.Tool {
 	})
 }
 
-// TestT125ArtifactNames checks that artifacts and output streams cannot have a name that looks like another name or that is a path outside
-// the folder.
+// TestT125ArtifactNames checks that artifacts and output streams cannot have a name that people could confuse with another name, or that is
+// a path outside the folder.
 func TestT125ArtifactNames(t *testing.T) {
 	var refused []string
 	strange := []string{"../../x", "a/../../b", "/etc/passwd", `..\x`, "a\u202egnp.exe", "a\u009b2J", "a\nb", "a\u200b", "\xff", strings.Repeat("x", 257)}
@@ -51,7 +51,7 @@ func TestT125ArtifactNames(t *testing.T) {
 	})
 }
 
-// TestReadLines checks that each range of lines equals the range of the split text, and that repeated reads reach the end.
+// TestReadLines checks ReadLines against the split text: each range must have the same lines, and repeated reads must reach the end.
 func TestReadLines(t *testing.T) {
 	text := ""
 	w := newWorld(t, []tool.Tool{prints(&text)}, nil)
@@ -83,8 +83,8 @@ func TestReadLines(t *testing.T) {
 	})
 }
 
-// TestReadLinesOfALongLine checks that the part of a line that exceeds the limit of a request can be read at the offset behind the returned
-// bytes.
+// TestReadLinesOfALongLine checks a line that is longer than the limit of a request. A second request, at the offset after the returned
+// bytes, returns the rest of the line.
 func TestReadLinesOfALongLine(t *testing.T) {
 	text := "short\n" + strings.Repeat("x", 600_000) + "\nlast\n"
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
@@ -102,7 +102,8 @@ func TestReadLinesOfALongLine(t *testing.T) {
 	})
 }
 
-// TestSearchArtifact checks that searches that continue where the last one ended find each matching line once, with its number.
+// TestSearchArtifact checks a sequence of searches, each starting where the previous one ended. They must find each matching line once,
+// with its line number.
 func TestSearchArtifact(t *testing.T) {
 	var b strings.Builder
 	var want []int64
@@ -161,7 +162,8 @@ func TestSearchArtifact(t *testing.T) {
 	})
 }
 
-// TestT15SearchOfAnArtifactEnds checks that a pattern is refused if it would take minutes for one line, although it is linear in the text.
+// TestT15SearchOfAnArtifactEnds checks that a pattern is refused when it would take minutes for one line. Even a matcher with linear time
+// is too slow for such a pattern.
 func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	text := strings.Repeat("a", 60_000)
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
@@ -171,8 +173,8 @@ func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	})
 }
 
-// TestArtifactsAreTheConversationsOwn checks that a tool can open the handle of a shortened result only for the same caller and
-// conversation. To others the artifact does not exist.
+// TestArtifactsAreTheConversationsOwn checks access to the handle of a shortened result. A tool can open it only for the same caller and
+// conversation. For any other call the artifact does not exist.
 func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 	long := strings.Repeat("all of it\n", 10_000)
 	says := made("says", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text(long), nil })
@@ -221,7 +223,7 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 				t.Errorf("%s learns that the call is there: %q", what, err)
 			}
 		}
-		// The store was moved to another machine without the spool.
+		// Simulates a store that was moved to another machine without its spool.
 		if err := w.store.Spool().Remove(call.Key{Namespace: alice.Namespace, ID: id}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// describeDeadline is the time that a tool has to describe a call.
+// describeDeadline is the time limit for a tool's description of a call.
 const describeDeadline = 200 * time.Millisecond
 
 // makeInput creates the input of hooks. Before the assessment, it has the effects of the descriptor.
@@ -43,7 +43,7 @@ func newInput(c *call.Call, def *Definition) *hook.Input {
 
 // assess determines the effects of the call, and its description for gates and people.
 func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
-	if len(p.hooks.Rewrite) > 0 { // A Rewrite hook that missed its deadline may still read the old input.
+	if len(p.hooks.Rewrite) > 0 { // Use a copy: a Rewrite hook that missed its deadline may still read the old input.
 		in := *p.in
 		p.in = &in
 	}
@@ -52,15 +52,15 @@ func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 	p.basis.Unwritten = p.fresh && p.in.Assessment.Mutability == tool.ReadOnly
 	f, c := &p.found, p.l.peek()
 	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
-	if !p.fresh { // The call has waited, so the tool and the machine may have changed.
+	if !p.fresh { // The call has waited, so the tool and the isolation may have changed.
 		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.catalog.isolationOf(p.def.Descriptor)
 	}
 	p.accept()
 	return nil
 }
 
-// assessment returns the tool's assessment of the arguments. If the tool panics or exceeds its descriptor, the effects of the descriptor
-// apply.
+// assessment returns the effects that the tool reports for these arguments. The effects of the descriptor apply instead when the tool
+// panics, or when it reports effects that exceed its descriptor.
 func assessment(def *Definition, args tool.Arguments) tool.Effects {
 	effects := def.Descriptor.Effects.Normal()
 	a, ok := def.Tool.(tool.Assessor)
@@ -75,7 +75,7 @@ func assessment(def *Definition, args tool.Arguments) tool.Effects {
 	return answer
 }
 
-// describe returns the tool's description of the call, with defaults for missing fields. It cannot fail.
+// describe returns the tool's description of the call. It fills missing fields with defaults, also when the tool fails.
 func (p *pipeline) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// whole is a tool that implements all optional methods about its calls.
+// whole is a tool that implements all optional interfaces for calls, such as validation and description.
 type whole struct {
 	d        tool.Descriptor
 	validate func(tool.Arguments) error
@@ -54,8 +54,8 @@ func (w *whole) Describe(ctx context.Context, c *tool.Call) (tool.Description, e
 	return w.describe(ctx, c)
 }
 
-// TestToolThatHangsOverEditedArguments checks a tool that hangs while it validates the arguments of a decision. It delays neither the
-// decision nor other requests for the call. The question stays open, it can be cancelled, and other questions expire.
+// TestToolThatHangsOverEditedArguments checks a tool that hangs while it validates the arguments of a decision. The hang delays neither the
+// decision nor other requests for the call. The question stays open and can be cancelled, and other questions expire on time.
 func TestToolThatHangsOverEditedArguments(t *testing.T) {
 	never := make(chan struct{})
 	hangs := &whole{d: tool.Descriptor{ID: "t", Effects: mutating, Parameters: json.RawMessage(anyObject)}, validate: func(a tool.Arguments) error {
@@ -116,8 +116,8 @@ func TestToolValidates(t *testing.T) {
 	})
 }
 
-// TestToolThatHangsOverArguments checks that a tool that hangs while it validates arguments delays its call only for the deadline of a
-// hook. The arguments come from the request or from a hook.
+// TestToolThatHangsOverArguments checks a tool that hangs while it validates arguments. The arguments come from the request or from a hook.
+// The hang delays the call only for the deadline of a hook.
 func TestToolThatHangsOverArguments(t *testing.T) {
 	for _, sent := range []string{`{"n":1}`, `{}`} {
 		never := make(chan struct{})
@@ -196,7 +196,7 @@ func TestDescriptionCannotFail(t *testing.T) {
 				if time.Since(before) > 200*time.Millisecond {
 					t.Errorf("took %v", time.Since(before))
 				}
-				c = w.get(c.ID) // as seen by an operator
+				c = w.get(c.ID) // w.get reads as an operator
 				got := c.Open().Description
 				if tt.want.Degraded {
 					if !got.Degraded || got.Kind != tool.KindEdit || got.Title != "The tool" || len(got.Preview) != 1 || got.Preview[0].Text != `{"x":1}` {
@@ -211,8 +211,8 @@ func TestDescriptionCannotFail(t *testing.T) {
 	}
 }
 
-// TestDocumentsCommitWithTheCall checks that documents never change the outcome of a call. A command that conflicts is reported, and the
-// call still succeeds.
+// TestDocumentsCommitWithTheCall checks that documents never change the outcome of a call. A document command that conflicts is reported by
+// an event, and the call still succeeds.
 func TestDocumentsCommitWithTheCall(t *testing.T) {
 	run, thread := tool.Key[int]{Scope: tool.RunScope, Name: "n"}, tool.Key[int]{Scope: tool.ThreadScope, Name: "n"}
 	count := func(fail bool) func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -230,7 +230,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 		}
 	}
 	inBubble(t, []tool.Tool{made("count", reading, count(false)), made("fails", tool.Effects{ConcurrencySafe: true}, count(true))}, nil, func(t *testing.T, w *world) {
-		a, b := w.begin(spec("count", "")), w.begin(spec("count", "")) // Both read the same revision.
+		a, b := w.begin(spec("count", "")), w.begin(spec("count", "")) // Both calls read the same revision of the document.
 		w.do(spec("fails", ""))
 		time.Sleep(time.Second)
 		kinds := map[string]int{}
@@ -248,7 +248,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 			t.Errorf("told %v", kinds)
 		}
 		w.crash()
-		if c := w.do(spec("count", "")); c.Result.Data != "1" { // The failed call changed nothing.
+		if c := w.do(spec("count", "")); c.Result.Data != "1" { // The failed call has not changed the document.
 			t.Errorf("counted %s", c.Result.Data)
 		}
 		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
@@ -292,7 +292,7 @@ func TestOfferedTools(t *testing.T) {
 			}
 		}
 		s := spec("bash", "")
-		s.Run.Agent.Exclude = []string{"[bash"} // an invalid pattern would exclude nothing
+		s.Run.Agent.Exclude = []string{"[bash"} // An invalid pattern would exclude no tool, so the request is refused.
 		if _, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{}); err == nil {
 			t.Error("a pattern that matches nothing was taken")
 		}

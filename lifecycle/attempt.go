@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Values of pipeline.owner. One goroutine sets it to returned or abandoned, once.
+// Values of pipeline.owner. Exactly one goroutine sets it, to returned or to abandoned.
 const (
 	attemptRuns int32 = iota
 	attemptReturned
@@ -48,13 +48,13 @@ func (a *attempt) expire() {
 	}
 }
 
-// stopped is called when the context has ended. If the tool does not return within the grace period, the attempt is abandoned: the calling
-// goroutine then ends the pipeline run, and the goroutine of the tool continues without effect.
+// stopped is called when the context has ended, and returns without waiting. If the tool does not return within the grace period, another
+// goroutine abandons the attempt and ends the pipeline run. The goroutine of the tool continues, but its result has no effect.
 func (a *attempt) stopped() {
 	if a.p.owner.Load() != attemptRuns || a.stopping.Swap(true) {
 		return
 	}
-	a.reporter.hangUp() // A tool that waits for input should return now, before the grace period is over.
+	a.reporter.hangUp() // Closing the input lets a tool that waits for input return within the grace period.
 	p := a.p
 	time.AfterFunc(p.l.e.cfg.Grace, func() {
 		p.l.retain()
@@ -66,7 +66,7 @@ func (a *attempt) stopped() {
 	})
 }
 
-// attempting creates the attempt of a pipeline run with the context ctx.
+// attempting creates the attempt of a pipeline run. ctx is the context of the pipeline run.
 func (p *pipeline) attempting(ctx context.Context) *attempt {
 	l := p.l
 	a := &attempt{Context: ctx, p: p, reporter: reporter{p: p}}
@@ -79,14 +79,14 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 	if p.outlived {
 		a.deadline = p.l.record().Attempts[p.attempt-1].Started.Add(a.limit)
 	}
-	if ctx.Err() != nil { // The context ended before the attempt was created.
+	if ctx.Err() != nil { // The context ended before the attempt could observe it.
 		a.stopped()
 	}
 	return a
 }
 
-// execute runs the tool. A result that was complete before the tool was stopped takes precedence over a cancellation, and a cancellation
-// over a timeout.
+// execute runs the tool. If the tool completed its result before it was stopped, that result counts. Otherwise a cancellation takes
+// precedence over a timeout.
 func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	if out := p.own(ctx); out != nil {
 		return out

@@ -13,8 +13,8 @@ import (
 )
 
 // ExecuteBatch starts the calls of one model turn, or attaches to an existing batch with the same id. The stream returns the events of all
-// calls, from the first event or from a cursor. The caller must close it; the batch continues without watchers. After a refusal, which is a
-// [*call.Refusal], no call is stored; every other failure becomes the result of its call.
+// calls, from the first event or from a cursor. The caller must close it. The batch also continues without watchers. If the error is a
+// [*call.Refusal], no call was stored. Every other failure becomes the result of its call.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
 	parsed, err := e.catalog.requests.CheckBatch(&spec)
 	if err == nil && o.Cursor != "" {
@@ -57,7 +57,7 @@ type batchRequest struct {
 	calls    []*activeCall
 }
 
-// create stores a new batch with its calls. From then on the batch counts as a pipeline run for a drain.
+// create stores a new batch with its calls. A drain then waits for the batch as for a pipeline run.
 func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) (*call.Batch, []batch.Member, error) {
 	e, p, spec := r.e, r.as, r.spec
 	r.record = &call.Batch{
@@ -99,7 +99,7 @@ func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) 
 	return r.record, members, nil
 }
 
-// knownCall refuses a batch that contains an existing call. That call belongs to another batch or to none.
+// knownCall returns the refusal of a batch that contains an existing call. That call belongs to another batch or to none.
 func knownCall(err error, id string) error {
 	if err != nil {
 		return refusal.OfCall(err, id)
@@ -107,13 +107,13 @@ func knownCall(err error, id string) error {
 	return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to a call outside of this batch; ids are never used twice", id)
 }
 
-// reserve creates the entries of the calls in memory.
+// reserve creates the entries of all calls in memory.
 func (r *batchRequest) reserve() error {
 	for taken := r.reserveFree(); taken != nil; taken = r.reserveFree() {
-		taken.ready.Wait() // Hold no entry while waiting; otherwise two batches with the same calls would wait for each other.
+		taken.ready.Wait() // Release all entries before the wait. Otherwise two batches with the same calls could wait for each other.
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
 		if absent {
-			r.e.forget(taken) // The goroutine that created the entry looked for the call and did not find it.
+			r.e.forget(taken) // The call does not exist: the other goroutine created the entry only to look for it.
 		}
 		taken.release()
 		if !absent {
@@ -133,7 +133,7 @@ func (r *batchRequest) reserve() error {
 	return nil
 }
 
-// reserveFree creates all entries. If one exists already, it creates none and returns the existing one.
+// reserveFree creates all entries, or none. If an entry already exists, it returns that entry.
 func (r *batchRequest) reserveFree() (taken *activeCall) {
 	for _, id := range r.record.Calls {
 		l, fill := r.e.reference(call.Key{Namespace: r.record.Namespace, ID: id})
@@ -167,7 +167,7 @@ func atOnce(record *call.Batch) int {
 	return n
 }
 
-// store creates the records of the calls and stores them with the batch. After that all clients can find them.
+// store creates the records of the calls and stores them with the batch. After that, clients can find the calls.
 func (r *batchRequest) store(ctx context.Context) error {
 	e := r.e
 	changes := make([]*store.Change, len(r.calls))
@@ -204,7 +204,7 @@ func creation(l *activeCall, c *call.Call) *store.Change {
 	return &store.Change{Key: l.key, Call: c, Create: true, Durability: store.Full, Run: l.reopen}
 }
 
-// created marks a call as stored. Its log begins with its first pipeline run.
+// created marks a call as stored. The log of the call is still empty; its first pipeline run begins the log.
 func created(l *activeCall) {
 	l.mu.Lock()
 	l.stored, l.lent = true, true

@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestClaimsInABatch checks that calls that run together claim documents against each other: the first commit wins, except for commands
-// that add to a sum or a list. Calls that run one after another claim nothing.
+// TestClaimsInABatch checks calls that run together and change the same document. The first commit wins, except for commands that add to a
+// sum or a list. Calls that run one after another never conflict.
 func TestClaimsInABatch(t *testing.T) {
 	last, sum := tool.Key[string]{Scope: tool.RunScope, Name: "last"}, tool.Key[int]{Scope: tool.RunScope, Name: "sum"}
 	claims := writes("claims", mutating, last.Set("x"), sum.Add(1))
@@ -44,8 +44,8 @@ func TestClaimsInABatch(t *testing.T) {
 	}
 }
 
-// TestActionsAtTheEndOfABatch checks that actions for the end of a batch wait for all calls, including one that waits for a person, and
-// that they survive a crash.
+// TestActionsAtTheEndOfABatch checks that actions for the end of a batch are executed only after all calls have ended, including a call
+// that waits for a person. The actions survive a crash.
 func TestActionsAtTheEndOfABatch(t *testing.T) {
 	h := &handler{}
 	waits := made("waits", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestBatchIdentity checks that batch_id identifies a batch like call_id identifies a call. The same batch attaches, different content is
-// refused, and a refused batch stores nothing.
+// TestBatchIdentity checks that batch_id identifies a batch as call_id identifies a call. The same batch again attaches, a batch with other
+// content is refused, and a refused batch stores nothing.
 func TestBatchIdentity(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -66,14 +66,14 @@ func TestBatchIdentity(t *testing.T) {
 	})
 }
 
-// TestBatchLeavesATombstone checks that batches are trimmed to tombstones like calls.
+// TestBatchLeavesATombstone checks that retention trims batches to tombstones, as it does with calls.
 func TestBatchLeavesATombstone(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("t", "t")...)
 		w.batch(b)
 		synctest.Wait()
 		time.Sleep(8 * 24 * time.Hour)
-		for range 2 { // first the calls, then the batch without calls
+		for range 2 { // The first trim removes the calls, the second the batch without calls.
 			if _, err := w.store.Trim(t.Context(), w.store.Now().Add(-7*24*time.Hour), w.store.Now().Add(-year), w.store.Now(), 100); err != nil {
 				t.Fatal(err)
 			}
@@ -83,14 +83,15 @@ func TestBatchLeavesATombstone(t *testing.T) {
 	})
 }
 
-// TestBatchReattach checks that a watcher continues behind its cursor, and that a late watcher receives all events.
+// TestBatchReattach checks that a watcher with a cursor receives the events after the cursor, and that a late watcher without one receives
+// all events.
 func TestBatchReattach(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("ok", "t", "ok")...)
 		watcher := w.turn(b, call.ExecuteOptions{})
 		cursor, first := "", 0
-		for first < 5 { // three accepted events, and all events of one call
+		for first < 5 { // These are three accepted events and all events of one call.
 			f, err := watcher.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -99,7 +100,7 @@ func TestBatchReattach(t *testing.T) {
 		}
 		watcher.Close()
 		synctest.Wait()
-		w.crash() // The running call is in doubt.
+		w.crash() // The crash leaves the running call in doubt.
 		synctest.Wait()
 		_, err := w.e.Watches().WatchBatch(t.Context(), eve, b.ID, "", true)
 		wantRefusal(t, err, call.NotFound, "BATCH_NOT_FOUND")
@@ -128,8 +129,8 @@ func TestBatchReattach(t *testing.T) {
 	})
 }
 
-// TestBatchFinishedReportsInCallOrder checks that batch_finished reports every call in model order and ends the stream when no call can
-// change. With wait_for_decision that is when no decision can change a call either.
+// TestBatchFinishedReportsInCallOrder checks that batch_finished lists every call in the order of the model. It ends the stream when no
+// call can change without a decision. With wait_for_decision it ends the stream when no decision can change a call either.
 func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)
@@ -153,7 +154,7 @@ func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	})
 }
 
-// TestBatchCancel checks that CancelCalls of a batch ends running and waiting calls, and that new calls never begin.
+// TestBatchCancel checks that CancelCalls of a batch ends its running and waiting calls, and that calls that have not begun never begin.
 func TestBatchCancel(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()
@@ -178,7 +179,8 @@ func TestBatchCancel(t *testing.T) {
 	}
 }
 
-// TestBatchCancelOfOneThatHasNotBegun checks that a single new call is cancelled immediately, although other calls run before it.
+// TestBatchCancelOfOneThatHasNotBegun checks that a call that has not begun can be cancelled alone. The call ends at once, although other
+// calls run before it.
 func TestBatchCancelOfOneThatHasNotBegun(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -193,8 +195,8 @@ func TestBatchCancelOfOneThatHasNotBegun(t *testing.T) {
 	})
 }
 
-// TestBatchGoesOnAfterACrashAtAnyStep checks that an open batch continues after a crash at each step. Each call has one result, and no
-// mutating call runs twice.
+// TestBatchGoesOnAfterACrashAtAnyStep crashes the daemon at each step of an open batch. The batch must continue: each call gets one result,
+// and no mutating call runs twice.
 func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 	for _, strategy := range strategies {
 		for at := range 14 {
@@ -202,7 +204,7 @@ func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("a", mutating), p.tool("r", reading)}, nil, func(t *testing.T, w *world) {
 				var n atomic.Int64
 				w.useStore(nil, func(*store.Change) error {
-					if n.Add(1) == int64(at)+3 { // The accepted steps of the calls are stored with the batch.
+					if n.Add(1) == int64(at)+3 { // The offset of 3 skips the accepted steps of the calls, which are stored with the batch.
 						return store.ErrFatal
 					}
 					return nil
@@ -218,7 +220,7 @@ func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 				w.store = w.store.Crash()
 				w.open()
 				synctest.Wait()
-				w.batch(b) // also when the crash lost the whole batch
+				w.batch(b) // Send the batch again, in case the crash lost all of it.
 				seen := map[string]int{}
 				for _, c := range p.seen() {
 					if c.Tool == "a" {

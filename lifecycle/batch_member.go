@@ -82,8 +82,8 @@ func (r *memberRun) Gates(tentative bool) bool {
 
 func (r *memberRun) Queue() bool { return r.walk(stageQueue) }
 
-// walk runs the pipeline up to the stage with this name, and reports whether it ended before. It uses a separate goroutine, because a hook
-// may end the goroutine.
+// walk runs the pipeline up to the stage with this name, and reports whether the pipeline run ended before. It runs the stages in a
+// separate goroutine, because a hook may call runtime.Goexit.
 func (r *memberRun) walk(to string) (ended bool) {
 	r.wait(func() { r.p.early = r.p.check(r.ctx, to) })
 	return r.p.early != nil

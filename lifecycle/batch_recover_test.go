@@ -27,7 +27,8 @@ func (s slowEvents) Events(ctx context.Context, key call.Key, after int64, limit
 	return s.Store.Events(ctx, key, after, limit)
 }
 
-// TestBatchBeginsAfterRecovery checks promise P3 for batches: a slow recovery does not resume a call that its batch has already begun.
+// TestBatchBeginsAfterRecovery checks that a slow recovery does not resume a call that its batch has already begun. Otherwise the call
+// would run twice (promise P3).
 func TestBatchBeginsAfterRecovery(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -77,8 +78,8 @@ func TestBatchBeginsAfterRecovery(t *testing.T) {
 	}
 }
 
-// TestT108ReleasedBatchGoesOn checks that a batch continues as after a start when an operator has released all of its calls. A batch whose
-// end was not stored ends.
+// TestT108ReleasedBatchGoesOn checks a batch of a copied store after an operator has released all of its calls. The batch continues as
+// after a normal start. A batch whose end was not stored ends.
 func TestT108ReleasedBatchGoesOn(t *testing.T) {
 	for name, selectors := range map[string]func(b call.BatchSpec) []call.HeldSelector{
 		"at once": func(call.BatchSpec) []call.HeldSelector { return []call.HeldSelector{{All: true}} },
@@ -135,7 +136,7 @@ func TestT108ReleasedBatchGoesOn(t *testing.T) {
 	}
 }
 
-// slowBatch is a journal that is slow to read a batch, and then fails.
+// slowBatch is a journal whose reads of a batch are slow and then fail.
 type slowBatch struct {
 	store.Store
 	fails *atomic.Bool
@@ -149,8 +150,8 @@ func (s slowBatch) Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	return s.Store.Batch(ctx, key)
 }
 
-// TestBatchGoesOnWhenWhoLookedForItFails checks that a decision takes effect if it arrives while another goroutine loads the batch, even
-// when that load fails.
+// TestBatchGoesOnWhenWhoLookedForItFails checks a decision that arrives while another goroutine loads the batch and fails. The decision
+// still takes effect.
 func TestBatchGoesOnWhenWhoLookedForItFails(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("gated", mutating), echo("write", mutating)}, gates(asking("gated")), func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("gated", "write")...)

@@ -23,8 +23,8 @@ func atPoint(name string, d time.Duration) func(*lifecycle.Config) {
 	}
 }
 
-// TestBatchCancelOfOneThatWaitsForRoom checks that an allowed call that waits for max_parallel is cancelled immediately, even if the batch
-// makes its plan before the call is stopped.
+// TestBatchCancelOfOneThatWaitsForRoom checks that an allowed call that waits for max_parallel is cancelled at once. This must also hold
+// when the batch plans its next step before the call is stopped.
 func TestBatchCancelOfOneThatWaitsForRoom(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, atPoint("after-cancel", time.Millisecond), func(t *testing.T, w *world) {
@@ -41,8 +41,8 @@ func TestBatchCancelOfOneThatWaitsForRoom(t *testing.T) {
 	})
 }
 
-// turning returns a gate that asks about these tools. After an answer it blocks the tool named blocked, because an approval never overrides
-// a block.
+// turning returns a gate that asks about these tools. After the answer it blocks the tool named blocked: an approval never overrides a
+// block.
 func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
 	ask := asking(ids...)
 	return namedGate("turns", func(in *hook.Input) (hook.Verdict, error) {
@@ -53,8 +53,8 @@ func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
 	})
 }
 
-// TestBatchBehindABlockThatComesWithAnAnswer checks a Block that follows an answer: later calls are FAILED INTERRUPTED, suspended ones as
-// soon as they are answered. Earlier calls run to their end.
+// TestBatchBehindABlockThatComesWithAnAnswer checks a gate that blocks a call after the answer to its question. Later calls end FAILED
+// INTERRUPTED; a suspended later call does so after its answer. Earlier calls run to their end.
 func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
@@ -82,8 +82,8 @@ func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
 	}
 }
 
-// TestBatchFailFastKeepsTheOrder checks that with AUTO an invalid call fails only after the calls before it have run. With fail_fast it
-// therefore stops only later calls.
+// TestBatchFailFastKeepsTheOrder checks that with AUTO an invalid call fails only after the calls before it have run. With fail_fast, its
+// failure therefore stops only later calls.
 func TestBatchFailFastKeepsTheOrder(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
 		for n := range 3 {
@@ -102,7 +102,8 @@ func TestBatchFailFastKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestCircuitAndACallThatWasTakenBack checks that when the call that tries a failed upstream is withdrawn, the next call tries instead.
+// TestCircuitAndACallThatWasTakenBack checks a withdrawn call that was allowed to try a source with an open circuit. The next call then
+// tries the source instead.
 func TestCircuitAndACallThatWasTakenBack(t *testing.T) {
 	u := &upstream{}
 	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(1), func(t *testing.T, w *world) {
@@ -124,7 +125,7 @@ func TestCircuitAndACallThatWasTakenBack(t *testing.T) {
 	})
 }
 
-// TestBatchCancelIsSeenWhole checks that the stream of a cancelled batch ends only when all calls have ended.
+// TestBatchCancelIsSeenWhole checks that the stream of a cancelled batch does not end before all calls have ended.
 func TestBatchCancelIsSeenWhole(t *testing.T) {
 	p := held()
 	change := both(gates(asking("ask")), atPoint("before-commit", time.Millisecond))

@@ -17,7 +17,7 @@ import (
 
 var strategies = []call.Strategy{call.Sequential, call.Auto, call.Parallel}
 
-// beside returns the groups of tools that ran at the same time, in order: "a+b c" means that a and b ran together, then c.
+// beside returns which tools ran at the same time, in order. For example, "a+b c" means that a and b ran together and then c.
 func (r *track) beside() string {
 	var groups []string
 	var group, open []string
@@ -95,7 +95,7 @@ func TestBatchMaxParallelIsUsed(t *testing.T) {
 	})
 }
 
-// seen is a document that calls write for the gates of later calls.
+// seen is a document that the calls write, and that the gates of later calls read.
 var seen = tool.Key[int]{Scope: tool.RunScope, Name: "seen"}
 
 func seenIn(in *hook.Input) (int, error) {
@@ -109,8 +109,8 @@ func leaves(id string, e tool.Effects) tool.Tool {
 	})
 }
 
-// TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments checks the order of gates. With SEQUENTIAL and AUTO, an intercepted call waits
-// until the earlier allowed calls have committed. Then its gates are called again with the new documents, and this second verdict counts.
+// TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments checks when gates are called. With SEQUENTIAL and AUTO, an intercepted call waits
+// until the earlier allowed calls have committed. Then its gates are called again with the new documents, and their second verdict counts.
 // With PARALLEL all gates are called once, before any call runs.
 func TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments(t *testing.T) {
 	for _, tt := range []struct {
@@ -174,8 +174,8 @@ func TestBatchBeforeHooksRunBeforeTheFirstExecution(t *testing.T) {
 	}
 }
 
-// TestBatchBehindABlock checks that calls after a Block are FAILED INTERRUPTED with reason BATCH, do not start, and are not passed to After
-// hooks. Earlier calls run to their end.
+// TestBatchBehindABlock checks the calls after a Block. They do not start, end FAILED INTERRUPTED with reason BATCH, and are not passed to
+// After hooks. Earlier calls run to their end.
 func TestBatchBehindABlock(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -206,8 +206,8 @@ func TestBatchBehindABlock(t *testing.T) {
 	}
 }
 
-// TestBatchOneFailureStopsNothingUnlessFailFast checks that a failure stops other calls only with fail_fast. Then new calls end FAILED
-// INTERRUPTED, and running calls continue.
+// TestBatchOneFailureStopsNothingUnlessFailFast checks that a failure stops other calls only with fail_fast. With fail_fast, calls that
+// have not begun end FAILED INTERRUPTED, and running calls continue.
 func TestBatchOneFailureStopsNothingUnlessFailFast(t *testing.T) {
 	fails := made("fails", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Fail("no"), nil })
 	slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -240,7 +240,7 @@ func TestBatchOneFailureStopsNothingUnlessFailFast(t *testing.T) {
 	}
 }
 
-// TestBatchWithCallsThatCannotRun checks that a call without a valid argument or tool fails alone and stops no other call.
+// TestBatchWithCallsThatCannotRun checks that a call with invalid arguments or an unknown tool fails alone, and that the other calls run.
 func TestBatchWithCallsThatCannotRun(t *testing.T) {
 	for _, strategy := range strategies {
 		inBubble(t, []tool.Tool{echo("ok", reading)}, nil, func(t *testing.T, w *world) {

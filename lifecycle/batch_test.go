@@ -20,7 +20,7 @@ func batchOf(strategy call.Strategy, calls ...call.Spec) call.BatchSpec {
 	return call.BatchSpec{ID: "batch-" + newCallID(), BatchOptions: call.BatchOptions{Strategy: strategy}, Calls: calls}
 }
 
-// of returns one call for each tool.
+// of returns a list with one call for each tool.
 func of(tools ...string) (calls []call.Spec) {
 	for _, id := range tools {
 		calls = append(calls, spec(id, `{}`))
@@ -48,14 +48,14 @@ func (w *world) batch(b call.BatchSpec) *call.BatchFinished {
 	return done
 }
 
-// launch starts a batch without a watcher, and returns when no call can change by itself.
+// launch starts a batch without a watcher, and returns when no call can change by itself any more.
 func (w *world) launch(b call.BatchSpec) {
 	w.t.Helper()
 	w.turn(b, call.ExecuteOptions{}).Close()
 	synctest.Wait()
 }
 
-// followed reads a stream to its end and returns the events of each call in order, and the batch_finished frame.
+// followed reads a stream to its end. It returns the events of each call in order, and the content of the batch_finished frame.
 func followed(t *testing.T, watcher call.Stream) (logs map[string][]call.Event, done *call.BatchFinished) {
 	t.Helper()
 	defer watcher.Close()
@@ -132,7 +132,7 @@ func (r *track) tool(id string, e tool.Effects) tool.Tool {
 	})
 }
 
-// gate returns a gate that records the tool of each call and then asks next. A nil next allows the call.
+// gate returns a gate that records the tool of each call, and then returns the verdict of next. A nil next allows the call.
 func (r *track) gate(next gate) hook.Entry[hook.Gate] {
 	return namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
 		r.note("?%s", in.Descriptor.ID)

@@ -24,7 +24,7 @@ func asking(ids ...string) hook.Entry[hook.Gate] {
 	})
 }
 
-// decide answers the open question of a call, and returns when all its consequences are done.
+// decide answers the open question of a call. It returns when the call and its batch cannot continue by themselves.
 func (w *world) decide(p tool.Principal, id string, d tool.Decision) {
 	w.t.Helper()
 	c := w.get(id)
@@ -40,9 +40,9 @@ func (w *world) decide(p tool.Principal, id string, d tool.Decision) {
 	synctest.Wait()
 }
 
-// TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder checks that a gate's question does not stop the other calls of the
-// batch. Finished calls are stored at once and never run again. Decisions may come in any order, each call gets exactly one result, and the
-// batch continues after a late decision or a restart.
+// TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder checks a batch with questions of gates. Such a question does not stop
+// the other calls. Finished calls are stored at once and never run again. Decisions may come in any order, and each call gets exactly one
+// result. The batch continues after a late decision or a restart.
 func TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
@@ -88,7 +88,7 @@ func TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder(t *testin
 }
 
 // TestBatchToolsOwnSuspensionStopsSequential checks that a question of a tool stops a SEQUENTIAL batch: later calls stay NEW until the
-// decision. Other strategies do not stop.
+// decision. Batches with other strategies continue.
 func TestBatchToolsOwnSuspensionStopsSequential(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
@@ -118,8 +118,8 @@ func TestBatchToolsOwnSuspensionStopsSequential(t *testing.T) {
 	}
 }
 
-// TestBatchReplay checks the replay modes. With IMMEDIATE each decision resumes its call. With ALL_DECIDED the decided calls wait until no
-// question is open, also across a crash, and hold no slot meanwhile.
+// TestBatchReplay checks the replay modes. With IMMEDIATE each decision resumes its call. With ALL_DECIDED the decided calls hold no slot
+// and wait until no question is open, even across a crash.
 func TestBatchReplay(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestBatchGoesOnWhenAQuestionExpires(t *testing.T) {
 	})
 }
 
-// TestBatchAtRestHoldsNothing checks that a batch at rest uses no memory or slot.
+// TestBatchAtRestHoldsNothing checks that a batch whose calls cannot change uses no memory and no slot.
 func TestBatchAtRestHoldsNothing(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		for range 20 {
@@ -182,13 +182,13 @@ func TestBatchAtRestHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestBatchCancelOfAllComesBeforeFailFast checks that cancelling a batch cancels all of its calls. No call ends because of another call
-// instead, even if the requests are processed slowly.
+// TestBatchCancelOfAllComesBeforeFailFast checks that the cancellation of a batch cancels each call itself. With fail_fast, no call may end
+// as INTERRUPTED because another call was cancelled first, even if the requests are processed slowly.
 func TestBatchCancelOfAllComesBeforeFailFast(t *testing.T) {
 	slowly := func(c *lifecycle.Config) {
 		c.FailPoint = func(name string) {
 			if name == "after-cancel" {
-				time.Sleep(time.Second) // time for all consequences of the cancellation
+				time.Sleep(time.Second) // Wait until the cancellation has taken effect on all calls.
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func TestBatchCancelOfAllComesBeforeFailFast(t *testing.T) {
 	})
 }
 
-// TestBatchDeclinesComeFirstWithFailFast checks that with fail_fast a declined call ends the others, regardless of the order of decisions
+// TestBatchDeclinesComeFirstWithFailFast checks that with fail_fast a declined call ends the other calls, whatever the order of decisions
 // and calls.
 func TestBatchDeclinesComeFirstWithFailFast(t *testing.T) {
 	for _, strategy := range strategies {

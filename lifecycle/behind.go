@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// behind writes the calls that have unwritten events.
+// behind lists the calls that have unwritten events, and writes these events.
 type behind struct{ *flush.List[*activeCall] }
 
 func newBehind() behind {
@@ -20,7 +20,7 @@ func newBehind() behind {
 	return b
 }
 
-// add puts a call on the list, unless it is listed already.
+// add puts a call on the list if it is not listed yet.
 func (b behind) add(l *activeCall) {
 	l.mu.Lock()
 	known := l.dirty
@@ -33,7 +33,8 @@ func (b behind) add(l *activeCall) {
 	b.Add(l)
 }
 
-// submit writes the published events of a call. It waits for the slot but not for the journal, which calls done later.
+// submit passes the published events of a call to the journal. It waits for the slot of the call but not for the journal, which calls done
+// later.
 func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	l.slot.Take()
 	l.mu.Lock()
@@ -72,7 +73,7 @@ func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	})
 }
 
-// written handles the result of a write.
+// written handles the result of a write to the journal.
 func (b behind) written(l *activeCall, change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +104,8 @@ func (b behind) written(l *activeCall, change *store.Change, err error) {
 	}
 }
 
-// later lists a call again after a delay, because its write may then succeed. The call stays in memory, because the journal does not have
-// it.
+// later lists a call again after a delay, because a second write may succeed. Until then the call stays in memory, because the journal does
+// not have its events.
 func (b behind) later(l *activeCall) {
 	l.retain()
 	b.Postpone(l, func(l *activeCall) {

@@ -43,8 +43,8 @@ func (s *heldStore) release() {
 	}
 }
 
-// TestP11CallsBehindASlowJournalAreBounded checks that the number of unwritten read-only calls is bounded, including those that were passed
-// to the journal.
+// TestP11CallsBehindASlowJournalAreBounded checks that the number of read-only calls that the journal has not written is bounded. Calls
+// that were passed to the journal also count.
 func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("read", reading)}, nil, func(t *testing.T, w *world) {
 		slow := &heldStore{Store: w.store}
@@ -97,8 +97,8 @@ func (w *world) doOn(e *lifecycle.Engine) *call.Call {
 	return c
 }
 
-// TestP4ToldBeforeASlowGate checks that published events of a read-only call are soon in the journal, even while a gate is slow. Lists
-// contain the call, and after a crash it still has these events.
+// TestP4ToldBeforeASlowGate checks the published events of a read-only call while a gate is slow. They are soon in the journal: lists
+// contain the call, and after a crash the call still has these events.
 func TestP4ToldBeforeASlowGate(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(time.Minute)
@@ -130,8 +130,8 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 	})
 }
 
-// TestP4RecordSaysThatItIsNotStored checks that a call's record shows when a crash could still lose the call. While the gates of a call
-// run, the journal does not have the call, in either class.
+// TestP4RecordSaysThatItIsNotStored checks that a call's record reports when a crash could still lose the call. This is so while the gates
+// of a call run, for SYNC and BEHIND calls: the journal does not have the call yet.
 func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(20 * time.Millisecond)
@@ -160,7 +160,7 @@ func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 						t.Errorf("the %s of a call that is not stored: revision %d, %s", what, c.Revision, c.Class)
 					}
 				}
-				for range 50 { // The change that stores the call takes a while.
+				for range 50 { // Try repeatedly, because the change that stores the call takes a while.
 					stored := wrote.Load()
 					if c := w.get(s.ID); c.Revision != 0 && !stored {
 						t.Errorf("the record of a call that is being stored: %s, revision %d", c.Status, c.Revision)

@@ -15,19 +15,20 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// stopMost returns how long a call waits for the end of its nested calls before its outcome is published.
+// stopMost returns how long a call waits for its nested calls to end before it publishes its own outcome.
 func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Second) + endingTime }
 
-// leastStop is the shortest wait, even after the drain period, because nested calls that are stopping may need only a moment.
+// leastStop is the minimum wait for nested calls, even after the drain period. Nested calls that are already stopping may need only a
+// moment.
 const leastStop = time.Second
 
-// below is the state of a call's nested calls when the call ends.
+// below describes the nested calls of a call at its end: which of them may still run.
 type below struct {
 	unseen  []string
-	unknown bool // the tool could not report it
+	unknown bool // the tool could not report its nested calls
 }
 
-// stopper returns the tool if it makes nested calls. Otherwise it returns nil, also when the tool does not exist.
+// stopper returns the tool of a call if the tool makes nested calls. Otherwise, or when the tool does not exist, it returns nil.
 func (d *Definition) stopper() tool.Stopper {
 	if d == nil {
 		return nil
@@ -36,8 +37,8 @@ func (d *Definition) stopper() tool.Stopper {
 	return s
 }
 
-// stopBelow asks the tool of a call to end its nested calls. It returns when they have ended, after at most most plus endingTime, or
-// endingTime after the drain period is over. The outcome of the call is stored afterwards, so it is not published while nested calls run.
+// stopBelow asks the tool of a call to end its nested calls, and waits for their end. It waits at most most plus endingTime, and at most
+// endingTime after the drain period. The outcome of the call is stored and published only after stopBelow returns.
 func stopBelow(p *pipeline, most time.Duration) (left below) {
 	s := p.def.stopper()
 	if s == nil {
@@ -58,7 +59,7 @@ func stopBelow(p *pipeline, most time.Duration) (left below) {
 	return left
 }
 
-// hasten calls stop when endingTime has passed after the drain period.
+// hasten calls stop when endingTime has passed since the end of the drain period.
 func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) {
 	select {
 	case <-ctx.Done():
@@ -74,8 +75,8 @@ func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) 
 	}
 }
 
-// ending is stopBelow for a pipeline run with a terminal outcome. A tool that succeeded has no nested calls left. A call that succeeded
-// through an answer may have some. When the daemon stops, nested calls have only leastStop.
+// ending calls stopBelow for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no nested
+// calls left. A call that an answer completed may still have some. When the daemon stops, nested calls get only leastStop.
 func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	most := stopMost(p.l.e.cfg.Grace)
 	switch {
@@ -87,11 +88,11 @@ func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	stopBelow(p, most).name(out)
 }
 
-// UnseenCalls is the key in a result's metadata that lists nested calls whose end is not confirmed. They may still run although the call
-// has ended.
+// UnseenCalls is the key in a result's metadata under which the ids of some nested calls are listed: those whose end is not confirmed. They
+// may still run although the call has ended.
 const UnseenCalls = "unseen_calls"
 
-// name lists the nested calls with an unconfirmed end in the result.
+// name adds the nested calls without a confirmed end to the result.
 func (b below) name(out *outcome.Terminal) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return

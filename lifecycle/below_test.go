@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// parent is a tool that makes a nested call; stop ends that call.
+// parent is a tool that makes a nested call. Its function stop ends that call.
 type parent struct {
 	tool.Tool
 	stop func(ctx context.Context) (unseen []string)
@@ -37,7 +37,7 @@ func (w *world) stopChild(ctx context.Context, id string) (unseen []string) {
 	return nil
 }
 
-// heeds returns a tool that runs until it is cancelled, and then for the duration after.
+// heeds returns a tool that runs until it is cancelled, and needs the given time to stop.
 func heeds(id string, after time.Duration) tool.Tool {
 	return made(id, mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -46,7 +46,7 @@ func heeds(id string, after time.Duration) tool.Tool {
 	})
 }
 
-// reopenFirst is like open, for tools that use the engine during its recovery.
+// reopenFirst opens the engine like open. It first sets w.e, for tools that use the engine during its recovery.
 func (w *world) reopenFirst() {
 	w.t.Helper()
 	w.cfg.Store = w.store
@@ -59,8 +59,8 @@ func (w *world) reopenFirst() {
 	}
 }
 
-// TestRecoveryWaitsForNoCallsOfCalls checks that a start recovers all calls before it ends a parent call, and does not wait for nested
-// calls.
+// TestRecoveryWaitsForNoCallsOfCalls checks a start with a parent call that must end. The start recovers all calls before it ends the
+// parent, and does not wait for nested calls.
 func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -81,7 +81,7 @@ func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 				w.begin(child)
 				if tt.cancel {
 					go func() { _, _ = w.e.Cancel(context.Background(), alice, above, "", 0) }()
-					time.Sleep(time.Second) // Its end waits for the child.
+					time.Sleep(time.Second) // The end of the parent call waits for the nested call.
 				}
 				w.kill()
 				began := time.Now()
@@ -99,7 +99,8 @@ func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 	}
 }
 
-// TestAnswerEndsCallsOfCalls checks that nested calls end before a call whose result is an answer, because its tool has not run to its end.
+// TestAnswerEndsCallsOfCalls checks a call whose result is a person's answer. Its tool has not run to its end, so toold ends the nested
+// calls before the call.
 func TestAnswerEndsCallsOfCalls(t *testing.T) {
 	child := apart(spec("child", ""))
 	var w *world
@@ -125,7 +126,7 @@ func waiting(id string, stop func(ctx context.Context) []string) tool.Tool {
 	return parent{asks(id, tool.Ticket{Approvers: &tool.Approvers{}}), stop}
 }
 
-// until returns a stop function that needs d, and returns unseen when it is interrupted.
+// until returns a stop function that takes d. When it is interrupted before, it returns unseen.
 func until(d time.Duration, unseen ...string) func(ctx context.Context) []string {
 	return func(ctx context.Context) []string {
 		select {
@@ -137,8 +138,8 @@ func until(d time.Duration, unseen ...string) func(ctx context.Context) []string
 	}
 }
 
-// TestRunEndsAllAtOnce checks that a suspended call that waits for its nested calls does not delay the cancellation of others, and that
-// several such calls wait at the same time.
+// TestRunEndsAllAtOnce checks the end of a run with suspended calls that wait for their nested calls. Such a call does not delay the
+// cancellation of others, and several such calls wait at the same time.
 func TestRunEndsAllAtOnce(t *testing.T) {
 	tools := []tool.Tool{waiting("stubborn", until(time.Hour, "some-call")), waiting("quick", until(time.Millisecond, "some-call")), asks("last", tool.Ticket{Approvers: &tool.Approvers{}})}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
@@ -167,7 +168,7 @@ func TestRunEndsAllAtOnce(t *testing.T) {
 }
 
 // TestCancelOfOneThatRests checks the cancellation of a suspended parent call. When Cancel returns, the request is stored, so neither an
-// answer nor an expiry resumes the call. The call ends when its nested calls have ended or the drain period is over.
+// answer nor an expiry resumes the call. The call ends when its nested calls have ended or when the drain period is over.
 func TestCancelOfOneThatRests(t *testing.T) {
 	tools := []tool.Tool{
 		waiting("stubborn", until(time.Hour, "some-call")),
@@ -217,7 +218,7 @@ func TestCancelOfOneThatRests(t *testing.T) {
 	})
 }
 
-// above is a suspended parent tool that counts notifications that its question will not be answered.
+// above is a suspended parent tool. It counts how often it is notified that its question will not be answered.
 type above struct {
 	parent
 	told *atomic.Int32
@@ -225,8 +226,8 @@ type above struct {
 
 func (a above) Abandon(context.Context, *tool.Call) { a.told.Add(1) }
 
-// TestCancelOfOneThatRestsIsARecord checks that the next daemon completes a stored cancellation (T107). The call and its nested call end
-// CANCELLED once, and the tool is notified that its question will not be answered.
+// TestCancelOfOneThatRestsIsARecord checks that the next daemon completes a cancellation whose request is stored (T107). The call and its
+// nested call end CANCELLED once. The tool is notified that its question will not be answered.
 func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 	for _, name := range []string{"alone", "in a batch"} {
 		t.Run(name, func(t *testing.T) {
@@ -268,8 +269,8 @@ func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 	}
 }
 
-// TestStartBeginsNothingBelowWhatEnds checks that a start that ends a parent call begins none of its nested calls. This must hold inside
-// and outside a batch, and in any order of recovery.
+// TestStartBeginsNothingBelowWhatEnds checks a start that ends a parent call. The start must not begin any nested call of the parent. This
+// must hold inside and outside a batch, and in any order of recovery.
 func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in doubt", true: "cancelled"}[cancel], func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 				w = own
 				s := apart(spec("parent", ""))
 				w.begin(s)
-				if cancel { // The end of the call waits while new nested calls arrive.
+				if cancel { // The end of the call waits until the nested calls have ended, even while new ones arrive.
 					ids = append(ids, w.begin(apart(spec("first", ""))))
 					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
 						t.Fatal(err)
@@ -299,7 +300,7 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 					ids = append(ids, b.Calls[i].ID)
 				}
 				w.launch(b)
-				behind := spec("next", "") // waits in the thread in which first runs
+				behind := spec("next", "") // This call waits in the thread until first has ended.
 				behind.Run = b.Calls[0].Run
 				behind.Timeouts.Queue = time.Hour
 				w.begin(behind)
@@ -322,8 +323,8 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 	}
 }
 
-// TestP11LendersAreBounded checks that at most as many calls lend their slots as may wait, for all principals together, and that nested
-// calls are still admitted.
+// TestP11LendersAreBounded checks the limit on calls that lend their slot: over all principals, at most as many calls may lend as may wait.
+// Nested calls are still admitted at the limit.
 func TestP11LendersAreBounded(t *testing.T) {
 	lends := parent{made("lends", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		back := lifecycle.Lend(ctx)

@@ -52,7 +52,8 @@ func BenchmarkReadOnly(b *testing.B) {
 	})
 }
 
-// BenchmarkDocuments measures the cost of documents for a call that uses none, reads one of three, or adds to one.
+// BenchmarkDocuments measures the cost of documents: for a call that uses none, for one that reads one of three, and for one that adds to
+// one.
 func BenchmarkDocuments(b *testing.B) {
 	key := tool.Key[int]{Scope: tool.RunScope, Name: "n"}
 	for name, run := range map[string]func(*tool.Call) *tool.Result{

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestCheckpointIsBounded checks that a checkpoint that is too large is refused and the previous one is kept.
+// TestCheckpointIsBounded checks that a checkpoint that is too large is refused and that the call keeps its previous checkpoint.
 func TestCheckpointIsBounded(t *testing.T) {
 	var refused error
 	saves := func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -34,7 +34,7 @@ func TestCheckpointIsBounded(t *testing.T) {
 	})
 }
 
-// TestRoundsAreBounded checks that a call that keeps asking ends when its record reaches the limit of rounds or of bytes.
+// TestRoundsAreBounded checks that a call that asks again and again ends when its record reaches the limit of rounds or of bytes.
 func TestRoundsAreBounded(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, rounds int }{"many": {0, 500}, "large": {1 << 20, 16}} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,8 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTicketIsBounded checks that the size of a ticket is limited over all its fields, because the record repeats it for each round.
+// TestTicketIsBounded checks that the size limit of a ticket covers all its fields together. The record stores the ticket for each round,
+// so large tickets would make it large.
 func TestTicketIsBounded(t *testing.T) {
 	large := strings.Repeat("x", 300<<10)
 	for name, ticket := range map[string]tool.Ticket{

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Cancel ends a call. It stores the request first and then executes it, children before parents. With wait it returns the call when the
-// call is terminal or wait is over, otherwise the current record. Cancelling an ended call changes nothing.
+// Cancel ends a call. It stores the cancel request first and then executes it, children before parents. It returns the record of the call.
+// If wait is positive, it waits at most that long for the end of the call before it returns. Cancelling an ended call changes nothing.
 func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error) {
 	if len(reason) > 1<<10 {
 		return nil, call.InvalidField("reason", "has %d bytes; at most 1,024 are accepted", len(reason))
@@ -50,16 +50,16 @@ func (e *Engine) cancelTree(ctx context.Context, l *activeCall, r call.CancelReq
 	return a.ask(ctx, l, r, 0)
 }
 
-// cancelling is a cancellation that is applied to several calls.
+// cancelling is a cancellation of several calls.
 type cancelling struct {
 	e     *Engine
-	later parents // pipeline runs of suspended calls with nested calls; they begin when all calls are requested to end
-	start bool    // the recovery at start cancels; it skips calls that only wait for people, because they run nothing and notifying their tools takes time
+	later parents // Pipeline runs of suspended calls with nested calls. They begin after the end of all calls was requested.
+	start bool    // The recovery at start cancels. It skips calls that only wait for people, because they run nothing and notifying their tools takes time.
 }
 
 func (a *cancelling) end() { a.later.end() }
 
-// ask cancels the children of a call, then the call. It waits for none of them.
+// ask cancels the children of a call, then the call. It does not wait for their end.
 func (a *cancelling) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
 	if err := a.askBelow(ctx, l, r, depth); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelR
 		if err != nil {
 			continue
 		}
-		mine := c.record().Caller.Subject == l.record().Caller.Subject // Any caller may name any parent.
+		mine := c.record().Caller.Subject == l.record().Caller.Subject // Needed, because any caller may name any call as its parent.
 		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}
@@ -133,7 +133,7 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	return calls
 }
 
-// cancel stores a cancel request and ends the call. A suspended call without nested calls ends immediately, other calls end through their
+// cancel stores a cancel request and ends the call. A suspended call without nested calls ends at once. Other calls end through their
 // pipeline run.
 func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	l.slot.Take()
@@ -163,7 +163,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	return nil
 }
 
-// storeCancel stores a cancel request. A suspended call then accepts no decision, and continues to its end. The caller holds the slot;
+// storeCancel stores a cancel request. After that, a suspended call accepts no decision and can only end. The caller holds the slot;
 // storeCancel releases it.
 func storeCancel(l *activeCall, r call.CancelRequest) error {
 	err := l.commitSlotted(step{
@@ -183,8 +183,8 @@ func storeCancel(l *activeCall, r call.CancelRequest) error {
 	return err
 }
 
-// cancelAbove cancels a suspended call with nested calls. It gives the call a pipeline run, which ends the call after the nested calls. The
-// pipeline run begins before the request is stored; otherwise the batch of the call could begin another one. The caller holds the slot;
+// cancelAbove cancels a suspended call with nested calls. It starts a pipeline run that ends the nested calls and then the call. It starts
+// the pipeline run before it stores the request, so that the batch of the call cannot begin another one. The caller holds the slot;
 // cancelAbove releases it.
 func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
@@ -208,8 +208,8 @@ func (l *activeCall) heldBack() bool {
 	return l.cancel == nil && l.e.held.Holds(l.c)
 }
 
-// cancelResting ends a call without a pipeline run. The request and the end are one change, so a concurrent decision either wins or loses
-// completely. The caller holds the slot; cancelResting releases it.
+// cancelResting ends a call that has no pipeline run. It stores the request and the end as one change, so either the cancellation or a
+// concurrent decision takes effect, never parts of both. The caller holds the slot; cancelResting releases it.
 func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) error {
 	p := lookupPipeline(l)
 	out := outcome.StoppedBy(outcome.Wished(&r), executed)
@@ -235,7 +235,7 @@ func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) 
 	return err
 }
 
-// waitTerminal waits at most d until the call has ended.
+// waitTerminal waits until the call has ended, but at most for d.
 func (l *activeCall) waitTerminal(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -257,8 +257,8 @@ func (l *activeCall) waitTerminal(ctx context.Context, d time.Duration) {
 	}
 }
 
-// CancelAll cancels the unfinished calls of a run or thread that the principal may end, and returns their ids. supersededBy names a run
-// that replaces them; its own calls are not cancelled.
+// CancelAll cancels the unfinished calls of a run or thread that the principal may cancel, and returns their ids. supersededBy names the
+// run that replaces these calls; the calls of that run are not cancelled.
 func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error) {
 	if (run == "") == (thread == "") {
 		return nil, call.InvalidField("selector", "name a run or a thread")
@@ -270,8 +270,8 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
-// CancelBatch cancels the unfinished calls of a batch and returns their ids. Calls that have not begun never begin. They end CANCELLED even
-// with fail_fast, because all requests are stored before the first call ends.
+// CancelBatch cancels the unfinished calls of a batch and returns their ids. Calls that have not begun never begin. All requests are stored
+// before the first call ends, so the calls end CANCELLED even with fail_fast.
 func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error) {
 	if _, err := e.watches.See(ctx, p, batch); err != nil {
 		return nil, err
@@ -283,7 +283,7 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 
 var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
 
-// superseded returns the request with the cause that the run by replaces the calls. An empty by changes nothing.
+// superseded returns the request with the cause SUPERSEDED, which names the new run by. If by is empty, it returns r unchanged.
 func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	if by != "" {
 		r.Cause, r.Reason = call.CauseSuperseded, or(r.Reason, "superseded by run "+by)
@@ -291,9 +291,9 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	return r
 }
 
-// cancelWhere cancels the calls of a run, thread or batch that the query selects, except the calls of one run. It cancels calls in memory,
-// which may not be in the journal yet, and calls in the journal. In a batch it starts with the last call, so that no call begins because an
-// earlier one ended. It requests the end of all calls before a suspended call with nested calls ends.
+// cancelWhere cancels the calls that the query selects, except the calls of the run except. It finds calls in memory, which may not be in
+// the journal yet, and calls in the journal. In a batch it starts with the last call. Otherwise the end of an earlier call could make a
+// later one begin. Suspended calls with nested calls end last, after the end of all calls was requested.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.behind.Settle()
 	a := cancelling{e: e}

@@ -38,7 +38,7 @@ func TestCancelInEachState(t *testing.T) {
 				}
 				id := w.begin(apart(spec(tt.tool, "")))
 				_, err := w.e.Cancel(t.Context(), bob, id, "", time.Minute)
-				if tt.tool == "asks" { // An approver sees a suspended call, but may not cancel it.
+				if tt.tool == "asks" { // bob is an approver: he sees a suspended call, but may not cancel it.
 					wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_CALL")
 				} else {
 					wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
@@ -111,7 +111,7 @@ func TestCancelGoesToChildrenFirst(t *testing.T) {
 	})
 }
 
-// TestResultBeforeTheKillStands checks that a result that was complete before the tool was stopped is kept.
+// TestResultBeforeTheKillStands checks that a cancelled call succeeds when its tool still returns a result within the grace period.
 func TestResultBeforeTheKillStands(t *testing.T) {
 	tidy := made("t", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -131,7 +131,7 @@ func TestResultBeforeTheKillStands(t *testing.T) {
 	})
 }
 
-// TestToolThatAsksWhenCancelled checks that a cancelled call ends even if its tool returns a question.
+// TestToolThatAsksWhenCancelled checks that a cancelled call ends even if its tool then returns a question.
 func TestToolThatAsksWhenCancelled(t *testing.T) {
 	asker := made("t", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -167,7 +167,7 @@ func TestToolThatIgnoresItsCancellation(t *testing.T) {
 				t.Errorf("%+v", w.e.Stats())
 			}
 			log := contents(w.checkLog(id))
-			p.free() // Its late answer changes nothing.
+			p.free() // The late answer of the tool changes nothing.
 			synctest.Wait()
 			time.Sleep(time.Second)
 			if c := w.get(id); c.Status != call.Cancelled || c.Result.Status != tool.StatusError || contents(w.checkLog(id)) != log {
@@ -180,7 +180,7 @@ func TestToolThatIgnoresItsCancellation(t *testing.T) {
 	}
 }
 
-// TestLateReportsAreDropped checks that reports of a tool after its end are dropped and counted.
+// TestLateReportsAreDropped checks that reports that a tool sends after the end of its call are dropped and counted.
 func TestLateReportsAreDropped(t *testing.T) {
 	var reports []error
 	var wg sync.WaitGroup
@@ -251,8 +251,8 @@ func TestCancelAllOfARunOrThread(t *testing.T) {
 	})
 }
 
-// TestCancelAndDecisionRace checks that a cancellation wins over an uncommitted decision and loses against a committed one. Exactly one of
-// them takes effect.
+// TestCancelAndDecisionRace sends a cancellation and a decision at the same time. Exactly one takes effect: the decision if it was
+// committed first, otherwise the cancellation.
 func TestCancelAndDecisionRace(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -278,8 +278,8 @@ func TestCancelAndDecisionRace(t *testing.T) {
 	})
 }
 
-// TestCancelOfCallsThatAreNotStored checks that the end of a run and the cancellation of its calls also end calls that wait for a gate and
-// are not in the journal yet.
+// TestCancelOfCallsThatAreNotStored checks calls that wait for a gate and are not in the journal yet. The end of their run ends them, and
+// so does a cancellation.
 func TestCancelOfCallsThatAreNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(time.Minute)

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A catalog finds the tools of calls, as visible to their callers.
+// A catalog finds the tools of calls that their callers may see.
 type catalog struct {
 	cfg      *Config
 	requests requests.Limits
@@ -26,7 +26,7 @@ func newCatalog(cfg *Config) catalog {
 	return t
 }
 
-// lookup finds a call's tool. It does not find a tool that is hidden from the caller or not offered.
+// lookup finds the tool of a call. It does not return a tool that is hidden from the caller or that the caller's agent excludes.
 func (t *catalog) lookup(c *call.Call) (*Definition, bool) {
 	if c.Frontend != nil {
 		return t.declared(c)

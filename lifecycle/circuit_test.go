@@ -14,10 +14,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// upstream is a tool whose upstream fails on demand.
+// upstream is a tool whose upstream service fails on demand.
 type upstream struct {
 	runs atomic.Int64
-	how  atomic.Value // string: the outcome of the next call
+	how  atomic.Value // a string that selects the outcome of the next call
 }
 
 func (u *upstream) tool(id string) tool.Tool {
@@ -72,18 +72,18 @@ func TestCircuitOpensAndTriesAgain(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		refused(time.Second, time.Second)
 		time.Sleep(time.Second)
-		w.do(apart(spec("far", ""))) // One call tries and fails.
+		w.do(apart(spec("far", ""))) // The circuit lets one call try the source; this call fails.
 		refused(30*time.Second, 30*time.Second)
 
 		time.Sleep(30 * time.Second)
 		u.how.Store("hangs")
 		probe := w.begin(apart(spec("far", "")))
-		refused(time.Second, time.Second) // while another call tries
+		refused(time.Second, time.Second) // refused while another call tries the source
 		if _, err := w.e.Cancel(t.Context(), alice, probe, "", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		u.how.Store("ok")
-		for range 2 { // The cancelled call gave no information, so the next call tries.
+		for range 2 { // The cancelled call showed nothing about the upstream, so the next call may try.
 			if c := w.do(apart(spec("far", ""))); c.Status != call.Succeeded {
 				t.Errorf("%s %+v", c.Status, c.Result.Error)
 			}
@@ -100,8 +100,8 @@ func TestCircuitCountsFailuresInARow(t *testing.T) {
 		opens   bool
 	}{
 		{"ok", false},
-		{"says no", false}, // the upstream answered
-		{"hangs", true},    // tells nothing about the upstream
+		{"says no", false}, // An answer closes the circuit, even an error.
+		{"hangs", true},    // A timeout shows nothing about the upstream.
 		{"asks", true},
 	}
 	for _, tt := range tests {
@@ -120,7 +120,7 @@ func TestCircuitCountsFailuresInARow(t *testing.T) {
 	}
 }
 
-// TestCircuitAndCallsThatRan checks that calls that began before the circuit opened do not keep it open.
+// TestCircuitAndCallsThatRan checks that calls that began before the circuit opened do not keep it open when they fail.
 func TestCircuitAndCallsThatRan(t *testing.T) {
 	let := held()
 	slow := made("far", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -184,7 +184,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 					}
 				}
 				refused()
-				w.crash() // The next daemon counts them again.
+				w.crash() // The next daemon must count the open questions again.
 				refused()
 				if c := w.do(apart(spec("t", ""))); c.Status != call.Succeeded {
 					t.Errorf("a call that asks nothing is %s", c.Status)
@@ -209,7 +209,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 	}
 }
 
-// TestQuestionsThatWereNotStored checks that a question that the journal refused is not counted.
+// TestQuestionsThatWereNotStored checks that a question that the journal refused does not count as an open question.
 func TestQuestionsThatWereNotStored(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("ask", tool.Ticket{Message: "?"})}, func(c *lifecycle.Config) { c.PrincipalQuestions = 1 }, func(t *testing.T, w *world) {
 		w.useStore(nil, failing(func(_ int, c *change) bool {
@@ -226,8 +226,8 @@ func TestQuestionsThatWereNotStored(t *testing.T) {
 	})
 }
 
-// TestCircuitHeedsNobodyWhoBeganBefore checks that a call that began before its circuit opened neither closes the circuit nor extends its
-// time.
+// TestCircuitHeedsNobodyWhoBeganBefore checks a call that began before its circuit opened. Its outcome must neither close the circuit nor
+// keep it open longer.
 func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
 	for name, late := range map[string]error{"reached": nil, "failed": tool.Errorf(tool.Upstream, "connection reset")} {
 		t.Run(name, func(t *testing.T) {
@@ -254,8 +254,8 @@ func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
 	}
 }
 
-// TestT125CircuitsOfTwoNamespaces checks that failures in one namespace, which its callers may cause, do not block calls of another
-// namespace to the same source.
+// TestT125CircuitsOfTwoNamespaces checks that each namespace has its own circuits. The callers of one namespace can cause failures, which
+// must not block calls of another namespace to the same source.
 func TestT125CircuitsOfTwoNamespaces(t *testing.T) {
 	u := &upstream{}
 	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(3), func(t *testing.T, w *world) {

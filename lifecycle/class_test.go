@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestP3AssessedMutatingHasADurableIntent checks a tool whose descriptor is read-only but whose assessment is mutating. It starts only
-// after a durable intent.
+// TestP3AssessedMutatingHasADurableIntent checks a tool whose descriptor is read-only but which assesses a call as mutating. Such a call
+// starts only after its intent is durably stored.
 func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
 	beside := mutating
 	beside.ConcurrencySafe = true
@@ -48,8 +48,8 @@ func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
 	}
 }
 
-// TestP3CallThatKillsTheDaemonEndsInDoubt checks that a read-only call that kills the daemon runs three times and then ends in doubt,
-// whether or not the journal knew it at first.
+// TestP3CallThatKillsTheDaemonEndsInDoubt checks a read-only call that kills the daemon. It runs three times and then ends in doubt,
+// whether or not it was in the journal at the first crash.
 func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 	for name, inGate := range map[string]bool{"found RUNNING": false, "found NEW": true} {
 		p := held()
@@ -81,8 +81,8 @@ func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 	}
 }
 
-// TestP3CallThatGetsFurtherRunsAgain checks that a lost attempt with a new checkpoint does not count as a reason for the crash. Saving the
-// same checkpoint again is no progress.
+// TestP3CallThatGetsFurtherRunsAgain checks that a lost attempt that saved a new checkpoint does not count towards the limit of lost
+// attempts. Saving the same checkpoint again does not count as progress.
 func TestP3CallThatGetsFurtherRunsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		saves func(run int32) string

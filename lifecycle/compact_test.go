@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// halves sets a Compact function that keeps the first half of the messages of tool "says".
+// halves sets a Compact function that keeps the first half of each message of the tool "says".
 func halves(c *lifecycle.Config) {
 	c.OutputBudget = 2000
 	c.Compact = func(id, message string) (string, string, bool) {
@@ -23,7 +23,7 @@ func halves(c *lifecycle.Config) {
 	}
 }
 
-// talks returns a tool that answers, or fails, with a message as long as its argument.
+// talks returns a tool that returns its argument as the message of a success or of an error.
 func talks(id string) tool.Tool {
 	return made(id, reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		text := strings.Repeat("abcdefghij", len(c.Arguments.String("n")))
@@ -53,7 +53,7 @@ func TestCompactKeepsTheWhole(t *testing.T) {
 			t.Errorf("a tool that is not meant: %+v", c.Result)
 		}
 
-		c = w.do(spec("says", `{"n":"`+strings.Repeat("n", 500)+`"}`)) // half of it is still too long
+		c = w.do(spec("says", `{"n":"`+strings.Repeat("n", 500)+`"}`)) // Even half of this message exceeds the budget.
 		r := c.Result
 		handle := tool.ArtifactHandle(c.ID, "result.message")
 		if len(r.Message) > 1500 || strings.Count(r.Message, handle) != 2 || !strings.HasSuffix(r.Message, handle+"]") || len(r.Artifacts) != 2 {
@@ -65,7 +65,7 @@ func TestCompactKeepsTheWhole(t *testing.T) {
 	})
 }
 
-// TestCompactLeavesAlone checks that errors are not compacted, and neither is a message whose original cannot be stored.
+// TestCompactLeavesAlone checks what is not compacted: errors, and messages whose original cannot be stored.
 func TestCompactLeavesAlone(t *testing.T) {
 	limits := func(c *lifecycle.Config) {
 		halves(c)

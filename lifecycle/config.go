@@ -37,7 +37,7 @@ import (
 // A Definition is a tool in the form that the engine uses.
 type Definition struct {
 	Tool       tool.Tool
-	Descriptor *tool.Descriptor // effects include their defaults
+	Descriptor *tool.Descriptor // with defaults for effects that the tool does not declare
 	Digest     string
 	Schema     Schema
 }
@@ -56,12 +56,13 @@ type Tools interface {
 	Lookup(namespace, id string) (*Definition, bool)
 }
 
-// Answers checks answers against the response schemas of tickets.
+// Answers validates answers against the response schemas of tickets.
 type Answers = decision.Answers
 
 // People finds the principals that could answer a ticket.
 type People interface {
-	// CanApprove reports whether the namespace has at least count different principals with one of the roles, without the subjects in not.
+	// CanApprove reports whether at least count different principals of the namespace have one of the roles. The subjects in not do not
+	// count.
 	CanApprove(namespace string, roles []string, count int, not ...string) bool
 }
 
@@ -70,57 +71,58 @@ type Config struct {
 	Store   store.Store // required
 	Tools   Tools       // required
 	Answers Answers     // required
-	Hooks   hook.Set    // the first set; [Engine.SetHooks] replaces it
-	// Keepers are objects that are not hooks but keep data of calls. Those that implement hook.RunKeeper or hook.CallKeeper are notified of
-	// ended runs or purged calls.
+	Hooks   hook.Set    // initial hooks; [Engine.SetHooks] replaces them
+	// Keepers are objects that keep data of calls but are not hooks. A keeper that implements hook.RunKeeper is notified of ended runs; one
+	// that implements hook.CallKeeper is notified of purged calls.
 	Keepers []any
-	People  People       // nil means that an approver always exists
-	Modes   policy.Modes // nil means that there are no permission modes
-	// Policies may be shared with gates. If it is nil, the engine creates one.
+	People  People       // nil: the engine assumes that an approver exists
+	Modes   policy.Modes // nil: there are no permission modes
+	// Policies holds the remembered rules and modes. The gates may share it. If it is nil, the engine creates one.
 	Policies *policy.Policies
 	Log      *zap.Logger // nil disables logging
 	// Hide reports whether a tool is hidden from a principal. A nil Hide hides no tool.
 	Hide func(tool.Principal, *tool.Descriptor) bool
 	// Frontend creates a tool from a caller's declaration. It is nil when there are no frontend tools.
 	Frontend func(*tool.FrontendTool) (*Definition, error)
-	// Absent returns why a configured tool is missing, for the operator. It returns "" when it knows no reason. It may be nil.
+	// Absent returns a text for the operator that explains why a configured tool is missing, or "" when it knows no reason. It may be nil.
 	Absent func(p tool.Principal, name string) string
-	// Isolation returns the isolation facts of a tool's processes, for the records of its calls. It returns none for a tool that starts no
-	// process. It may be nil.
+	// Isolation returns the isolation facts of a tool's processes. The engine stores them in the records of the tool's calls. It returns no
+	// facts for a tool that starts no process. It may be nil.
 	Isolation func(*tool.Descriptor) []call.Fact
-	// Secret returns why a required secret is not available to a tool, for the operator. It does not read the secret. If it is nil, all
-	// secrets count as available.
+	// Secret returns an error for the operator when a required secret is not available to a tool. It does not read the secret. If Secret is
+	// nil, all secrets count as available.
 	Secret func(namespace, tool, name string) error
-	// Full reports that the disk has no space for new calls; the remaining space is reserved for running calls. If it is nil, the disk is
-	// never full.
+	// Full reports whether the disk has no space for new calls. The remaining space is then reserved for running calls. If Full is nil, the
+	// disk is never full.
 	Full func() bool
-	// SingleUser replaces approval by a second person with a confirmation that the only user types.
+	// SingleUser is for a daemon with one user. Instead of an approval by a second person, the user types a confirmation.
 	SingleUser bool
 	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. If it is nil or returns false, they become DENIED
 	// results.
 	UnattendedWaits func() bool
-	// MachineActions names the actions whose questions no person answers. nil means none but in_doubt.
+	// MachineActions lists the actions of questions that no person answers. If it is nil, only in_doubt is such an action.
 	MachineActions gating.MachineActions
 
 	call.Limits                // limits of running and waiting calls, questions, failing sources and storage
-	QueueTimeout time.Duration // 0 means 30 s
-	Attempt      time.Duration // 0 means 10 min
-	Linger       time.Duration // 0 means 30 s; a negative value disables it
+	QueueTimeout time.Duration // time that a call may wait for its turn; 0 means 30 s
+	Attempt      time.Duration // timeout of an attempt; 0 means 10 min
+	Linger       time.Duration // time that a call runs without watchers; 0 means 30 s, a negative value means no limit
 	Grace        time.Duration // time for a tool to return after its cancellation; 0 means 5 s
 	Heartbeat    time.Duration // interval between heartbeats of a waiting watcher; 0 disables them
 	Expiry       time.Duration // longest and default expiry of tickets; 0 means 30 days
-	OutputBudget int           // bytes; 0 means 48 KiB
-	OutputQuota  int64         // bytes that a call may print and save in total; 0 means 256 MiB
-	MaxArguments int           // bytes in a request; 0 means 1 MiB
+	OutputBudget int           // maximum size of a result in bytes; 0 means 48 KiB
+	OutputQuota  int64         // maximum bytes that one call may print and save; 0 means 256 MiB
+	MaxArguments int           // maximum size of the arguments in bytes; 0 means 1 MiB
 	Documents    documents.Settings
 
-	// Compact shortens the message of a tool's result for the model, and describes what it removed. ok is false when it changes nothing.
+	// Compact shortens the message of a tool's result for the model. did describes what it removed. ok is false when it changes nothing.
 	// The original message stays readable as an artifact. Compact is not called for errors. If it is nil, no message is shortened.
 	Compact func(tool, message string) (short, did string, ok bool)
 
 	// Tracer traces the pipeline runs of calls. A nil Tracer has no cost.
 	Tracer trace.Tracer
-	// Released stores that no call of a copied or restored store is held any more. If it is nil, every start holds the calls again.
+	// Released is called when no call of a copied or restored store is held any more, and records this. If it is nil, every start holds the
+	// calls of the store again.
 	Released func() error
 	// OnFatal is called once, when the journal has failed and the daemon must end. Running calls are already cancelled.
 	OnFatal func(error)
@@ -134,14 +136,14 @@ type Engine struct {
 
 	cfg    Config
 	store  store.Store
-	output calllog.OutputConfig // caches the spool, because store.Spool creates a new one for each call
+	output calllog.OutputConfig // The field caches the spool, because store.Spool creates a new value for each call.
 	log    *zap.Logger
 	epoch  int64
 	hooks  atomic.Pointer[hooks.Set] // hooks for new pipeline runs
 
 	catalog   catalog
 	trace     trace.Pipelines
-	path      []stage // stages of a call; groupPath has the stages behind the gates for calls that run together
+	path      []stage // stages of a call; groupPath has those after the gates, for calls that run together
 	groupPath []stage
 	workers   turns.Workers
 
@@ -172,11 +174,11 @@ type parts struct {
 	unowned    *custody.Checker
 }
 
-// counters counts events that should be rare.
+// counters counts events that should be rare, except those in its last line.
 type counters struct {
 	illegal, late, abandoned, conflicts, hookFailures, queueRefused atomic.Int64
 	unowned                                                         atomic.Int64
-	events, outputBytes                                             atomic.Int64 // these are not rare
+	events, outputBytes                                             atomic.Int64 // not rare
 }
 
 // Stats holds the counts of an engine since its start.
@@ -184,7 +186,7 @@ type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
 	Events, OutputBytes                                                     int64    // published events; bytes that tools printed
-	Unowned                                                                 int64    // calls without an owner that [Engine.CheckOwners] adopted
+	Unowned                                                                 int64    // calls that [Engine.CheckOwners] found without an owner and adopted
 	Watchers                                                                int64    // current watchers of calls and feeds
 	Unwritten                                                               int      // read-only calls that are not in the journal yet
 	QueueRefused                                                            int64    // calls that were refused because too many wait
@@ -257,7 +259,7 @@ func (e *Engine) Editor() *documents.Editor {
 // Owners returns the owners of the runs and threads of the store.
 func (e *Engine) Owners() *policy.Owners { return e.owners }
 
-// claimed visits the runs and threads that active calls may have begun. These calls may not be in the journal yet.
+// claimed visits the runs and threads that active calls claim. These calls may not be in the journal yet.
 func (e *Engine) claimed(visit func(policy.RunOrThread)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -269,7 +271,7 @@ func (e *Engine) claimed(visit func(policy.RunOrThread)) {
 	}
 }
 
-// Operations returns the schedule of operations.
+// Operations returns the schedule of the operations that continue outside the daemon.
 func (e *Engine) Operations() *outbox.Operations { return e.operations }
 
 // Outbox returns the outbox.
@@ -306,7 +308,7 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-// Stats returns the current counts.
+// Stats returns the counts since the start and the current numbers.
 func (e *Engine) Stats() Stats {
 	running, queued := e.limits.Slots.Count()
 	unwritten := e.behind.Count()
@@ -327,13 +329,13 @@ func (e *Engine) ToolStats() map[string]meter.Stats { return e.meters.Stats() }
 // StorageUsage returns the estimated bytes of each namespace, or nil without a limit.
 func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage() }
 
-// MeasureStorage measures the storage usage of each namespace if it is limited. Call it at start, and after calls were trimmed or purged.
-// It reads every record.
+// MeasureStorage measures how many bytes each namespace stores, if that is limited. It reads every record. Call it at start, and after
+// calls were trimmed or purged.
 func (e *Engine) MeasureStorage(ctx context.Context) error {
 	return e.limits.Storage.Measure(ctx, e.store, e.output.Spool)
 }
 
-// refused converts an error of the store into the error for the client. A fatal error stops the daemon.
+// refused converts an error of the store into the error for the client. id is the id of the record. A fatal error stops the daemon.
 func (e *Engine) refused(err error, id string) error {
 	if errors.Is(err, store.ErrFatal) {
 		e.fatal(err)
@@ -341,7 +343,7 @@ func (e *Engine) refused(err error, id string) error {
 	return refusal.OfCall(err, id)
 }
 
-// fatal stops all work, because the state on disk is unknown.
+// fatal stops all work after the journal failed, because the state on disk is unknown.
 func (e *Engine) fatal(err error) {
 	if !e.drain.Fail(err) {
 		return

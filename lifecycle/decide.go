@@ -13,15 +13,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// decisions finds the calls of answers and stores the answers.
+// decisions finds the calls that answers belong to, and stores the answers.
 type decisions struct {
 	e      *Engine
 	check  decision.Checker
 	recent decision.Recent
 }
 
-// Resume stores a decision and returns a watcher of the events that follow. The first committed decision wins. Repeating the same decision
-// returns its outcome again.
+// Resume stores a decision and returns a watcher of the events that follow. Of several decisions the one that is committed first wins. A
+// repeated request with the winning decision returns the same outcome.
 func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error) {
 	if err := decision.CheckRequest(&r); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequ
 	return w, nil
 }
 
-// acquire returns the call that a decision answers.
+// acquire returns the call whose question the request answers.
 func (d *decisions) acquire(ctx context.Context, namespace string, r *call.ResumeRequest) (*activeCall, error) {
 	q := decision.Question{Namespace: namespace, ID: r.SuspensionID}
 	found := d.recent.Find(q)
@@ -57,7 +57,7 @@ func (d *decisions) acquire(ctx context.Context, namespace string, r *call.Resum
 	}
 	l, fill := d.e.reference(found.Key())
 	if fill {
-		if c := d.recent.Find(q); c != nil { // Still in the cache: no goroutine can change the call before it is filled.
+		if c := d.recent.Find(q); c != nil { // The cached record is current: no goroutine can change the call before fill.
 			l.fill(c, nil)
 		} else {
 			l.load(ctx)
@@ -78,7 +78,7 @@ func suspensionRefusal(err error, id string) error {
 	return refusal.OfCall(err, id)
 }
 
-// decide checks an answer against the state of the call and stores it. An answer that needs no further votes changes the call from
+// decide checks an answer against the state of the call and stores it. If the answer needs no further votes, it changes the call from
 // SUSPENDED to RESUMING with one compare-and-set.
 func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	l.slot.Take()
@@ -99,7 +99,7 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 		}
 		return nil, err
 	}
-	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // The client asked for the events after the decision.
+	from := watch.Cursor{Epoch: d.e.epoch, Sequence: c.LastSequence}.String() // The client asked only for the events after the decision.
 	if err := d.store(l, a, rule, &r.Decision); err != nil {
 		return nil, d.lostDecision(ctx, l, a.Suspension, r, err)
 	}
@@ -112,8 +112,8 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 	return w, err
 }
 
-// rewatch returns a watcher for a decision that was stored before. It sees the same events as the first watcher, from the decision on. If
-// retention trimmed or a purge erased that part of the log, it begins with a snapshot.
+// rewatch returns a watcher for a decision that was stored before. The watcher gets the same events as the first one, from the decision on.
+// If that part of the log was trimmed or purged, the watcher begins with a snapshot.
 func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	from := r.Cursor
 	if from == "" {
@@ -128,7 +128,7 @@ func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal
 	return newWatcher(l, &p, call.ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
 }
 
-// decidedAt returns the sequence of the event that published a decision or a vote, or 0 when the log does not contain it.
+// decidedAt returns the sequence of the event that reported a decision or a vote, or 0 when the log does not contain the event.
 func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID string) (int64, error) {
 	for after := int64(0); ; {
 		page, _, err := d.e.store.Events(ctx, l.key, after, watch.ReadAhead)
@@ -148,8 +148,9 @@ func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID str
 	}
 }
 
-// consider checks an answer. It first checks whether the decision id was used before: the same answer again is a repeat, even if it would
-// be invalid now. For a question without any answer it skips this check, because the transaction that stores the answer detects a used id.
+// consider checks an answer. Before that, it checks whether the decision id was used before: the same answer is then a repeated request,
+// even if it would be invalid now. For a question without any answer it makes this check only after an error, because the transaction that
+// stores the answer detects a used id.
 func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a *decision.Answer, rule *call.Rule, err error) {
 	round, err := decision.Find(c, p, r.SuspensionID)
 	if err != nil {
@@ -162,7 +163,7 @@ func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p
 		}
 	}
 	if a, err = d.check.Check(c, round, p, r); err == nil {
-		err = l.checkCursor(r.Cursor) // before anything is stored
+		err = l.checkCursor(r.Cursor) // Checked before anything is stored.
 	}
 	if err == nil {
 		rule, err = d.e.cfg.Policies.Remember(c, a.Suspension, p, &a.Decision)
@@ -175,7 +176,7 @@ func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p
 	return a, rule, err
 }
 
-// replayed is the error for a decision that was committed before.
+// replayed is the error for a decision that was committed before. The caller then returns the earlier outcome.
 type replayed struct{}
 
 func (*replayed) Error() string { return "decision replayed" }
@@ -194,7 +195,7 @@ func (d *decisions) replay(ctx context.Context, p tool.Principal, r *call.Resume
 	return &replayed{}
 }
 
-// lostDecision converts the error of the journal for a decision.
+// lostDecision converts the error of the journal for a decision into the error for the client.
 func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Suspension, r *call.ResumeRequest, err error) error {
 	switch {
 	case errors.Is(err, store.ErrExpired):
@@ -213,7 +214,7 @@ func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Sus
 	return refusal.OfCall(err, l.key.ID)
 }
 
-// store stores an answer with a compare-and-set. The caller holds the slot. sent is the decision as the client sent it.
+// store stores an answer with a compare-and-set on the call. The caller holds the slot. sent is the decision as the client sent it.
 func (d *decisions) store(l *activeCall, a *decision.Answer, rule *call.Rule, sent *tool.Decision) error {
 	var kept []store.Policy
 	if rule != nil {

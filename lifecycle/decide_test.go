@@ -44,7 +44,7 @@ func TestT62FourEyes(t *testing.T) {
 		c := w.do(s)
 		w.refuse(alice, c, yes(), call.PermissionDenied, "NOT_AN_APPROVER")
 		w.refuse(alsoAlice, c, yes(), call.PermissionDenied, "FOUR_EYES")
-		w.refuse(dave, c, yes(), call.PermissionDenied, "FOUR_EYES") // the person on whose behalf the call is made
+		w.refuse(dave, c, yes(), call.PermissionDenied, "FOUR_EYES") // dave is the person on whose behalf the call is made.
 		w.refuse(alsoAlice, c, no(""), call.PermissionDenied, "FOUR_EYES")
 		if p.runs.Load() != 0 {
 			t.Error("tool ran")
@@ -72,7 +72,7 @@ func TestT114OneTokenOnly(t *testing.T) {
 			}
 		})
 	}
-	// With a single user, the caller confirms, and the ticket requires no distinct approver.
+	// With a single user, the caller may confirm the call, and the ticket requires no second person.
 	inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
 		if c.Status != call.Suspended || c.Open().Approvers.DistinctFromCaller {
@@ -161,7 +161,7 @@ func TestT127EditedYesAndAChangedTool(t *testing.T) {
 	}
 }
 
-// TestT127AnswerOfAToolThatChanged checks that an answer with new arguments is not passed to another version of the tool.
+// TestT127AnswerOfAToolThatChanged checks that an answer with new arguments is not passed to a tool that changed after the question.
 func TestT127AnswerOfAToolThatChanged(t *testing.T) {
 	asked := 0
 	ask := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -186,8 +186,8 @@ func TestT127AnswerOfAToolThatChanged(t *testing.T) {
 	})
 }
 
-// TestT128ResultForATicketThatTakesNone checks that a ticket that asks for yes or no accepts no result, so that a "no" in the result cannot
-// count as a yes.
+// TestT128ResultForATicketThatTakesNone checks that a ticket that asks only for yes or no accepts no result. Otherwise a "no" in the result
+// could count as a yes.
 func TestT128ResultForATicketThatTakesNone(t *testing.T) {
 	p := &probe{}
 	own := made("own", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -355,7 +355,7 @@ func TestT98EditBySomebodyElse(t *testing.T) {
 		c := w.do(spec("t", ""))
 		edit := tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}
 		w.refuse(alice, c, edit, call.PermissionDenied, "NOT_AN_APPROVER")
-		w.refuse(bob, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND") // An approver sees only calls that approvers may answer.
+		w.refuse(bob, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND") // The ticket is for the role lead. To bob, who is only an approver, the suspension does not exist.
 		w.refuse(tool.Principal{Namespace: "ns", Subject: "mallory"}, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND")
 		if p.runs.Load() != 0 {
 			t.Error("tool ran")
@@ -381,7 +381,7 @@ func TestT99DecisionsForOtherQuestions(t *testing.T) {
 		wantRefusal(t, send(alice, second.Open().ID, "another-call-0001"), call.NotFound, "SUSPENSION_NOT_FOUND")
 		wantRefusal(t, send(alice, second.ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND") // A call id is not accepted as a suspension id.
 		foreign := spec("t", "")
-		foreign.ID = second.Open().ID // A call with that id does not receive the answers either.
+		foreign.ID = second.Open().ID // A call whose id equals the suspension id does not receive the answers either.
 		watcher, err := w.e.Execute(t.Context(), eve, foreign, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -450,7 +450,8 @@ func TestT100RepeatedDecisions(t *testing.T) {
 	})
 }
 
-// TestRepeatedDecisionOfAnEarlierRound checks that a repeated decision streams the events that followed it, even after later rounds.
+// TestRepeatedDecisionOfAnEarlierRound checks a repeated decision of an earlier round. It streams the events that followed the decision,
+// even when later rounds exist.
 func TestRepeatedDecisionOfAnEarlierRound(t *testing.T) {
 	inBubble(t, []tool.Tool{made("twice", mutating, askTwice)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("twice", ""))

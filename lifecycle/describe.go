@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Describe returns a preview of a call. It runs and stores nothing, and does not call Admit hooks, so it uses no budget.
+// Describe returns a preview of a call. It runs and stores nothing. It does not call Admit hooks, so the preview uses no rate limit or
+// budget.
 func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
 	if err := e.catalog.requests.CheckCall(&spec); err != nil {
 		return nil, err

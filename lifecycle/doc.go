@@ -2,15 +2,16 @@
 //
 // An active call is in memory while it runs, while a client watches it, or while a step of it is being stored. A suspended call without
 // watchers uses no memory. Each step of a call is one [store.Change], made from the current record. Only the goroutine that holds the
-// call's slot makes one.
+// call's slot makes a step.
 //
 // There are two classes of calls. The events of a SYNC call are published after the journal has written them. The events of a BEHIND call,
-// which only reads, are published immediately and written together a little later. A BEHIND call becomes SYNC in three cases:
+// which only reads, are published immediately and written a little later, together with other events. A BEHIND call becomes SYNC in three
+// cases:
 //
 //   - It suspends or writes documents.
 //   - Its tool assesses it as more than read-only.
 //   - A start of the daemon runs it again.
 //
 // Each transition has a file; docs/reference/states.md lists them in the order of the path. Code that needs neither the engine nor another
-// call is in a package below this one.
+// call is in a subpackage.
 package lifecycle

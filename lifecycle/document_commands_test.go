@@ -19,7 +19,7 @@ import (
 // scopes are the document scopes of the calls that spec makes.
 var scopes = []store.DocumentScope{{Scope: tool.NamespaceScope}, {Scope: tool.RunScope, ID: "run-1"}, {Scope: tool.ThreadScope, ID: "thread-1"}}
 
-// values returns the documents in these scopes.
+// values returns the documents in the scopes that the variable scopes lists.
 func (w *world) values() []string {
 	w.t.Helper()
 	docs, err := w.store.Documents(w.t.Context(), "ns", scopes...)
@@ -75,7 +75,7 @@ func TestDocumentCommands(t *testing.T) {
 	})
 }
 
-// TestDocumentLimitsAreTold checks that a document beyond a limit is dropped and reported, and that the call and its other documents are
+// TestDocumentLimitsAreTold checks that a document above a limit is dropped and reported by an event. The call and its other documents are
 // kept.
 func TestDocumentLimitsAreTold(t *testing.T) {
 	key := func(name string) tool.Key[string] { return tool.Key[string]{Scope: tool.RunScope, Name: name} }
@@ -110,7 +110,7 @@ func TestCommandsOfOneStepAreBounded(t *testing.T) {
 	})
 }
 
-// TestNamespaceDocuments checks that only configured tools write documents of the namespace, and that every call can read them.
+// TestNamespaceDocuments checks that only the configured tools can write documents of the namespace, and that every call can read them.
 func TestNamespaceDocuments(t *testing.T) {
 	shared := tool.Key[string]{Scope: tool.NamespaceScope, Name: "shared"}
 	var seen string
@@ -143,7 +143,7 @@ func TestNamespaceDocuments(t *testing.T) {
 	})
 }
 
-// TestSnapshotIsOfOneMoment checks that a call reads all documents as of one time, even if other calls commit while it runs.
+// TestSnapshotIsOfOneMoment checks that all documents that a call reads are from the same time, even if other calls commit while it runs.
 func TestSnapshotIsOfOneMoment(t *testing.T) {
 	a, b := tool.Key[int]{Scope: tool.RunScope, Name: "a"}, tool.Key[int]{Scope: tool.ThreadScope, Name: "b"}
 	began, free := make(chan struct{}), make(chan struct{})

@@ -22,7 +22,8 @@ import (
 // This file compares documents with a model. Concurrent calls send commands. Their logs and the stored documents must equal the result of
 // applying the commands to a simple map, in the order in which the calls committed.
 
-// A modelled document is a value of encoding/json with its revision. The revision continues to grow after a delete.
+// A modelled document is a value of encoding/json with its revision. The revision keeps growing when the document is deleted and created
+// again.
 type modelled struct {
 	value    any
 	there    bool
@@ -31,7 +32,7 @@ type modelled struct {
 
 type documentModel map[string]*modelled
 
-// apply executes a command and returns the expected notice, or "" for none.
+// apply executes a command. It returns the event that should report the command, or "" for none.
 func (m documentModel) apply(c *tool.Command) string {
 	name := string(c.Scope) + " " + c.Key
 	d := m[name]
@@ -124,7 +125,7 @@ func decoded(text string) (v any) {
 	return v
 }
 
-// plain converts numbers to fractions, so that equal numbers have equal text.
+// plain converts numbers to fractions, so that equal numbers have the same text.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -172,7 +173,7 @@ func TestDocumentModel(t *testing.T) {
 	})
 }
 
-// commanded returns a tool that returns the commands of the call whose number it receives.
+// commanded returns a tool whose argument is the number of a call. It returns the commands of that call.
 func commanded(id string, effects tool.Effects, calls [][]tool.Command) tool.Tool {
 	return made(id, effects, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		n, err := strconv.Atoi(c.Arguments.String("n"))

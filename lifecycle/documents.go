@@ -8,11 +8,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// see gives a pipeline run the document snapshot for its hooks and its tool.
+// see gives a pipeline run a document snapshot, for its hooks and its tool.
 func (p *pipeline) see(c *call.Call) {
 	s := &p.seen
 	if p.documents != nil {
-		s = new(documents.Snapshot) // A hook may still hold the first one.
+		s = new(documents.Snapshot) // Use a new snapshot, because a hook may still hold the first one.
 	}
 	s.Store, s.Namespace, s.Run, s.Thread = p.l.e.store, c.Namespace, c.Run.ID, c.Run.Thread
 	p.documents = s

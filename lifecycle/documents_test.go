@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestDeleteOfNothingIsNotTold checks that a delete of a missing document publishes no event and leaves no hole in the log.
+// TestDeleteOfNothingIsNotTold checks that the delete of a missing document publishes no event, and that the event numbers have no gap.
 func TestDeleteOfNothingIsNotTold(t *testing.T) {
 	a, b, c := tool.Key[string]{Scope: tool.RunScope, Name: "a"}, tool.Key[string]{Scope: tool.RunScope, Name: "b"}, tool.Key[string]{Scope: tool.RunScope, Name: "c"}
 	tidy := made("tidy", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -37,7 +37,8 @@ func TestDeleteOfNothingIsNotTold(t *testing.T) {
 	})
 }
 
-// TestDocumentsThatCannotBeStored checks that a wrong document command of a tool or hook is dropped and the result is kept.
+// TestDocumentsThatCannotBeStored checks that an invalid document command of a tool or hook is dropped and that the result of the call is
+// kept.
 func TestDocumentsThatCannotBeStored(t *testing.T) {
 	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
 	for name, command := range map[string]tool.Command{
@@ -68,8 +69,9 @@ func TestDocumentsThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// TestEndThatTheJournalRefusesForItsDocuments checks a journal that refuses the documents of a Before hook for any reason. The call still
-// ends and is stored, because its events were published.
+// TestEndThatTheJournalRefusesForItsDocuments checks that the call still succeeds and is stored when the journal refuses its documents, for
+// whatever reason. toold drops the documents and publishes state_conflict. It cannot fail the call, because watchers have already received
+// its events.
 func TestEndThatTheJournalRefusesForItsDocuments(t *testing.T) {
 	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
 	prepares := func(c *lifecycle.Config) {
@@ -104,7 +106,7 @@ func TestEndThatTheJournalRefusesForItsDocuments(t *testing.T) {
 							t.Fatalf("call %s %+v", c.Status, c.Result)
 						}
 						w.crash()
-						got := strings.ReplaceAll(types(t, 1, w.checkLog(c.ID)), " queued", "") // The previous pipeline run may not have left the queue yet.
+						got := strings.ReplaceAll(types(t, 1, w.checkLog(c.ID)), " queued", "") // Ignore queued events: the call may have waited because the previous pipeline run had not released its turn yet.
 						if got != want {
 							t.Errorf("log: %s", got)
 						}

@@ -16,15 +16,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// reconcileDeadline is the time that a tool has to find out the effect of an attempt.
+// reconcileDeadline is the time limit for a tool to report what happened to an attempt.
 const reconcileDeadline = 30 * time.Second
 
 // A doubt is a pipeline run of a call whose newest attempt may or may not have completed.
 type doubt struct{ p *pipeline }
 
-// doubt resolves a call whose attempt was interrupted by a crash and must not simply run again. If the tool can reconcile, doubt asks it in
-// the background, because that may take time. Until the answer is stored the call stays RUNNING, so that after another crash the tool is
-// asked again.
+// doubt resolves a call whose attempt was interrupted by a crash and cannot simply run again. If the tool can reconcile, doubt asks it in
+// the background, because that may take time. The call stays RUNNING until the tool's answer is stored. After another crash, the tool is
+// therefore asked again.
 func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	l := p.l
 	p.attempt = len(l.record().Attempts)
@@ -41,7 +41,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) {
-			if !errors.Is(context.Cause(ctx), outcome.Drained) { // After a drain, the next daemon finds the call unchanged.
+			if !errors.Is(context.Cause(ctx), outcome.Drained) { // If the daemon drains, nothing is stored: the next daemon finds the call unchanged.
 				doubt{p}.undecided(context.WithoutCancel(ctx))
 			}
 		})
@@ -50,7 +50,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 	}
 }
 
-// same reports whether the call's tool is unchanged since the call was accepted.
+// same reports whether the definition of the tool is unchanged since the call was accepted.
 func (p *pipeline) same() bool { return p.def != nil && p.def.Digest == p.l.record().ToolDigest }
 
 func (d doubt) canReconcile() bool {
@@ -59,7 +59,7 @@ func (d doubt) canReconcile() bool {
 	return ok
 }
 
-// settle asks the tool about the attempt and acts on its answer.
+// settle asks the tool about the attempt and continues or ends the call accordingly.
 func (d doubt) settle(ctx context.Context) {
 	p := d.p
 	l := p.l
@@ -68,7 +68,7 @@ func (d doubt) settle(ctx context.Context) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, outcome.Drained), errors.Is(cause, errJournal):
-		// The next daemon finds the call unchanged.
+		// Nothing is stored: the next daemon finds the call unchanged.
 	case cause != nil:
 		p.finish(context.WithoutCancel(ctx), outcome.StoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
@@ -81,7 +81,7 @@ func (d doubt) settle(ctx context.Context) {
 	}
 }
 
-// reconcile asks the tool for the result of the attempt.
+// reconcile asks the tool for the result of the interrupted attempt.
 func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
 	p := d.p
 	p.resume = lastInput(p.l.record())
@@ -96,7 +96,7 @@ func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
 	return result, err
 }
 
-// asks reports whether a person is asked about the attempt.
+// asks reports whether the tool's descriptor lets toold ask a person about an attempt in doubt.
 func (d doubt) asks() bool {
 	p := d.p
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
@@ -109,7 +109,7 @@ func (d doubt) undecided(ctx context.Context) {
 		p.finish(ctx, outcome.InDoubt())
 		return
 	}
-	p.attempt = 0 // The end of the attempt stays unknown.
+	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
 	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	if s, err := suspension(p, out); err != nil || noApprover(p, s, call.ExecutedUnknown) != nil {
 		p.finish(ctx, outcome.InDoubt())
@@ -118,7 +118,7 @@ func (d doubt) undecided(ctx context.Context) {
 	p.suspend(ctx, out)
 }
 
-// doubtTicket returns the question about an attempt in doubt. It goes to the approvers of a call with the tier CONFIRM.
+// doubtTicket returns the question about an attempt in doubt. The default approvers answer it.
 func doubtTicket(title string) *tool.Ticket {
 	return &tool.Ticket{
 		Action:         gating.ActionDoubt,
@@ -128,7 +128,7 @@ func doubtTicket(title string) *tool.Ticket {
 	}
 }
 
-// answered applies a person's answer about the attempt.
+// answered applies a person's answer about the attempt. holds reports that the tool has not changed since the question.
 func (d doubt) answered(ctx context.Context, said *tool.Decision, holds bool) {
 	p := d.p
 	l := p.l

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// reconciling is a probe that can report the effect of an attempt after a crash.
+// reconciling is a probe tool that can report after a crash what its attempt did.
 type reconciling struct {
 	*probe
 	d     tool.Descriptor
@@ -38,7 +38,7 @@ func (r *reconciling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result
 	return r.say(ctx, c)
 }
 
-// inDoubt brings a call into doubt: the daemon dies after the effect and before the result is stored.
+// inDoubt makes a call that is in doubt: the daemon dies after the effect of the tool and before the result is stored.
 func (w *world) inDoubt(s call.Spec) *call.Call {
 	w.t.Helper()
 	w.crashAt("after-tool", func() { w.start(s, call.ExecuteOptions{}).Close() })
@@ -86,8 +86,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestReconcileIsInterruptible checks that the tool is asked again, with the input of the attempt, after each crash during the question. A
-// tool that answers late or has changed is not used.
+// TestReconcileIsInterruptible crashes the daemon while the tool reconciles. After each crash the tool is asked again, with the input of
+// the attempt. An answer that comes too late, or from a changed tool, is not used.
 func TestReconcileIsInterruptible(t *testing.T) {
 	r := &reconciling{probe: &probe{}}
 	r.say = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -145,7 +145,7 @@ func TestChangedToolIsNotAsked(t *testing.T) {
 
 func outcome(text string) tool.Decision { return tool.Decision{Action: tool.Resume, Result: text} }
 
-// TestOnDoubtAsk checks on_doubt: ask. A person reports the effect of the attempt, and the call ends accordingly.
+// TestOnDoubtAsk checks on_doubt: ask. A person reports what the attempt did, and the call ends accordingly.
 func TestOnDoubtAsk(t *testing.T) {
 	asks := tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk, ResultSchema: json.RawMessage(`{"type":["string","object"]}`)}
 	tests := []struct {
@@ -209,8 +209,8 @@ func TestOnDoubtAsk(t *testing.T) {
 	}
 }
 
-// TestOnDoubtAskAndCrashes checks that after a crash at each step between question and end the question is asked again, and that the tool
-// never runs without an answer.
+// TestOnDoubtAskAndCrashes crashes the daemon at each step from the question to the end of the call. The question must be asked again, and
+// the tool must never run without an answer.
 func TestOnDoubtAskAndCrashes(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk})}, nil, func(t *testing.T, w *world) {
@@ -258,7 +258,7 @@ func TestAnswersToDoubtAreChecked(t *testing.T) {
 	})
 }
 
-// TestOnDoubtAskWithoutApprovers checks that the call ends in doubt when no principal could answer.
+// TestOnDoubtAskWithoutApprovers checks that the call ends in doubt, without a question, when no principal could answer it.
 func TestOnDoubtAskWithoutApprovers(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk})}, func(c *lifecycle.Config) { c.People = people{} }, func(t *testing.T, w *world) {
@@ -268,13 +268,13 @@ func TestOnDoubtAskWithoutApprovers(t *testing.T) {
 	})
 }
 
-// TestRunAgainKeepsEarlierAnswers checks that when a call runs again, the approval of a gate still counts, and the tool gets the earlier
-// answer to its own question again.
+// TestRunAgainKeepsEarlierAnswers checks a call that runs again after a doubt. The approval of a gate still counts, and the tool gets the
+// earlier answer to its own question again.
 func TestRunAgainKeepsEarlierAnswers(t *testing.T) {
 	p := &probe{}
 	d := tool.Descriptor{ID: "t", OnDoubt: tool.OnDoubtAsk, Parameters: json.RawMessage(anyObject)}
 	asks := tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-		if c.Resume == nil || c.Resume.Result == "" { // The approval of a gate is no answer to the tool.
+		if c.Resume == nil || c.Resume.Result == "" { // The tool gets only answers to its own questions, not the approval of a gate.
 			return tool.Suspended("which?"), nil
 		}
 		return p.run(ctx, c)

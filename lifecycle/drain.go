@@ -6,17 +6,17 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
-// Drain refuses new calls and lets running calls finish until ctx is done. Then it stops the remaining ones, and returns when no call runs.
-// The streams then end with a cursor. Suspended calls remain suspended.
+// Drain refuses new calls and lets running calls finish until ctx is done. Then it stops the remaining calls and returns when no call runs.
+// The streams to clients then end with a cursor. Suspended calls stay suspended.
 func (e *Engine) Drain(ctx context.Context) {
 	idle := e.drain.Refuse()
 	select {
 	case <-idle:
 	case <-ctx.Done():
 	}
-	e.drain.Stop() // Before the calls are listed, so that an admitted call that begins later sees it.
+	e.drain.Stop() // Stop before the calls are listed: a call that is not in the list yet then sees the end of the drain period.
 	e.stopAll(outcome.Drained)
-	<-idle // bounded by the grace period of tools
+	<-idle // This ends soon, because the grace period of tools is limited.
 	e.behind.Settle()
 	e.workers.Close()
 	e.drain.Close()

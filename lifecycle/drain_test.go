@@ -62,7 +62,7 @@ func TestT90P6Drain(t *testing.T) {
 			"slow":   {call.Cancelled, call.Started, tool.Interrupted},
 			"read":   {call.Cancelled, call.Started, tool.Interrupted},
 			"deaf":   {call.Cancelled, call.ExecutedUnknown, tool.Interrupted},
-			"queued": {call.Cancelled, call.Started, tool.Interrupted}, // It got the slot of quick.
+			"queued": {call.Cancelled, call.Started, tool.Interrupted}, // The call "queued" got the slot that the call "quick" released.
 		} {
 			c := w.get(ids[id])
 			code := tool.Code("")
@@ -80,7 +80,7 @@ func TestT90P6Drain(t *testing.T) {
 	})
 }
 
-// TestDrainLetsAsk checks that the question of a tool that asks while the daemon stops waits for the next daemon.
+// TestDrainLetsAsk checks a tool that asks a question while the daemon stops. The question is stored and waits for the next daemon.
 func TestDrainLetsAsk(t *testing.T) {
 	asker := made("t", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		if c.Resume != nil {
@@ -100,8 +100,8 @@ func TestDrainLetsAsk(t *testing.T) {
 	})
 }
 
-// TestDrainAgainstTraffic checks that calls and decisions that arrive while the daemon stops are either refused or completed, and that none
-// runs after the drain.
+// TestDrainAgainstTraffic sends calls and decisions while the daemon stops. Each must be either refused or completed, and no call may run
+// after the drain.
 func TestDrainAgainstTraffic(t *testing.T) {
 	for round := range 20 {
 		p := &probe{}
@@ -180,15 +180,15 @@ func TestDrainAgainstTraffic(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForWhoWasLetIn checks that a drain waits for a call that was admitted just before it began, so that its events are in the
-// journal. It does not wait for a refused call.
+// TestDrainWaitsForWhoWasLetIn checks a call that was admitted just before the drain began. The drain waits for the call, so that its
+// events are in the journal. It does not wait for a refused call.
 func TestDrainWaitsForWhoWasLetIn(t *testing.T) {
 	for name, full := range map[string]bool{"let in": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {
 			var meanwhile func()
 			var drained chan struct{}
 			inBubble(t, []tool.Tool{echo("read", reading)}, func(c *lifecycle.Config) {
-				c.Full = func() bool { // called after the engine has checked for a drain
+				c.Full = func() bool { // The engine calls Full after it has checked for a drain, so the drain begins in between.
 					if meanwhile != nil {
 						meanwhile()
 					}
@@ -271,8 +271,8 @@ func TestQueueIsInOrderAndPassesPlacesOn(t *testing.T) {
 	})
 }
 
-// TestClocks checks that the timeout of an attempt begins with its intent and the timeout of the queue with the waiting. Time in suspension
-// counts for neither.
+// TestClocks checks when timeouts begin: the timeout of an attempt with its intent, and the timeout of the queue when the call begins to
+// wait. The time in which a call is suspended counts for neither.
 func TestClocks(t *testing.T) {
 	took := map[int]time.Duration{}
 	slow := made("t", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ending holds the properties of an outcome that the table of outcomes lists.
+// ending holds the properties of an outcome that the table of outcomes specifies.
 type ending struct {
 	status    call.Status
 	code      tool.Code // "" when the call succeeded
@@ -25,7 +25,7 @@ type ending struct {
 	aborted   bool
 	terminate bool
 	retryable bool
-	after     bool   // After hooks were called
+	after     bool   // whether After hooks are called
 	text      string // text for the model; a final * matches any text
 }
 
@@ -47,7 +47,7 @@ func (want ending) check(t *testing.T, got ending) {
 	}
 }
 
-// endRow is a row of the table. run makes the call and returns its id; without it the test simply runs the tool.
+// endRow is a row of the table. run makes the call and returns its id. If run is nil, the test executes the tool once.
 type endRow struct {
 	name   string
 	tool   tool.Tool
@@ -110,7 +110,7 @@ func endsOfTools() []endRow {
 			want: ending{status: call.Succeeded, executed: call.Finished, after: true, text: `{"n":1}`}},
 		{name: "error result", tool: returns(tool.FailCode("NO_MATCH", "no match for %q", "x"), nil),
 			want: ending{status: call.Failed, code: tool.ExecutionFailed, reason: "NO_MATCH", executed: call.Finished, after: true, text: `no match for "x"`}},
-		// An ERROR result cannot use a code that is reserved for the engine.
+		// An ERROR result cannot have a code that is reserved for the engine.
 		{name: "error result with a code", tool: returns(&tool.Result{Status: tool.StatusError, Error: tool.Errorf(tool.Denied, "not yours")}, nil),
 			want: ending{status: call.Failed, code: tool.ExecutionFailed, reason: "DENIED", executed: call.Finished, after: true, text: "not yours"}},
 		{name: "error", tool: returns(tool.Success(1).With(set), errors.New("broken pipe")),
@@ -158,7 +158,7 @@ func endsByHooks() []endRow {
 			func(c *lifecycle.Config) { c.People = people{"approver": {"alice"}} }),
 			want: ending{status: call.Failed, code: tool.Denied, reason: "NO_ELIGIBLE_APPROVER", executed: call.NotStarted, aborted: true, after: true,
 				text: "Refused: it needs the approval of somebody with the role approver other than alice, and there is nobody"}},
-		// The tool began before it asked.
+		// Executed is FINISHED, because the tool ran before it asked.
 		{name: "nobody can answer the tool", tool: asks("t", four), config: func(c *lifecycle.Config) { c.People = people{} },
 			want: ending{status: call.Failed, code: tool.Denied, reason: "NO_ELIGIBLE_APPROVER", executed: call.Started, aborted: true, after: true,
 				text: "Refused: it needs the approval of somebody with the role approver other than alice, and there is nobody"}},
@@ -264,7 +264,7 @@ func endsBeforeTheStart() []endRow {
 		w.begin(apart(spec("slow", "")))
 		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		time.Sleep(10 * time.Second)
-		w.start(s, call.ExecuteOptions{Attended: true}).Close() // A new watcher restarts the linger time.
+		w.start(s, call.ExecuteOptions{Attended: true}).Close() // A new watcher restarts the linger time of the call.
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		if c := w.get(s.ID); c.Status != call.New {
@@ -278,7 +278,7 @@ func endsBeforeTheStart() []endRow {
 			want: ending{status: call.Failed, code: tool.InvalidArguments, reason: "SCHEMA", executed: call.NotStarted, aborted: true, text: "The arguments do not fit the parameters of t:\n- m: is not known here; known are n\n- n: is required (an integer)"}},
 		{name: "arguments are cut off", tool: strict, args: `{"n":1`,
 			want: ending{status: call.Failed, code: tool.InvalidArguments, reason: "TRUNCATED_JSON", executed: call.NotStarted, aborted: true, text: "The arguments are not valid JSON: not valid JSON at byte 6*"}},
-		{name: "no such tool", args: `{"n":1`, // reported even with invalid arguments
+		{name: "no such tool", args: `{"n":1`, // The missing tool is reported even when the arguments are invalid.
 			want: ending{status: call.Failed, code: tool.NotFound, executed: call.NotStarted, aborted: true, text: `There is no tool "t". Use one of the tools that you were given.`}},
 		{name: "not offered", tool: strict, run: func(w *world, s call.Spec) string { s.Run.Agent.Exclude = []string{"t*"}; return w.do(s).ID },
 			want: ending{status: call.Failed, code: tool.NotFound, executed: call.NotStarted, aborted: true, text: `There is no tool "t". Use one of the tools that you were given.`}},
@@ -292,16 +292,16 @@ func endsBeforeTheStart() []endRow {
 	}
 }
 
-// withoutIntent runs a call while the journal is full for each intent.
+// withoutIntent runs a call on a journal that refuses each intent because it is full.
 func withoutIntent(w *world, s call.Spec) string {
 	w.cfg.Concurrency = 1
 	w.tools.put(echo("t", mutating), held().toolAs(tool.Descriptor{ID: "slow", Effects: reading, Timeouts: tool.Timeouts{Attempt: time.Second}}))
 	w.useStore(nil, failing(func(_ int, c *change) bool { return c.Call != nil && c.Call.Status == call.Running }))
-	w.begin(apart(spec("slow", ""))) // With the only slot taken, t must queue and is stored before its intent.
+	w.begin(apart(spec("slow", ""))) // This call takes the only slot. The call of t must then queue, so it is stored before its intent.
 	return w.do(s).ID
 }
 
-// unseen returns a tool that cannot confirm that the work of another program has stopped.
+// unseen returns a tool that cannot confirm that a program outside toold has stopped its work.
 func unseen(d tool.Descriptor) tool.Tool {
 	return tool.Func(d, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// erase erases the content of one ended call, and reports whether it had content.
+// erase erases the content of one ended call, and reports whether there was content to erase.
 func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, error) {
 	ctx = context.WithoutCancel(ctx)
 	l, err := e.acquire(ctx, key)
@@ -40,7 +40,7 @@ func (e *Engine) erase(ctx context.Context, key call.Key, by call.Purge) (bool, 
 	return c.Purge == nil, e.output.Spool.Remove(key)
 }
 
-// purged removes erased content of a call from memory.
+// purged replaces the record of a call in memory by the record without content, and drops the events from memory.
 func (l *activeCall) purged(left *call.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 var (
 	errIllegal = errors.New("illegal transition")
 	errEnded   = errors.New("the call is over")
-	// errJournal is the cause with which calls end when the journal has failed. Nothing is stored of this end.
+	// errJournal is the cancellation cause of calls when the journal has failed. The end of such a call is not stored.
 	errJournal = errors.New("the journal failed")
 )
 

@@ -18,14 +18,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// answer is the return value of a tool.
+// answer is the result and the error that a tool returned.
 type answer struct {
 	result   *tool.Result
 	err      error
 	panicked *outcome.Terminal
 }
 
-// abandon ends a call whose tool does not return after its cancellation. A later result is stored but never used.
+// abandon ends a call whose tool did not return within the grace period after its cancellation. If the tool returns a result later, the
+// result is stored but never used.
 func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.l.e.stats.abandoned.Add(1)
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
@@ -34,7 +35,7 @@ func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.conclude(ctx, out)
 }
 
-// keepLate stores the late result of an abandoned attempt beside the call. The result is never applied.
+// keepLate stores the late result of an abandoned attempt as a record of the call. The result never changes the call.
 func (p *pipeline) keepLate(a answer) {
 	p.l.e.stats.late.Add(1)
 	late := lateResult{Attempt: p.attempt, Result: a.result}
@@ -74,7 +75,7 @@ func putLate(e *Engine, key call.Key, b []byte) error {
 	return e.store.PutRecord(ctx, key.Namespace, store.Record{Kind: LateResults, Key: key.ID, Bytes: b})
 }
 
-// LateResults is the kind of the records with late results of abandoned attempts. Their key is the call's id.
+// LateResults is the kind of the records that hold late results of abandoned attempts. The key of such a record is the call's id.
 const LateResults = "late_result"
 
 type lateResult struct {
@@ -83,7 +84,7 @@ type lateResult struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-// returned converts the return value of a tool.
+// returned converts what a tool returned into a conclusion of the pipeline run.
 type returned struct{ p *pipeline }
 
 // conclusion returns how the pipeline run ends after the tool returned a.
@@ -128,14 +129,14 @@ func (r returned) failedWith(err error) *outcome.Terminal {
 	return out
 }
 
-// panicked logs a panic of toold, a tool or a hook, and returns the outcome of its call.
+// panicked logs a panic of toold, of a tool or of a hook. It returns the outcome of the call in which the panic occurred.
 func (p *pipeline) panicked(r any, executed call.Executed) *outcome.Terminal {
 	id := newID()
 	p.l.e.log.Error("panic", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
 	return outcome.Panicked(id, executed)
 }
 
-// stoppedWith returns how far a stopped attempt got that returned err.
+// stoppedWith returns how far an attempt got that was stopped and then returned err.
 func (r returned) stoppedWith(err error) call.Executed {
 	p := r.p
 	switch {
@@ -147,7 +148,7 @@ func (r returned) stoppedWith(err error) call.Executed {
 	return call.Started
 }
 
-// beforeAttempt returns how far a call got when its newest attempt did not begin.
+// beforeAttempt returns how far the earlier attempts of a call got, when its newest attempt did not begin.
 func (p *pipeline) beforeAttempt() call.Executed {
 	for _, earlier := range p.l.record().Attempts[:p.attempt-1] {
 		if earlier.Ended.IsZero() {

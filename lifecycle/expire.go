@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Sweep expires suspensions that got no decision in time. It blocks until ctx is done.
+// Sweep expires suspensions whose time is over. It blocks until ctx is done.
 func (e *Engine) Sweep(ctx context.Context) error {
 	e.expiry.Run(ctx)
 	return nil
@@ -27,7 +27,7 @@ func (e *Engine) ExpireDue(ctx context.Context) error { return e.expiry.Once(ctx
 func newExpiry(e *Engine) *expiry.Sweeper {
 	return expiry.New(e.cfg.Store, e.held, e.log, func(ctx context.Context, key call.Key) bool {
 		if !e.drain.Admit() {
-			return false // The next daemon finds the question.
+			return false // The daemon stops. The next daemon will expire the question.
 		}
 		defer e.drain.Leave()
 		l, err := e.acquire(ctx, key)
@@ -50,7 +50,7 @@ func expire(ctx context.Context, l *activeCall) bool {
 	asked := *open
 	var err error
 	if asked.DefaultResult != "" {
-		// The id contains spaces, which client ids cannot contain, so that no client decision has the same id.
+		// The id contains spaces. Client ids cannot contain spaces, so no client decision has the same id.
 		d := tool.Decision{ID: "expiry of " + asked.ID, Action: tool.Resume, Result: asked.DefaultResult, Reason: "expired: the default answer", Time: l.e.store.Now(), DecidedBy: tool.Principal{Namespace: l.key.Namespace, Subject: "toold", Method: "expiry"}}
 		final := l.e.decisions.step(l, decision.Expiry(d, l.record().LastRound()), &d)
 		final.notBefore = asked.ExpiresAt
@@ -73,7 +73,7 @@ func expire(ctx context.Context, l *activeCall) bool {
 	return err == nil
 }
 
-// storeExpired ends the call in the same transaction that checks the expiry time. The caller holds the slot.
+// storeExpired ends the call. The transaction also checks that the question has expired. The caller holds the slot.
 func storeExpired(l *activeCall, s *call.Suspension) error {
 	p := lookupPipeline(l)
 	out := outcome.Expired(s.ExpiresAt.Sub(s.Created))

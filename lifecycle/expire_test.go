@@ -22,7 +22,8 @@ func TestT101DecisionAndExpiryRace(t *testing.T) {
 			p.runs.Store(0)
 			c := w.do(spec("t", ""))
 			until := time.Until(c.Open().ExpiresAt)
-			// The fake clock stops during the race, so the rounds alternate between the moment of expiry and just before it.
+			// The fake clock stops during the race. The rounds therefore alternate: the race happens at the moment of expiry, or just
+			// before it.
 			time.Sleep(until - time.Duration(round%2))
 			var all sync.WaitGroup
 			var decided error
@@ -85,7 +86,7 @@ func TestT101DaemonDownAtExpiry(t *testing.T) {
 	})
 }
 
-// TestP8ClockJumpNeverReopens checks that expired questions stay expired when the clock jumps, because the store's clock never runs
+// TestP8ClockJumpNeverReopens checks that an expired question stays expired when the system clock is set back. The store's clock never runs
 // backwards.
 func TestP8ClockJumpNeverReopens(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{ExpiresIn: time.Hour}))), func(t *testing.T, w *world) {
@@ -156,7 +157,7 @@ func TestDefaultAnswerAtExpiry(t *testing.T) {
 	}
 }
 
-// earlyStore reports calls as due whose question was answered meanwhile and that have a newer question.
+// earlyStore reports a call as due although its due question was answered meanwhile and the call has a newer question.
 type earlyStore struct {
 	store.Store
 	ids []string

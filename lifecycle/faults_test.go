@@ -19,19 +19,19 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ordeal runs several calls on a journal that fails, and records the published events.
+// ordeal runs several calls on a journal that fails, and records the events that watchers receive.
 type ordeal struct {
 	w     *world
 	t     *testing.T
 	mu    sync.Mutex
 	told  map[string][]call.Event
-	acked map[string]string // ids of acknowledged decisions, by call
+	acked map[string]string // id of the acknowledged decision of each call
 	runs  map[string]int
 	specs map[string]call.Spec
-	again atomic.Bool // set after a restart: a call that starts only then is not cancelled, so the tool "held" must return
+	again atomic.Bool // Set after a restart. A call that starts only after the restart is not cancelled, so its tool "held" must return by itself.
 }
 
-// tools returns tools that work, read, ask or wait. Each checks that the journal has its attempt.
+// tools returns tools that change data, read, ask or wait. Each checks that the journal has its attempt.
 func (o *ordeal) tools() []tool.Tool {
 	run := func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		o.mu.Lock()
@@ -147,7 +147,8 @@ func (o *ordeal) refused(err error) bool {
 	return false
 }
 
-// live runs the calls. Each call has its own goroutine, but they start one after the other, so that the changes have a fixed order.
+// live runs the calls. Each call has its own goroutine, but they start one after the other, so that the order of changes is the same in
+// each test run.
 func (o *ordeal) live() {
 	o.told, o.acked, o.runs, o.specs = map[string][]call.Event{}, map[string]string{}, map[string]int{}, map[string]call.Spec{}
 	for _, id := range []string{"work", "read", "gated", "gated", "asks", "held", "blocked"} {
@@ -176,7 +177,7 @@ func (o *ordeal) one(s call.Spec) {
 		if asked == nil {
 			return
 		}
-		if len(o.specs) == 4 { // The second question expires.
+		if len(o.specs) == 4 { // The test answers only the first question; the second one expires.
 			time.Sleep(time.Hour)
 			for range 3 {
 				_ = e.ExpireDue(ctx)
@@ -204,7 +205,7 @@ func (o *ordeal) one(s call.Spec) {
 	}
 }
 
-// check compares the stored calls with the published events.
+// check compares the stored calls with the events that watchers received.
 func (o *ordeal) check(when string) {
 	t, w := o.t, o.w
 	for id, s := range o.specs {
@@ -242,8 +243,8 @@ func (o *ordeal) check(when string) {
 	}
 }
 
-// undergo runs the calls on a journal that fails according to fail, and checks the stored calls, also after a restart. It returns the
-// number of attempted changes.
+// undergo runs the calls on a journal for which fail decides which changes fail. It checks the stored calls before and after a restart, and
+// returns the number of attempted changes.
 func undergo(t *testing.T, name string, fail func(n int) error, after bool) (changes int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -294,7 +295,8 @@ func undergo(t *testing.T, name string, fail func(n int) error, after bool) (cha
 	return changes
 }
 
-// doubtful is a journal that makes a change and then returns an error, so the caller cannot know whether the change was made.
+// doubtful is a journal that sometimes stores a change and still returns an error. The caller then cannot know whether the change was
+// stored.
 type doubtful struct {
 	store.Store
 	fail   func(*store.Change) error
@@ -355,8 +357,8 @@ func TestP7JournalThatFails(t *testing.T) {
 	}
 }
 
-// TestP7FullDiskGoesOnWithSpace checks that a full disk blocks a tool that prints, so that memory stays bounded, and that the call
-// continues without a restart when there is space.
+// TestP7FullDiskGoesOnWithSpace checks a tool that prints while the disk is full. The tool is blocked, so that memory stays bounded. When
+// there is space again, the call continues without a restart.
 func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		var full atomic.Bool
@@ -374,7 +376,7 @@ func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 		inBubble(t, []tool.Tool{loud, echo("new", mutating)}, nil, func(t *testing.T, w *world) {
 			w.cfg.FailPoint = func(at string) {
 				if at == "before-commit" && full.Load() {
-					time.Sleep(70 * time.Millisecond) // The refusal is slow, so that two tries overlap.
+					time.Sleep(70 * time.Millisecond) // Each refused write takes 70 ms, so that a write that a timer retries overlaps one that the tool's output starts.
 				}
 			}
 			w.useStore(nil, failing(func(int, *change) bool { return full.Load() }))
@@ -392,7 +394,7 @@ func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 			if c := w.do(s); c.Status != call.Succeeded {
 				t.Errorf("call %s %+v", c.Status, c.Result)
 			}
-			if c := w.do(refused); c.Status != call.Succeeded { // same id as before
+			if c := w.do(refused); c.Status != call.Succeeded { // This request has the same id as the refused one.
 				t.Errorf("the refused call: %s", c.Status)
 			}
 			time.Sleep(time.Minute)

@@ -50,7 +50,7 @@ func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (lo
 	return logs, cursor
 }
 
-// TestP4FeedsTellAtOnce checks that a waiting feed returns an event as soon as it is stored, and not only with the next event.
+// TestP4FeedsTellAtOnce checks that a waiting feed returns an event as soon as the event is stored, without waiting for the next event.
 func TestP4FeedsTellAtOnce(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{echo("t", effects)}, nil, func(t *testing.T, w *world) {
@@ -67,7 +67,7 @@ func TestP4FeedsTellAtOnce(t *testing.T) {
 					heard.Add(int64(len(f.Events)))
 				}
 			})
-			synctest.Wait() // The reader waits.
+			synctest.Wait() // Now the reader of the feed waits.
 			c := w.do(spec("t", ""))
 			time.Sleep(time.Second)
 			if heard.Load() != c.LastSequence || c.LastSequence == 0 {
@@ -263,7 +263,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 	})
 }
 
-// TestClosingTellsTheCursor checks that a waiting watcher gets a frame with its cursor when the daemon closes.
+// TestClosingTellsTheCursor checks that, when the daemon closes, a waiting watcher gets a frame with its cursor.
 func TestClosingTellsTheCursor(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
@@ -290,14 +290,15 @@ func TestClosingTellsTheCursor(t *testing.T) {
 	})
 }
 
-// TestListsHaveWhatWasTold checks that a list contains everything that was published before the request, even while it is being written.
+// TestListsHaveWhatWasTold checks that a list contains every call whose events were published before the request, even while these are
+// being written.
 func TestListsHaveWhatWasTold(t *testing.T) {
 	release := make(chan struct{})
 	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
 		release = make(chan struct{})
 		w.useStore(nil, func(*store.Change) error { <-release; return nil })
 		c := w.do(spec("t", ""))
-		time.Sleep(60 * time.Millisecond) // The write has begun.
+		time.Sleep(60 * time.Millisecond) // By now, the write of the events has begun.
 		synctest.Wait()
 		listed := make(chan call.Page)
 		go func() {
@@ -316,7 +317,7 @@ func TestListsHaveWhatWasTold(t *testing.T) {
 	})
 }
 
-// damagedStore is a journal whose feeds cannot read the events of one call.
+// damagedStore is a journal in which the events of one call cannot be read for a feed.
 type damagedStore struct {
 	store.Store
 	id string
@@ -332,7 +333,7 @@ func (s *damagedStore) Feed(ctx context.Context, f store.Feed, after int64, limi
 	return entries, newest, err
 }
 
-// TestP4FeedHasAGapForDamagedRows checks that a feed returns a gap for damaged rows and continues after it.
+// TestP4FeedHasAGapForDamagedRows checks that a feed returns a gap in place of damaged rows and continues after them.
 func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
@@ -351,7 +352,7 @@ func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 		for _, of := range []struct {
 			who         tool.Principal
 			run, thread string
-		}{{carol, "", ""}, {carol, "run", ""}, {carol, "", "thread"}, {alice, "run", ""}, {alice, "", "thread"}} { // Alice sees her own calls.
+		}{{carol, "", ""}, {carol, "run", ""}, {carol, "", "thread"}, {alice, "run", ""}, {alice, "", "thread"}} { // alice sees her own calls.
 			watcher, err := e.Watches().WatchFeed(t.Context(), of.who, of.run, of.thread, "", false)
 			if err != nil {
 				t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// finish stores the outcome of a call and publishes it afterwards. One transaction holds documents, records, result, status and the
-// terminal event.
+// finish stores the outcome of a call and publishes it afterwards. One transaction stores the documents, the records, the result, the
+// status and the terminal event.
 func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 	l := p.l
 	asked := l.peek().LastRound()
@@ -31,13 +31,13 @@ func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 		return
 	}
 	l.e.cfg.FailPoint("after-result")
-	if asked != nil && asked.Decision == nil { // The call was cancelled instead of answered.
+	if asked != nil && asked.Decision == nil { // The call ended without an answer to its question, so the tool must be notified.
 		p.abandoned(&asked.Suspension)
 	}
 }
 
-// storeEnd stores the last step of a call. It tries again while the journal may accept the step later, because an unstored end would leave
-// the call RUNNING until a restart. If the journal refuses the content of the step, storeEnd stores a step without that content.
+// storeEnd stores the last step of a call. While the journal may accept the step later, storeEnd tries again, because without an end the
+// call would stay RUNNING until a restart. If the journal refuses the content of the step, storeEnd stores an end without that content.
 func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	l := p.l
 	replaced := false
@@ -60,7 +60,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	}
 }
 
-// finalStep returns the last step of a call. The events in before are published before the outcome.
+// finalStep returns the last step of a call. The events in before come before the terminal event.
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()
@@ -86,7 +86,7 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	shortener := p.shortener()
 	if err := errors.Join(shortener.Shorten(result), l.intake.output.NoteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
-		*result = *calllog.Withhold(result, "spool") // Changed in place, because the event shares the result.
+		*result = *calllog.Withhold(result, "spool") // Change the result in place, because the event shares it.
 	}
 	status, executed := out.Status, out.Executed
 	s := step{
@@ -112,7 +112,7 @@ func endAttempt(c *call.Call, number int, now time.Time) {
 	c.Attempts[number-1].Ended = now
 }
 
-// closeRound marks the last round as closed.
+// closeRound marks the last round as closed. expired reports that its question expired.
 func closeRound(c *call.Call, expired bool) {
 	n := len(c.Rounds)
 	if n == 0 || c.Rounds[n-1].Closed {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// withFrontends allows callers to declare tools, like the daemon.
+// withFrontends lets callers declare frontend tools, as the daemon does.
 func withFrontends(c *lifecycle.Config) {
 	r := registry.New(registry.Config{})
 	c.Frontend = func(f *tool.FrontendTool) (*lifecycle.Definition, error) {
@@ -37,8 +37,8 @@ var pick = tool.FrontendTool{
 	ResponseSchema: json.RawMessage(`{"type":"string"}`),
 }
 
-// TestFrontendSurvivesACrash checks that a question to the frontend is stored with the declaration of its tool, because another daemon may
-// receive the answer.
+// TestFrontendSurvivesACrash checks that a question to the frontend is stored with the declaration of its tool. Another daemon needs the
+// declaration when it receives the answer.
 func TestFrontendSurvivesACrash(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		c := w.do(declaring(`{"of":3}`, pick))
@@ -55,8 +55,8 @@ func TestFrontendSurvivesACrash(t *testing.T) {
 	})
 }
 
-// TestFrontendIsAskedAgain checks that a crash before the question is stored leads to a new question. This is harmless, because the
-// frontend has not executed the first one.
+// TestFrontendIsAskedAgain checks that the frontend is asked again after a crash before its question was stored. This is harmless, because
+// the frontend has not received the first question.
 func TestFrontendIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		s := declaring(`{}`, pick)
@@ -73,8 +73,8 @@ func TestFrontendIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestFrontendIsGated checks that gates and the list of hidden tools apply to frontend tools, and that a declaration cannot lower their
-// effects.
+// TestFrontendIsGated checks that gates and the list of hidden tools also apply to frontend tools. A declaration cannot make the effects of
+// a tool look more harmless.
 func TestFrontendIsGated(t *testing.T) {
 	var seen tool.Effects
 	deny := namedGate("deny", func(in *hook.Input) (hook.Verdict, error) {
@@ -135,6 +135,6 @@ func TestDeclarationsAreBounded(t *testing.T) {
 	})
 	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
 		_, err := w.e.Execute(t.Context(), alice, declaring("{}", pick), call.ExecuteOptions{})
-		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD") // Refused, because no frontend would execute the call.
+		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD") // The call is refused, because no frontend would execute it.
 	})
 }

@@ -22,10 +22,10 @@ type asked struct {
 	failed *outcome.Terminal // the outcome when a failed gate refuses the call
 }
 
-// intercepts reports whether the gates do not simply allow the call.
+// intercepts reports whether the gates do anything other than allow the call.
 func (a *asked) intercepts() bool { return a.failed != nil || a.Verdict.Kind() != hook.KindAllow }
 
-// gate calls all gates and acts on their combined verdict.
+// gate calls all gates and acts on the combined verdict.
 func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil
@@ -38,14 +38,14 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	for i := range a.All {
 		v := &a.All[i]
 		if v.Kind != string(hook.KindAllow) {
-			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // The call has not ended, because this is its pipeline run.
+			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // The error can be ignored: it would mean that the call has ended, but this is its pipeline run.
 		}
 	}
 	if k := a.Verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
 		p.found.description = view.Bare(p.found.description)
 	}
 	switch {
-	case a.Verdict.Kind() == hook.KindBlock: // A block counts even when another gate fails.
+	case a.Verdict.Kind() == hook.KindBlock: // A block takes effect even when another gate fails.
 		return outcome.Blocked(a.Verdict.Reason())
 	case a.failed != nil:
 		return a.failed
@@ -60,7 +60,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	return nil
 }
 
-// askGates calls every gate in configured order and combines the verdicts.
+// askGates calls every gate that applies, in the configured order, and combines their verdicts.
 func askGates(ctx context.Context, p *pipeline) asked {
 	out := asked{Verdicts: gating.NewVerdicts()}
 	for i := range p.hooks.Gate {
@@ -81,7 +81,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 			return v, err
 		})
 		if err != nil && ctx.Err() != nil {
-			return out // The gate has not failed; the call was stopped.
+			return out // This is no failure of the gate: the call was stopped.
 		}
 		if err != nil {
 			v = failedGate(p, entry, err, &out)
@@ -100,7 +100,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 	return out
 }
 
-// failedGate applies the failure mode of a gate and returns its verdict.
+// failedGate handles the error of a gate according to its failure mode, and returns the verdict to use.
 func failedGate(p *pipeline, entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
@@ -120,7 +120,8 @@ func failedGate(p *pipeline, entry *hook.Entry[hook.Gate], err error, out *asked
 	return hook.Verdict{}
 }
 
-// askedWithin returns the deadline of a question to the tool. There is none for a tool that only computes its answer.
+// askedWithin returns the time limit for a method of the tool. There is no limit for a tool that only computes, because such a tool does
+// not block.
 func (d *Definition) askedWithin(limit time.Duration) time.Duration {
 	if _, ok := d.Tool.(tool.Prompt); ok {
 		return hook.NoDeadline

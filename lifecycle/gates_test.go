@@ -26,7 +26,7 @@ var (
 	fails         = func(*hook.Input) (hook.Verdict, error) { return hook.Verdict{}, errors.New("no database") }
 )
 
-// verdictsOf formats the recorded verdicts as gate:KIND, with a ! after overruled ones.
+// verdictsOf formats the recorded verdicts as gate:KIND, and appends a ! to the verdicts that were overruled.
 func verdictsOf(list []call.GateVerdict) string {
 	var b []string
 	for _, v := range list {
@@ -59,7 +59,7 @@ func TestGatesCombine(t *testing.T) {
 		{"the first of equals stands", []gate{answersFirst, answersSecond}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
 		{"all are asked after a block", []gate{blocks, blocks, allow}, call.Failed, "Blocked: stop", "a:BLOCK b:BLOCK! c:ALLOW", "BLOCK"},
 		{"a failure refuses whatever the others allow", []gate{answersFirst, fails}, call.Failed, `Refused: the hook "b" failed`, "a:SET_RESULT b:FAILED", "FAILED"},
-		// A gate blocks even when another gate is broken.
+		// The block counts even though another gate failed.
 		{"a failure does not soften a block", []gate{fails, blocks}, call.Failed, "Blocked: stop", "a:FAILED b:BLOCK", "BLOCK"},
 	}
 	for _, tt := range tests {
@@ -85,7 +85,7 @@ func TestGatesCombine(t *testing.T) {
 					t.Errorf("tool ran %d times", p.runs.Load())
 				}
 				lost := strings.Count(tt.verdicts, "!")
-				if got := w.e.Stats().GateConflicts; got != int64(2*lost) { // counted also for the preview
+				if got := w.e.Stats().GateConflicts; got != int64(2*lost) { // Each conflict counts twice: once for the call and once for its preview.
 					t.Errorf("%d conflicts counted, want %d", got, 2*lost)
 				}
 				var told []call.GateVerdict
@@ -160,7 +160,7 @@ func TestGatesMatch(t *testing.T) {
 	})
 }
 
-// TestAnswersAreForTheirOwnGate checks that on resume a gate sees the current call and only the answer to its own question.
+// TestAnswersAreForTheirOwnGate checks what a gate sees on resume: the call as it is now, and the answer to its own question only.
 func TestAnswersAreForTheirOwnGate(t *testing.T) {
 	ask := func(name string, seen map[string]int) gate {
 		return func(in *hook.Input) (hook.Verdict, error) {
@@ -192,7 +192,7 @@ func TestAnswersAreForTheirOwnGate(t *testing.T) {
 	})
 }
 
-// TestGateThatBlocksNowStillBlocks checks that an approval never overrides a block.
+// TestGateThatBlocksNowStillBlocks checks that a gate can block a call that was approved before.
 func TestGateThatBlocksNowStillBlocks(t *testing.T) {
 	closed := false
 	guard := func(*hook.Input) (hook.Verdict, error) {
@@ -236,7 +236,7 @@ func TestT113BlockedRun(t *testing.T) {
 		}
 		refused("at once", alice)
 		refused("from another connection", bob)
-		if c := w.do(known); c.Status != call.Succeeded { // Attaching is not a new call.
+		if c := w.do(known); c.Status != call.Succeeded { // Attaching to an existing call is not a new call, so it is still allowed.
 			t.Errorf("attached to %s", c.Status)
 		}
 		other := spec("good", "")
@@ -305,7 +305,7 @@ func TestT115DeniedIsUnknown(t *testing.T) {
 	})
 }
 
-// TestPolicyVersionIsRecorded checks that the record of a question keeps the version of the policy that asked it, even after the rules
+// TestPolicyVersionIsRecorded checks that the record of a question names the version of the policy that caused it, even after the rules
 // change.
 func TestPolicyVersionIsRecorded(t *testing.T) {
 	version := "rules 1"

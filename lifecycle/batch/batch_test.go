@@ -10,22 +10,22 @@ import (
 	"github.com/toold-dev/toold/lifecycle/batch"
 )
 
-// script defines the behavior of one call in the model.
+// script defines what one call of the model does.
 type script struct {
-	gate string // allow, ask or block
-	tool string // succeed, fail, ask or elsewhere
+	gate string // verdict of the gate: allow, ask or block
+	tool string // result of the tool: succeed, fail, ask, or elsewhere for work outside the daemon
 	safe bool
 }
 
-// model executes plans like the engine, but only on call states.
+// model executes plans as the engine does, but holds only the states of calls.
 type model struct {
 	*rapid.T
 	batch.Batch
 	scripts []script
 }
 
-// TestPlansLeadToTheEnd checks that every batch ends, with random calls, decisions and cancellations, and that no plan breaks a rule of the
-// batch.
+// TestPlansLeadToTheEnd makes random calls, decisions and cancellations. It checks that every batch ends and that no plan breaks a rule of
+// the batch.
 func TestPlansLeadToTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 { // Several batches for each check, to reach rare states.
@@ -112,7 +112,7 @@ func (m *model) check(plan batch.Plan) {
 	}
 }
 
-// checkRunning checks that the executing calls comply with the strategy.
+// checkRunning checks that the strategy allows the executing calls to run together.
 func (m *model) checkRunning() {
 	running := m.which(executes)
 	if m.MaxParallel > 0 && len(running) > m.MaxParallel || m.Strategy == call.Sequential && len(running) > 1 {

@@ -18,11 +18,11 @@ import (
 type Member interface {
 	State() State
 	Record() *call.Call
-	// SetConcurrent sets whether the other calls of the batch may run at the same time, regardless of their effects.
+	// SetConcurrent sets whether the other calls of the batch may run at the same time, whatever the effects of this call.
 	SetConcurrent(bool)
 	// Enter begins a pipeline run from the first step.
 	Enter() Run
-	// Resume resumes the call with the stored decision. It does not wait.
+	// Resume continues the call with its stored decision. It returns without waiting.
 	Resume()
 	// Interrupt ends the call without running it. why is the message for the model.
 	Interrupt(why string)
@@ -32,22 +32,22 @@ type Member interface {
 // A Run is a pipeline run of a call. It ends with Launch, Settle or Release.
 type Run interface {
 	Member() Member
-	// Gates runs the pipeline up to and including the gates, Queue up to the queue for capacity. They report whether the pipeline run
-	// ended. With tentative, a gate that intercepts the call also ends the pipeline run, and no question is asked.
+	// Gates runs the pipeline up to and including the gates. Queue runs it up to the queue for capacity. Both report whether the pipeline
+	// run ended. With tentative, a gate that intercepts the call ends the pipeline run without a question.
 	Gates(tentative bool) (ended bool)
 	Queue() (ended bool)
 	// Blocks reports whether the pipeline run ended because a gate blocks the agent's run.
 	Blocks() bool
 	// Safe reports whether the call is read-only and may run concurrently.
 	Safe() bool
-	// Group adds the pipeline run to a group. All Before hooks of a group run before its first tool.
+	// Group adds the pipeline run to a group. All Before hooks of a group run before the first tool of the group.
 	Group(id string)
-	// Interrupt makes the pipeline run end without its tool.
+	// Interrupt makes the pipeline run end without running its tool. why is the message for the model.
 	Interrupt(why string)
 	// Cancel stops the pipeline run if a cancel request for its call is stored.
 	Cancel()
-	// Stopped reports whether the pipeline run was stopped. Drained reports whether it was stopped because the daemon stops; the next
-	// daemon then begins the call.
+	// Stopped reports whether the pipeline run was stopped. Drained reports whether the reason was that the daemon stops. The next daemon
+	// then begins the call.
 	Stopped() bool
 	Drained() bool
 	// Launch completes the pipeline run without waiting. Settle completes it and waits.
@@ -57,9 +57,9 @@ type Run interface {
 	Release()
 }
 
-// A loop processes one batch while a call of it can change. One goroutine begins the pipeline runs of the calls, and ends when no call can
-// change any more. Each decision depends only on the records of the calls. The batch therefore continues correctly after a restart, or
-// after a decision weeks later.
+// A loop processes one batch while at least one of its calls can change. One goroutine begins the pipeline runs of the calls. It ends when
+// no call can change any more. It decides each step only from the records of the calls. The batch therefore continues correctly after a
+// restart, or after a decision weeks later.
 type loop struct {
 	s   *Service
 	key call.Key
@@ -67,14 +67,14 @@ type loop struct {
 	ready   chan struct{} // closed when record or err is set
 	err     error
 	record  *call.Batch
-	members []Member // in the order of the model; nil when the record cannot be read
+	members []Member // in the order of the model's calls; nil when the record cannot be read
 
-	signal  chan struct{} // capacity 1; a call of the batch changed
+	signal  chan struct{} // capacity 1; receives a value when a call of the batch changed
 	pending []Run         // calls that are allowed and wait for capacity
-	ended   bool          // the end of the batch is stored
+	ended   bool          // the journal has stored the end of the batch
 }
 
-// takeUp loads a batch and processes it.
+// takeUp loads a batch that is not in memory, and processes it.
 func (b *loop) takeUp() {
 	if b.load(); b.err == nil {
 		b.carry()
@@ -123,7 +123,7 @@ func (b *loop) carry() {
 	b.s.cfg.Rests(b.key)
 }
 
-// end stores the end of the batch once. It tries again when the journal may accept it later.
+// end stores the end of the batch. If the journal is temporarily unable to store it, end tries again.
 func (b *loop) end() {
 	if b.ended || !b.record.Ended.IsZero() {
 		return
@@ -133,7 +133,7 @@ func (b *loop) end() {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := b.s.cfg.End(ctx, b.key.Namespace, b.key.ID)
 		if err == nil {
-			err = b.s.cfg.Store.EndBatch(ctx, b.key, b.s.cfg.Store.Now()) // Last, so that after a crash everything before it is repeated.
+			err = b.s.cfg.Store.EndBatch(ctx, b.key, b.s.cfg.Store.Now()) // This comes last, so that after a crash everything before it is repeated.
 		}
 		if b.ended = err == nil; b.ended {
 			return
@@ -156,8 +156,8 @@ func (b *loop) state(i int) State {
 	return b.members[i].State()
 }
 
-// look returns the plan with the current states of all calls. It reads the states before the other fields, so that a call in the state
-// Ended also has its outcome.
+// look returns the batch with the current states of all calls. It reads the states before the other fields. A call that it reads as Ended
+// therefore also has its outcome.
 func (b *loop) look() *Batch {
 	r := b.record
 	at := &Batch{Strategy: r.Strategy, Replay: r.Replay, FailFast: r.FailFast, MaxParallel: r.MaxParallel, Calls: make([]Call, len(b.members))}
@@ -202,10 +202,10 @@ func (b *loop) isHeld() bool {
 			return true
 		}
 	}
-	return b.s.isHeld(b.key) // Checked last, because an operator that releases calls first holds their batch.
+	return b.s.isHeld(b.key) // This check must come last: an operator that releases calls holds their batch first.
 }
 
-// advance executes plans until no call can change.
+// advance executes the next steps of the batch until no call can change.
 func (b *loop) advance() {
 	for {
 		at := b.look()
@@ -250,7 +250,7 @@ func (b *loop) launch(calls []int) {
 		if r == nil {
 			r = b.members[i].Enter()
 		} else {
-			r.Cancel() // The goroutine that stored the request may not have called Cancel yet.
+			r.Cancel() // Without this, the run could continue: the goroutine that stored the cancel request may not have called Cancel yet.
 		}
 		r.Launch()
 	}
@@ -278,7 +278,7 @@ func (b *loop) resume(calls []int) {
 	}
 }
 
-// withdraw releases the calls that wait for capacity.
+// withdraw releases the pipeline runs that wait for capacity. Their calls return to NotBegun.
 func (b *loop) withdraw() {
 	for _, r := range b.pending {
 		r.Release()
@@ -287,8 +287,8 @@ func (b *loop) withdraw() {
 }
 
 // begin passes new calls through the gates, in the order of the model, and executes those that may run now. In a PARALLEL batch it executes
-// all of them, after the gates have checked each. In other batches it executes one call, or several adjacent safe calls. A call behind
-// these that a gate intercepts, or that must run alone, stays unchanged. It is checked again after the others have run.
+// all calls, after the gates have checked each of them. In other batches it executes one call, or several adjacent safe calls. A later call
+// that a gate intercepts, or that must run alone, stays unchanged and is checked again after the others have run.
 func (b *loop) begin(at *Batch) {
 	var group []Run
 	for i, m := range b.members {
@@ -309,7 +309,7 @@ func (b *loop) begin(at *Batch) {
 		if ended {
 			r.Settle()
 			if r.Blocks() || !b.parallel() {
-				break // The next plan handles the consequences first.
+				break // Plan again before other calls begin, because this outcome may interrupt them.
 			}
 			continue
 		}
@@ -320,7 +320,7 @@ func (b *loop) begin(at *Batch) {
 	b.execute(group)
 }
 
-// execute executes allowed calls together: all of their Before hooks run before the first of their tools.
+// execute runs allowed calls together. The Before hooks of all calls run before the first tool.
 func (b *loop) execute(group []Run) {
 	if len(group) == 1 && !b.parallel() {
 		group[0].Launch()

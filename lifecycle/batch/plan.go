@@ -11,10 +11,10 @@ import "github.com/toold-dev/toold/call"
 type State int
 
 const (
-	Ended     State = iota // terminal, or its record cannot be read
+	Ended     State = iota // the call is terminal, or its record cannot be read
 	NotBegun               // no pipeline run has begun
 	Asking                 // a gate's question is open
-	Halting                // a question of the tool, or about an attempt in doubt, is open
+	Halting                // an open question comes from the tool, or is about an attempt in doubt
 	Decided                // a decision is stored, but no pipeline runs yet
 	Running                // a pipeline runs
 	Elsewhere              // the work continues outside the daemon
@@ -24,13 +24,13 @@ const (
 type Call struct {
 	State     State
 	Cancelled bool // a cancel request is stored
-	Declined  bool // in Decided and Running: the decision ends the call
-	Halted    bool // in Decided: the state before was Halting
-	Safe      bool // read-only, and safe to run concurrently
-	Failed    bool // in Ended: the call did not succeed
-	Blocks    bool // in Ended: a gate blocks the agent's run
-	Pending   bool // in Running: allowed, and waits for capacity
-	Stopped   bool // while Pending: the pipeline run was stopped
+	Declined  bool // only with Decided and Running: the decision ends the call
+	Halted    bool // only with Decided: the state before was Halting
+	Safe      bool // read-only and safe to run concurrently
+	Failed    bool // only with Ended: the call did not succeed
+	Blocks    bool // only with Ended: a gate blocks the agent's run
+	Pending   bool // only with Running: the call is allowed and waits for capacity
+	Stopped   bool // only with Pending: the pipeline run was stopped
 }
 
 // A Batch holds the rules of a batch and its calls, in the order of the model.
@@ -39,7 +39,7 @@ type Batch struct {
 	Replay      call.Replay
 	FailFast    bool
 	MaxParallel int  // 0 means no limit
-	Held        bool // no call may begin
+	Held        bool // a hold, a stop or a cancellation of the batch prevents calls from beginning
 	Calls       []Call
 }
 
@@ -47,11 +47,11 @@ type Batch struct {
 type Action int
 
 const (
-	Rest      Action = iota // stop until a decision or an operation changes a call
+	Rest      Action = iota // stop processing until a decision or an operation changes a call
 	Wait                    // wait until a call changes
 	End                     // all calls have ended
 	Begin                   // pass new calls through the gates, and run those that may run
-	Launch                  // run the pipelines of these calls to their end: pending calls, and cancelled calls that are new or decided
+	Launch                  // run the pipelines of these calls to their end: pending calls, and cancelled calls that have not begun or are decided
 	Resume                  // resume these calls
 	Interrupt               // end these calls without running them
 	Withdraw                // return these pending calls to NotBegun
@@ -61,7 +61,7 @@ const (
 type Plan struct {
 	Do    Action
 	Calls []int
-	Why   string // with Interrupt: the message for the model
+	Why   string // only with Interrupt: the message for the model
 }
 
 // Next returns the next step.
@@ -93,16 +93,17 @@ func (b *Batch) Next() Plan {
 	return Plan{Do: Rest}
 }
 
-// Parallel reports whether calls run together regardless of their effects.
+// Parallel reports whether calls run together whatever their effects.
 func (b *Batch) Parallel() bool { return b.Strategy == call.Parallel }
 
-// Alone reports whether a call must run alone. With the strategy AUTO, adjacent safe calls may run together.
+// Alone reports whether a call must run alone. safe reports whether the call is safe: with the strategy AUTO, adjacent safe calls may run
+// together.
 func (b *Batch) Alone(safe bool) bool {
 	return b.Strategy == call.Sequential || b.Strategy == call.Auto && !safe
 }
 
-// interrupted returns the calls that may not run because of another call. After a Block these are the calls behind it; after a failure with
-// fail_fast, all calls. Calls that already run or that were declined are not included.
+// interrupted returns the calls that may not run because of another call. After a Block these are the calls behind the blocked one. After a
+// failure with fail_fast they are all calls. Calls that already run or were declined are not included.
 func (b *Batch) interrupted() (calls []int, why string) {
 	blocked, failed := -1, false
 	for i := range b.Calls {

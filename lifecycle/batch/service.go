@@ -16,16 +16,16 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Config holds the dependencies of batches on the engine.
+// Config holds the functions and objects of the engine that batches use.
 type Config struct {
 	Store Journal
 	Log   *zap.Logger
 	Drain *drain.Drain
-	// Acquire returns a call of a batch. The loop releases it later.
+	// Acquire returns a call of a batch. The batch releases it when it no longer needs it.
 	Acquire func(ctx context.Context, key call.Key) (Member, error)
-	// End runs the steps at the end of a batch, before the end is stored. After a crash in between they are repeated.
+	// End does the work that is due at the end of a batch, before the end is stored. After a crash between the two, End is called again.
 	End func(ctx context.Context, namespace, id string) error
-	// Rests is called when no call of a batch can change any more.
+	// Rests is called with the key of a batch when none of its calls can change any more.
 	Rests func(call.Key)
 	// Held reports whether a call waits for an operator's release.
 	Held      func(*call.Call) bool
@@ -47,8 +47,8 @@ type Service struct {
 
 	mu   sync.Mutex
 	of   map[call.Key]*loop
-	held map[call.Key]int // number of holds that were not released
-	due  map[call.Key]int // number of pending wakes, after a change that is being stored or was just stored
+	held map[call.Key]int // number of unreleased holds of each batch
+	due  map[call.Key]int // number of pending wakes of each batch, caused by changes that are being stored or were just stored
 
 	recovering atomic.Bool
 }
@@ -58,9 +58,8 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, of: map[call.Key]*loop{}, held: map[call.Key]int{}, due: map[call.Key]int{}}
 }
 
-// Enter returns the record of a batch, and creates the batch if it is neither in memory nor in the journal. create stores the batch, and
-// returns its record and calls. The batch calls Leave for the work that create counted in [drain.Drain]. known reports that the batch
-// existed before.
+// Enter returns the record of a batch. If the batch is neither in memory nor in the journal, create stores it and returns its record and
+// calls. The batch calls Leave for the work that create counted in [drain.Drain]. known reports that the batch existed before.
 func (s *Service) Enter(ctx context.Context, key call.Key, create func() (*call.Batch, []Member, error)) (record *call.Batch, known bool, err error) {
 	for {
 		b, fresh := s.reference(key)
@@ -71,7 +70,7 @@ func (s *Service) Enter(ctx context.Context, key call.Key, create func() (*call.
 		if b.err == nil {
 			return b.record, true, nil
 		}
-		s.drop(b, true) // The goroutine that added this entry found no batch to load.
+		s.drop(b, true) // Drop the entry: the goroutine that added it found no batch to load.
 	}
 }
 
@@ -90,11 +89,11 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 		return b.record, false, nil
 	}
 	record = b.record
-	b.err = cmp.Or(err, store.ErrNotFound) // The entry holds no batch, so goroutines that wait for it try again.
+	b.err = cmp.Or(err, store.ErrNotFound) // The entry holds no batch. The error makes goroutines that wait for the entry try again.
 	s.expect(b.key)
 	s.drop(b, true)
 	close(b.ready)
-	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // A wake of this entry had no effect.
+	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // Start the batch. A wake that arrived before the record was set had no effect.
 		s.wakeExpected(b.key)
 	} else {
 		s.unexpect(b.key)
@@ -102,8 +101,8 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	return record, known, err
 }
 
-// Moving must be called before a change of a call is stored, so that its batch does not rest meanwhile. The caller then calls the returned
-// function and passes whether the change was stored.
+// Moving must be called before a change of a call is stored, so that the batch does not come to rest before the change. The caller then
+// calls the returned function and passes whether the change was stored.
 func (s *Service) Moving(c *call.Call, before call.Status) func(stored bool) {
 	if c.BatchID == "" || c.Status == before && c.Cancel == nil {
 		return func(bool) {}
@@ -125,7 +124,7 @@ func (s *Service) Wake(key call.Key) {
 	s.wakeExpected(key)
 }
 
-// Hold prevents a batch from beginning calls until release is called. The batch need not be in memory.
+// Hold prevents a batch from beginning calls until the caller calls release. The batch need not be in memory.
 func (s *Service) Hold(key call.Key) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,21 +140,22 @@ func (s *Service) Hold(key call.Key) (release func()) {
 	}
 }
 
-// Moves reports whether a batch is active, or will be after a pending wake or release.
+// Moves reports whether a batch is active, or will become active through a pending wake or the release of a hold.
 func (s *Service) Moves(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[key] != nil || s.held[key] > 0 || s.due[key] > 0
 }
 
-// BeginRecovery stops the batches until Recover has resumed the calls of the last daemon, because a call must not have two pipeline runs.
-// Call end if Recover is not called.
+// BeginRecovery stops all batches until Recover has resumed the calls of the last daemon. Otherwise a call could have two pipeline runs.
+// The caller must call end if it does not call Recover.
 func (s *Service) BeginRecovery() (end func()) {
 	s.recovering.Store(true)
 	return func() { s.recovering.Store(false) }
 }
 
-// Recover resumes the batches of the last daemon: their new and decided calls, and ends that were not stored.
+// Recover continues the batches of the last daemon. It starts their new calls, resumes their decided calls, and stores missing ends of
+// batches.
 func (s *Service) Recover(ctx context.Context) error {
 	s.recovering.Store(false)
 	var open []call.Key
@@ -173,7 +173,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	return err
 }
 
-// reference returns the entry of a batch. fresh reports that it is new; the caller must then load or drop it.
+// reference returns the entry of a batch. fresh reports that the entry is new. The caller must then load the batch or drop the entry.
 func (s *Service) reference(key call.Key) (b *loop, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,14 +185,14 @@ func (s *Service) reference(key call.Key) (b *loop, fresh bool) {
 	return b, true
 }
 
-// expect counts a pending wake. Until the wake, the batch does not rest.
+// expect counts a pending wake. Until this wake comes, the batch does not rest.
 func (s *Service) expect(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.due[key]++
 }
 
-// met ends one expect.
+// met removes one pending wake that expect counted.
 func (s *Service) met(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,14 +205,14 @@ func (s *Service) metLocked(key call.Key) {
 	}
 }
 
-// unexpect ends one expect without a wake.
+// unexpect removes one pending wake without waking the batch, and calls Config.Rests.
 func (s *Service) unexpect(key call.Key) {
 	s.met(key)
 	s.cfg.Rests(key)
 }
 
-// wakeExpected wakes a batch after expect. It does nothing during a drain, because the next daemon continues the batch. During a recovery
-// it does nothing either, because Recover wakes the batches later.
+// wakeExpected wakes a batch and removes one pending wake. It does not wake the batch during a drain, because the next daemon continues the
+// batch, or during a recovery, because Recover wakes all batches later.
 func (s *Service) wakeExpected(key call.Key) {
 	for !s.recovering.Load() {
 		switch {
@@ -232,7 +232,7 @@ func (s *Service) wakeExpected(key call.Key) {
 	s.unexpect(key)
 }
 
-// poke signals a batch in memory, and ends one expect.
+// If the batch is in memory, poke signals it, removes one pending wake and returns true.
 func (s *Service) poke(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,14 +248,14 @@ func (s *Service) poke(key call.Key) bool {
 	return true
 }
 
-// isHeld reports whether the batch is held.
+// isHeld reports whether an unreleased hold stops the batch.
 func (s *Service) isHeld(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[key] > 0
 }
 
-// drop removes a batch from memory and reports whether it did. Unless anyway is set, it keeps a batch that has changed since its last look.
+// drop removes a batch from memory and reports whether it did. It keeps a batch that has changed since its last step, unless anyway is set.
 func (s *Service) drop(b *loop, anyway bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

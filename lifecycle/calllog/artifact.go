@@ -40,7 +40,7 @@ func (a *Artifact) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// part returns the range [offset, offset+limit) as far as it exists.
+// part returns the bytes from offset to offset+limit, or fewer at the end of the artifact.
 func (a *Artifact) part(offset, limit int64) (call.Part, error) {
 	b := make([]byte, min(limit, a.size-offset))
 	n, err := a.ReadAt(b, offset)

@@ -12,8 +12,8 @@ import (
 // scanPiece is the number of bytes that are read at once while lines are counted or searched.
 const scanPiece = 256 << 10
 
-// Lines returns count lines, beginning with line first. Line numbers start at 1. It returns at most limit bytes; the rest of a cut line
-// begins at the end of the returned part. When first is after the last line, the part is empty.
+// Lines returns count lines, beginning with line number first. Line numbers start at 1. It returns at most limit bytes. If it cuts a line,
+// the rest of the line begins at the end of the returned part. When first is after the last line, the part is empty.
 func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (call.Part, error) {
 	if err := invalidRange(first, count); err != nil {
 		return call.Part{}, err
@@ -36,8 +36,8 @@ func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (ca
 	return part, nil
 }
 
-// line skips ends line ends, starting at from, and returns the offset behind them. When there are fewer, it returns the end of the artifact
-// and the number that it found.
+// line skips as many line ends as ends says, starting at the offset from, and returns the offset behind the last one. When there are fewer
+// line ends, it returns the end of the artifact and the number of line ends that it found.
 func (a *Artifact) line(ctx context.Context, from, ends int64) (offset, found int64, err error) {
 	buf := make([]byte, min(scanPiece, max(a.size-from, 0)))
 	for offset = from; found < ends && offset < a.size; {
@@ -57,7 +57,7 @@ func (a *Artifact) line(ctx context.Context, from, ends int64) (offset, found in
 	return offset, found, nil
 }
 
-// skipLines returns the length and the number of the complete lines at the beginning of b, at most count lines.
+// skipLines skips at most count complete lines at the beginning of b. It returns the length of these lines in bytes, and their number.
 func skipLines(b []byte, count int64) (length int, lines int64) {
 	if n := int64(bytes.Count(b, newline)); n <= count {
 		return bytes.LastIndexByte(b, '\n') + 1, n

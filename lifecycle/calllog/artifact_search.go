@@ -14,15 +14,15 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The bounds of one search. The caller continues with another search at the end of the previous one.
+// The bounds of one search. To search a long artifact, the client starts the next search at the end of the previous one.
 const (
-	searchPattern = 1 << 10 // bytes
-	searchSteps   = 1000    // instructions of a pattern; a match executes at most this many for each byte of a line
-	searchMost    = 1000    // matches
+	searchPattern = 1 << 10 // maximum length of a pattern in bytes
+	searchSteps   = 1000    // maximum number of instructions of a compiled pattern; matching executes at most this many for each byte of a line
+	searchMost    = 1000    // maximum number of returned matches
 	searchUsual   = 100
 	searchTime    = 5 * time.Second
-	searchLine    = 64 << 10 // bytes; a longer line is searched in pieces
-	searchText    = 1000     // bytes that are returned of a line
+	searchLine    = 64 << 10 // bytes; a longer line is searched in pieces of this size
+	searchText    = 1000     // maximum number of bytes that are returned of each line
 	searchBytes   = 256 << 10
 )
 
@@ -35,7 +35,7 @@ func (a *Artifact) Search(ctx context.Context, q call.Search) (call.Found, error
 	if q.After < 0 || q.After > a.size {
 		return call.Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", q.After, a.size)
 	}
-	// Count the lines from the beginning, so that a match has the same line number in every search.
+	// Count the lines before the offset, so that a match has the same line number in every search.
 	before, err := a.linesBefore(ctx, q.After)
 	if err != nil {
 		return call.Found{}, err
@@ -75,7 +75,7 @@ func compileSearch(q *call.Search) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// steps returns the number of instructions of a regular expression.
+// steps returns the number of instructions of a compiled regular expression.
 func steps(text string) (int, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *Artifact) linesBefore(ctx context.Context, offset int64) (int64, error)
 	return n, err
 }
 
-// A searcher searches an artifact, starting at the offset in its field at.
+// A searcher searches an artifact from its current offset, the field at.
 type searcher struct {
 	a     *Artifact
 	re    *regexp.Regexp
@@ -134,8 +134,8 @@ func (s *searcher) run(ctx context.Context) error {
 func (s *searcher) full() bool { return len(s.found.Matches) >= s.limit || s.shown > searchBytes }
 
 // step searches the first line of rest, or the first piece of a long line, and returns how many bytes to skip. length is the length of the
-// line, or 0 when rest does not contain its end. last reports that rest is the end of the artifact. Pieces overlap by searchPattern bytes,
-// so that a match across two pieces is found if it is not longer than that.
+// line, or 0 when rest does not contain the end of the line. last reports that rest is the end of the artifact. Pieces overlap by
+// searchPattern bytes, so a match that crosses two pieces is found if it is not longer than that.
 func (s *searcher) step(rest []byte, length int, last bool) int {
 	whole := length > 0 && length <= searchLine
 	look := rest[:min(len(rest), searchLine)]

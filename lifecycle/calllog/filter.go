@@ -9,13 +9,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Filters applies the Filter hooks of one call. Events first pass the hooks that may change them, and then the hooks that only observe. It
-// is used by one goroutine at a time.
+// Filters applies the Filter hooks of one call. Events first pass the hooks that may change them, and then the hooks that only observe.
+// Only one goroutine may use Filters at a time.
 type Filters struct {
 	callID    string
 	rewriters []rewriter
 	observers []observer
-	few       [2]observer // memory for the first observers
+	few       [2]observer // preallocated memory for the first observers
 	failures  Failures
 }
 

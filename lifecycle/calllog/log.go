@@ -11,25 +11,25 @@ import (
 // FrameEvents is the maximum number of events in a frame.
 const FrameEvents = 256
 
-// Few is the number of events of most calls.
+// Few is the number of events of a typical call. It sizes preallocated slices.
 const Few = 3
 
-// The approximate size of a log in memory. Older events are read from the journal.
+// Limits of the events that a log keeps in memory. Older events are read from the journal.
 const (
 	tailEvents = 512
 	tailBytes  = 512 << 10
 )
 
-// maxUnwritten is the number of bytes that may be outside the journal before the tool of the call must wait.
+// maxUnwritten is a size in bytes. When the unwritten events of a call exceed it, the tool of the call must wait for the journal.
 const maxUnwritten = 1 << 20
 
 // A Log holds the last part of the log of one call: the newest published events, and all events that are not in the journal yet.
 //
 // An event is added, numbered, written and published. Events of a SYNC call are published after they are written; events of a BEHIND call
-// are published before. The number of a published event is never used again. The number of an event whose write failed before it was
-// published is used again.
+// are published before. The number of a published event is never used again. If a write fails, the numbers of its unpublished events are
+// used again.
 //
-// A Log has no lock and does no I/O. Its owner holds a lock for each call, and has only one write in progress.
+// A Log has no lock and does no I/O. The owner of a Log must serialize all calls to it, and may have only one write in progress.
 type Log struct {
 	last      int64 // the newest number in use
 	written   int64 // the newest number in the journal
@@ -37,7 +37,7 @@ type Log struct {
 
 	unwritten []call.Event // may share memory with tail
 	records   []store.Record
-	size      int // weight of unwritten
+	size      int // total weight of the unwritten events
 	inFlight  struct{ events, size int }
 
 	tail     []call.Event
@@ -45,11 +45,11 @@ type Log struct {
 	changed  chan struct{} // closed by the next change; nil when no watcher waits
 }
 
-// Reset makes the log continue after a number that is in the journal.
+// Reset makes the log continue after the event with this number, which is in the journal.
 func (l *Log) Reset(sequence int64) { l.last, l.written, l.published = sequence, sequence, sequence }
 
-// Begin adds the first events of a log. With share, published and unwritten events use the same memory until the next Take. Use share for
-// events that are published immediately.
+// Begin adds the first events of a log. If share is true, published and unwritten events use the same memory until the next Take. Pass true
+// for events that are published immediately.
 func (l *Log) Begin(events []call.Event, records []store.Record, share bool) {
 	l.unwritten, l.records = events, records
 	if share {
@@ -65,8 +65,8 @@ func (l *Log) Add(events []call.Event, records []store.Record) {
 	l.unwritten, l.records = append(l.unwritten, events...), append(l.records, records...)
 }
 
-// Number numbers the events that have no number. It returns the epochs of the call, including a new one when the events are the first of
-// epoch.
+// Number assigns numbers to the events that have none. It returns the epochs of the call, with a new entry when these are the first events
+// of epoch.
 func (l *Log) Number(events []call.Event, epochs []call.EpochStart, epoch int64) []call.EpochStart {
 	for i := range events {
 		if events[i].Sequence != 0 {
@@ -131,10 +131,10 @@ func (l *Log) Wrote(sequence int64) {
 	l.written = sequence
 }
 
-// GiveBack frees the numbers after last, whose events were not written. It does not free published numbers.
+// GiveBack frees the numbers after last, because their events were not written. It never frees published numbers.
 func (l *Log) GiveBack(last int64) { l.last = max(last, l.published) }
 
-// Failed ends a failed write. The events and records of Take are unwritten again, and the numbers after last are freed.
+// Failed ends a failed write. It makes the events and records of Take unwritten again, and frees the numbers after last.
 func (l *Log) Failed(events []call.Event, records []store.Record, last int64) {
 	l.GiveBack(last)
 	for i := range events {
@@ -159,13 +159,13 @@ func (l *Log) Published() int64 { return l.published }
 // Unwritten reports whether there are events to take.
 func (l *Log) Unwritten() bool { return len(l.unwritten) > 0 }
 
-// Full reports whether the tool must wait for the journal. A write in progress counts, because the journal may refuse it.
+// Full reports whether the tool must wait for the journal. A write in progress counts as unwritten, because the journal may refuse it.
 func (l *Log) Full() bool {
 	return l.size+l.inFlight.size > maxUnwritten || len(l.unwritten)+l.inFlight.events > 4*tailEvents
 }
 
-// After returns the published events after a number. It returns at most as many as a frame holds, and nil when the next event is not in
-// memory any more.
+// After returns the published events after the event with this number, at most as many as fit into a frame. It returns nil when the next
+// event is no longer in memory.
 func (l *Log) After(sequence int64) []call.Event {
 	if len(l.tail) == 0 || l.tail[0].Sequence > sequence+1 {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A model is the expected state of a log, as watchers and the journal see it. Events are identified by their texts; each is added once.
+// A model is the expected state of a log, as watchers and the journal see it. Events are identified by their texts; each text is added
+// once.
 type model struct {
 	log     calllog.Log
 	behind  bool
@@ -23,8 +24,8 @@ type model struct {
 	watched []int64
 
 	records []string       // keys of the records in the journal
-	taken   []call.Event   // events of the write in progress, or nil
-	beside  []store.Record // written with taken
+	taken   []call.Event   // events of the write in progress; nil without a write
+	beside  []store.Record // records of the write in progress
 	last    int64          // the newest number before the write
 }
 
@@ -114,8 +115,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// TestLog checks that watchers and the journal get all events in order, none twice, with the numbers 1, 2, 3 and so on. A published number
-// always belongs to the same event. The test adds, writes and refuses events in random order.
+// TestLog adds, writes and refuses events in random order. It checks that watchers and the journal get all events in order, none twice,
+// with the numbers 1, 2, 3 and so on. A published number must always belong to the same event.
 func TestLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{behind: rapid.Bool().Draw(t, "behind")}

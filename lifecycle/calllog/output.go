@@ -17,22 +17,22 @@ type OutputConfig struct {
 	Spool  store.Spool
 	Events func(ctx context.Context, key call.Key, after int64, limit int) ([]call.Event, int64, error) // reads events from the journal
 	Quota  int64                                                                                        // bytes that a call may print, report and save in total
-	Full   func() bool                                                                                  // reports that the disk is full
+	Full   func() bool                                                                                  // reports whether the disk is full
 	// Namespaces limits the stored bytes of each namespace.
 	Namespaces Namespaces
 }
 
-// Namespaces counts the stored bytes of namespaces.
+// Namespaces counts the stored bytes of namespaces against their limits.
 type Namespaces interface {
 	Full(namespace string) bool
 	Add(namespace string, n int64)
 	Max() int64
 }
 
-// Output counts and stores the output, artifacts and reports of one call within its quotas. Earlier attempts count too, because their
-// output is still stored.
+// Output counts and stores the output, artifacts and reports of one call within its quotas. The output of earlier attempts counts too,
+// because it is still stored.
 //
-// Output has no lock. Its owner calls it while holding the lock of the call's events. Store, Cut and NoteCut need no lock.
+// Output has no lock. Its owner must hold the lock of the call's events when it calls a method. Only Store, Cut and NoteCut need no lock.
 type Output struct {
 	Config *OutputConfig
 	Key    call.Key
@@ -41,12 +41,12 @@ type Output struct {
 	reports    bool                // reports of earlier attempts are included in total
 	checkpoint int                 // size of the largest checkpoint, which is included in total
 	total      int64
-	// cut is the exhausted quota of the thread or namespace, if any. It stays set until the end of the attempt. Later output is not stored
-	// either, because it would follow a hole.
+	// cut is the exhausted quota of the thread or namespace, or nil. It stays set until the end of the attempt, even when there is space
+	// again: later output would follow a hole.
 	cut atomic.Pointer[store.QuotaError]
 }
 
-// An ExhaustedError names the limit that a call has reached. The call must be stopped.
+// An ExhaustedError names the limit that a call has reached. The engine must then stop the call.
 type ExhaustedError struct{ Err tool.Error }
 
 func (e *ExhaustedError) Error() string { return e.Err.Message }
@@ -63,8 +63,8 @@ func exhausted(reason, format string, args ...any) error {
 	return &ExhaustedError{tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: fmt.Sprintf(format, args...), Aborted: true}}
 }
 
-// Keep stores the bytes of output events, and sets their offsets. It only counts progress and activities. It returns the events without
-// those that could not be stored. The error explains the first failure; an ExhaustedError takes precedence.
+// Keep stores the bytes of output events, and sets their offsets. Progress and activity events are only counted. Keep returns the events
+// without those that could not be stored. The error explains the first failure, but an ExhaustedError takes precedence.
 func (o *Output) Keep(events []call.Event, c *call.Call) (kept []call.Event, err error) {
 	kept = events[:0:len(events)]
 	failed := func(what string, cause error) {
@@ -154,7 +154,7 @@ func (o *Output) takeReport(ev *call.Event, c *call.Call) error {
 	return o.take(n)
 }
 
-// countReports counts the reports of earlier attempts, which are in the journal. It does so once.
+// countReports counts the reports of earlier attempts, which are in the journal. Only its first call has an effect.
 func (o *Output) countReports(c *call.Call) error {
 	if o.reports {
 		return nil
@@ -179,8 +179,8 @@ func (o *Output) countReports(c *call.Call) error {
 	}
 }
 
-// TakeCheckpoint counts a checkpoint of n bytes. A checkpoint replaces the previous one, so only the bytes beyond the largest one count.
-// stored is the size of the checkpoint in the record.
+// TakeCheckpoint counts a checkpoint of n bytes. A checkpoint replaces the previous one, so only the bytes beyond the largest checkpoint so
+// far count. stored is the size of the checkpoint in the record.
 func (o *Output) TakeCheckpoint(n, stored int) error {
 	if o.checkpoint == 0 {
 		o.checkpoint = stored
@@ -196,8 +196,8 @@ func (o *Output) TakeCheckpoint(n, stored int) error {
 	return nil
 }
 
-// TakeCommand counts a document command of a tool and reports whether it fits into the quota. The tool has ended, so the result is kept in
-// any case.
+// TakeCommand counts a document command of a tool and reports whether the command fits into the quota. A command that does not fit does not
+// stop the call: the tool has ended, so its result is kept.
 func (o *Output) TakeCommand(c *tool.Command) bool {
 	n := int64(len(c.Key) + len(c.Value) + eventWeight)
 	if o.total+n > o.Config.Quota {
@@ -207,7 +207,7 @@ func (o *Output) TakeCommand(c *tool.Command) bool {
 	return true
 }
 
-// print appends b to a stream.
+// print appends b to a stream and returns the offset of b in the stream.
 func (o *Output) print(stream string, b []byte, thread string) (offset int64, err error) {
 	if err := o.spend(stream, len(b)); err != nil {
 		return 0, err
@@ -222,8 +222,8 @@ func (o *Output) print(stream string, b []byte, thread string) (offset int64, er
 	return offset, unlessFull(err)
 }
 
-// room counts n bytes for the namespace. It refuses them above the limit of the namespace, and on a full disk, where the remaining space is
-// reserved for the outcomes of calls.
+// room counts n bytes for the namespace. It refuses bytes above the limit of the namespace. It also refuses them on a full disk, because
+// the remaining space is reserved for the outcomes of calls.
 func (o *Output) room(n int) error {
 	if o.Config.Full() {
 		return unlessFull(store.ErrFull)
@@ -244,8 +244,8 @@ func unlessFull(err error) error {
 	return err
 }
 
-// Save stores an artifact of the tool within the quotas. It stores nothing of an artifact that does not fit. It returns the name of the
-// artifact, which differs from the requested name when that is in use.
+// Save stores an artifact of the tool within the quotas. It stores all of it or nothing. It returns the name of the stored artifact, which
+// differs from the requested name when another artifact has that name.
 func (o *Output) Save(name string, b []byte, thread string) (string, error) {
 	if err := o.spend(name, len(b)); err != nil {
 		return "", err
@@ -260,8 +260,8 @@ func (o *Output) Save(name string, b []byte, thread string) (string, error) {
 	return name, unlessFull(err)
 }
 
-// Store stores an artifact of the engine, which no quota of the call includes. It does not replace output or artifacts of earlier attempts:
-// a name that is in use gets a number as suffix.
+// Store stores an artifact that the engine creates, outside the quotas of the call. It does not replace output or artifacts of earlier
+// attempts: when the name is in use, it appends a number.
 func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 	unique := name
 	for n := 2; ; n++ {
@@ -278,12 +278,12 @@ func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 	return unique, err
 }
 
-// Cut records that no further output of this attempt is stored. Cut(nil) reverts that. It needs no lock.
+// Cut makes toold discard the further output of this attempt, because the quota full is exhausted. Cut(nil) reverts that.
 func (o *Output) Cut(full *store.QuotaError) { o.cut.Store(full) }
 
 // noteFirstCut handles the error of an output event. is reports that the quota of the thread or namespace refused the output. The call then
-// continues without it, because earlier calls have used the quota. For the first refused event, noteFirstCut puts a progress event with a
-// message in its place and sets published.
+// continues without this output, because earlier calls have used the quota. For the first refused event, noteFirstCut replaces the event by
+// a progress event with a message, and sets published.
 func (o *Output) noteFirstCut(err error, first *call.Event) (published, is bool) {
 	full, is := errors.AsType[*store.QuotaError](err)
 	if !is || !o.cut.CompareAndSwap(nil, full) {
@@ -308,7 +308,7 @@ func cutReason(full *store.QuotaError) string {
 	return "OUTPUT_QUOTA_NAMESPACE"
 }
 
-// NoteCut records in a result that output is missing, and sets the actual sizes of its artifacts.
+// NoteCut marks a result whose output is incomplete, and sets the actual sizes of its artifacts.
 func (o *Output) NoteCut(r *tool.Result) error {
 	full := o.cut.Load()
 	if full == nil {

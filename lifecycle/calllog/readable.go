@@ -6,11 +6,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Readable returns s with invalid UTF-8 replaced. Protobuf rejects such strings, so one invalid string from a tool would prevent all
-// clients from reading the call.
+// Readable returns s with invalid UTF-8 replaced. Protobuf rejects invalid UTF-8: without Readable, one such string from a tool would
+// prevent all clients from reading the call.
 func Readable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// ReadableResult makes all texts of a result valid UTF-8. The result must not be shared.
+// ReadableResult replaces invalid UTF-8 in all texts of a result. It changes the result in place, so the result must not be shared.
 func ReadableResult(r *tool.Result) {
 	r.Data, r.Message, r.Display = Readable(r.Data), Readable(r.Message), tool.Display(Readable(string(r.Display)))
 	for i := range r.Content {
@@ -41,7 +41,7 @@ func readableContent(c *tool.Content) {
 	c.Artifact, c.Name = Readable(c.Artifact), Readable(c.Name)
 }
 
-// ReadableDescription makes all texts of a description valid UTF-8.
+// ReadableDescription replaces invalid UTF-8 in all texts of a description.
 func ReadableDescription(d *tool.Description) {
 	d.Kind, d.Title, d.Basis = tool.Kind(Readable(string(d.Kind))), Readable(d.Title), Readable(d.Basis)
 	for i := range d.Locations {

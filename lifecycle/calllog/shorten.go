@@ -15,8 +15,8 @@ import (
 
 const maxName = 256
 
-// CheckName returns an error for a name of an artifact or an output stream that people could confuse with another name. It also refuses
-// names that could be used as a path outside the folder.
+// CheckName returns an error for a name of an artifact or output stream that people could confuse with another name, or that is a path
+// outside the folder.
 func CheckName(name string) error {
 	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	if strange || len(name) > maxName || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') || slices.Contains(strings.Split(name, "/"), "..") {
@@ -41,8 +41,8 @@ type Shortener struct {
 	Compact func(tool, message string) (short, did string, changed bool) // shortens a message; nil disables this
 }
 
-// Shorten compacts the message if Compact is set. If the result exceeds the budget, Shorten stores data and message in the spool. The
-// result then keeps the beginning, the end, the size and a handle for the rest.
+// Shorten compacts the message if Compact is set. If the result then exceeds the budget, Shorten stores data and message in the spool. The
+// result keeps the beginning, the end and the size of the removed text, and a handle to read all of it.
 func (p *Shortener) Shorten(r *tool.Result) error {
 	whole, note, err := p.compact(r)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *Shortener) cutData(r *tool.Result, most int) error {
 	return nil
 }
 
-// cutMessage keeps the beginning and the end of a message. whole is the handle of the message if it is stored already.
+// cutMessage keeps the beginning and the end of a message. whole is the handle of the full message if that is stored already, else empty.
 func (p *Shortener) cutMessage(r *tool.Result, most int, whole string) error {
 	if len(r.Message) <= most {
 		return nil

@@ -14,22 +14,23 @@ type Journal interface {
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 }
 
-// A Checker finds calls that are NEW, RUNNING or RESUMING and have no owner in this daemon: no pipeline run, batch, operation or hold. A
-// correct engine never loses a call, so each one that it finds is a bug.
+// A Checker finds calls that should make progress but that no part of this daemon processes. Such a call is NEW, RUNNING or RESUMING and
+// has no pipeline run, batch, operation or hold. A correct engine never loses a call, so each call that it finds shows a bug.
 type Checker struct {
 	Journal Journal
-	// Owned reports whether a part of this daemon processes the call with the stored record c, or the call needs no processing.
+	// Owned reports whether a part of this daemon processes the call, or whether the call needs no processing. c is the stored record.
 	Owned func(key call.Key, c *call.Call) bool
 	// Moves reports whether a call of the batch makes progress.
 	Moves func(batch call.Key) bool
-	// Adopt resumes a call without an owner. It checks again first that the call has none.
+	// Adopt resumes a call without an owner. It first checks again that the call has no owner.
 	Adopt func(ctx context.Context, key call.Key) error
 
 	mu       sync.Mutex         // held during a check
 	suspects map[call.Key]int64 // calls that had no owner at the last check, with their revisions
 }
 
-// Check adopts each call that had no owner at this check and at the previous one.
+// Check adopts each call that had no owner at this check and at the previous one. A call without an owner at only one check may just be
+// between two owners.
 func (k *Checker) Check(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +54,7 @@ func (k *Checker) Check(ctx context.Context) error {
 // unowned returns the calls that have no owner, with their revisions.
 func (k *Checker) unowned(ctx context.Context) (map[call.Key]int64, error) {
 	found := map[call.Key]int64{}
-	waiting := map[call.Key][]call.Key{} // calls to be started or resumed, by batch
+	waiting := map[call.Key][]call.Key{} // unfinished calls that their batch must start or resume, by batch
 	err := k.Journal.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
 		if err != nil || k.Owned(key, c) {
 			return ctx.Err()

@@ -1,8 +1,8 @@
 // Package custody decides which calls this daemon may continue.
 //
-// [Custody] holds the calls of a store that was copied or restored, because the daemon of the original store may continue them too. Held
-// calls are the unfinished calls of earlier epochs. This daemon starts none of them until an operator releases them. Releases are not
-// stored: the next daemon again holds the calls that are unfinished. This ends when a daemon has no call left to hold.
+// [Custody] holds the unfinished calls of a store that was copied or restored, because the daemon of the original store may continue them
+// too. This daemon starts none of the calls of earlier epochs until an operator releases them. Releases are not stored: the next daemon
+// holds all calls that are still unfinished. This ends when a daemon has no call left to hold.
 //
 // [Hold] delays calls that an earlier owner of the journal may still run. [Checker] finds and adopts calls that have no owner.
 package custody
@@ -26,7 +26,8 @@ type Custody struct {
 	released map[call.Key]struct{}
 }
 
-// New returns the custody of a store. moved reports that the store was copied or restored; when it is false, no call is held.
+// New returns the custody of a store. epoch is the epoch of this daemon. moved reports that the store was copied or restored; otherwise no
+// call is held.
 func New(s store.Lister, epoch int64, moved bool) *Custody {
 	h := &Custody{store: s, epoch: epoch, released: map[call.Key]struct{}{}}
 	h.on.Store(moved)
@@ -36,7 +37,7 @@ func New(s store.Lister, epoch int64, moved bool) *Custody {
 // Any reports whether calls may be held.
 func (h *Custody) Any() bool { return h.on.Load() }
 
-// End releases all calls.
+// End ends the custody: all calls are released.
 func (h *Custody) End() { h.on.Store(false) }
 
 // Holds reports whether a call waits for an operator's release.
@@ -50,7 +51,7 @@ func (h *Custody) Holds(c *call.Call) bool {
 	return !released
 }
 
-// MarkReleased releases a call and reports whether it was not released before.
+// MarkReleased marks a call as released, and reports whether it was not marked before.
 func (h *Custody) MarkReleased(key call.Key) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,14 +6,15 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Hold is the time after a change of owner in which the new daemon ignores the attempts of the earlier owner, because they may still run.
-// During this time no part of the daemon reconciles, repeats or ends these attempts, and no other call of their threads starts.
+// A Hold is the time after a change of owner in which the previous owner may still run its attempts. During this time no part of the new
+// daemon reconciles, repeats or ends these attempts, and no other call of their threads starts.
 //
-// Keep must be called before the engine serves; the other methods may be called concurrently after that. The zero Hold is over.
+// Keep must be called before the engine serves requests. The other methods may be called concurrently after that. The zero Hold is already
+// over.
 type Hold struct {
 	over    <-chan time.Time
 	threads map[call.Key]struct{} // threads of the attempts
-	free    chan struct{}         // closed by End; nil without a hold
+	free    chan struct{}         // closed by End; nil when there is no hold
 }
 
 // NewHold returns a Hold of length d. Without a positive d there is no hold.
@@ -24,10 +25,10 @@ func NewHold(d time.Duration) Hold {
 	return Hold{over: time.After(d), threads: map[call.Key]struct{}{}, free: make(chan struct{})}
 }
 
-// Began reports whether a hold was started, even if it is over.
+// Began reports whether there was a hold, even if it is over by now.
 func (h *Hold) Began() bool { return h.free != nil }
 
-// Keep adds the thread of a call to the hold.
+// Keep adds the thread of a call to the hold. No other call of the thread then starts before [Hold.End].
 func (h *Hold) Keep(c *call.Call) {
 	if h.Began() && c.Run.Thread != "" {
 		h.threads[call.Key{Namespace: c.Namespace, ID: c.Run.Thread}] = struct{}{}
@@ -48,10 +49,10 @@ func (h *Hold) Holds(c *call.Call) bool {
 	return ok
 }
 
-// Over returns a channel that receives one value when the time is over. After that the attempts cannot run any more.
+// Over returns a channel that receives one value when the time of the hold is over. The attempts cannot run any more then.
 func (h *Hold) Over() <-chan time.Time { return h.over }
 
-// End releases the threads. The engine calls it after it has recovered the calls of the attempts.
+// End releases the threads. The engine calls it after the hold, when it has recovered the calls of the attempts.
 func (h *Hold) End() { close(h.free) }
 
 // Free returns a channel that is closed by End.

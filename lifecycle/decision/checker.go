@@ -38,7 +38,7 @@ type Checker struct {
 // An Answer is a checked answer that may be stored. It decides the question or counts as a vote.
 type Answer struct {
 	Decision   tool.Decision
-	Suspension *call.Suspension // the suspension that it answers
+	Suspension *call.Suspension // the suspension that the answer belongs to
 
 	expired bool
 	tally
@@ -58,7 +58,7 @@ func (k *Checker) Check(c *call.Call, round *call.Round, p tool.Principal, r *ca
 	return a, err
 }
 
-// Expiry returns the answer that the ticket of round names for the case that the question expires.
+// Expiry returns the default answer of the ticket as the answer to its expired question. d contains the default result.
 func Expiry(d tool.Decision, round *call.Round) *Answer {
 	d.AppliesTo = round.Suspension.Digest
 	return &Answer{Decision: d, Suspension: &round.Suspension, expired: true, tally: tally{votes: round.Votes, proposed: round.Proposed, decided: true}}
@@ -89,7 +89,7 @@ func (a *Answer) Apply(c *call.Call) {
 	}
 }
 
-// answerable returns the open suspension that the request answers, or why the request cannot answer it.
+// answerable returns the open suspension that the request answers, or an error that explains why it answers none.
 func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequest) (*call.Suspension, error) {
 	open := c.Open()
 	switch {
@@ -110,7 +110,7 @@ func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequ
 	return open, nil
 }
 
-// applied checks the content of the decision and returns the decision that will be stored.
+// applied checks the content of the decision, and returns the decision in the form that will be stored.
 func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (tool.Decision, error) {
 	out := *d
 	out.DecidedBy, out.Time, out.AppliesTo = p, k.Now(), s.Digest
@@ -142,7 +142,7 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	}
 	basis := gating.NewBasis(def.Digest, def.Descriptor, args)
 	switch {
-	case !basis.Shown(c, s, def.Descriptor.MaxArguments): // AppliesTo keeps the ticket's digest, which no longer matches, so the call asks again.
+	case !basis.Shown(c, s, def.Descriptor.MaxArguments): // The tool has changed. AppliesTo keeps the digest of the ticket, which no longer matches, so the call will ask again.
 	case s.ResumeMode == tool.PassDecisionToTool && s.Approvers == nil:
 		out.AppliesTo = ""
 	default:
@@ -151,7 +151,7 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	return out, nil
 }
 
-// editedArguments checks the arguments in a decision. Arguments that violate the schema leave the question open.
+// editedArguments checks the arguments in a decision. If they violate the schema, the decision is refused and the question stays open.
 func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Arguments, *Tool, error) {
 	def := k.Tool(c)
 	if def == nil {
@@ -171,7 +171,7 @@ func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Argume
 	return args, def, refusal
 }
 
-// checkAnswer checks an answer against the ticket's schema.
+// checkAnswer validates an answer against the response schema of the ticket.
 func (k *Checker) checkAnswer(s *call.Suspension, result string) error {
 	if result == "" {
 		if len(s.ResponseSchema) > 0 || s.ResumeMode != tool.ReplayToolCall {
@@ -206,8 +206,8 @@ func (k *Checker) checkAnswer(s *call.Suspension, result string) error {
 	return nil
 }
 
-// takesNoResult reports whether a ticket asks only for yes or no. Gates do not read a result without a schema, so a "no" in the result
-// would count as a yes. A tool reads the result that it asked for.
+// takesNoResult reports whether a ticket asks only for yes or no. Gates do not read a result without a schema, so a "no" in such a result
+// would count as a yes. A tool, in contrast, reads the result that it asked for.
 func takesNoResult(s *call.Suspension) bool {
 	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == gating.ActionApproval)
 }

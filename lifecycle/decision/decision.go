@@ -1,6 +1,6 @@
 // Package decision checks the answers to the questions of suspended calls.
 //
-//   - [CheckRequest] checks only the request.
+//   - [CheckRequest] checks a request alone, without its call.
 //   - [Find] returns the round of a question if the principal may answer it.
 //   - [Checker.Check] checks an answer against its ticket and counts the votes of the round. A ticket may need several people.
 //   - [Answer] is a checked answer that may be stored.
@@ -42,12 +42,12 @@ func CheckRequest(r *call.ResumeRequest) error {
 	return nil
 }
 
-// Unknown returns the same error for a suspension that does not exist and for a suspension that the principal may not see.
+// Unknown returns the refusal "not found". It is the same for a suspension that does not exist and for one that the principal may not see.
 func Unknown(id string) error {
 	return call.Refuse(call.NotFound, "SUSPENSION_NOT_FOUND", "no suspension %q here; ListCalls of status SUSPENDED lists what waits", id)
 }
 
-// Find returns the round of a suspension, or why the principal may not answer it.
+// Find returns the round of a suspension, or an error when the principal may not answer it.
 func Find(c *call.Call, p tool.Principal, suspensionID string) (*call.Round, error) {
 	i := slices.IndexFunc(c.Rounds, func(round call.Round) bool { return round.Suspension.ID == suspensionID })
 	if i < 0 {
@@ -76,7 +76,7 @@ func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 	return nil
 }
 
-// Decided returns the refusal of an answer to a closed question. The refusal names the decision that won.
+// Decided returns the error for an answer to a closed question. It names the decision that closed the question, if there is one.
 func Decided(round *call.Round, c *call.Call) error {
 	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_DECIDED", "the question is closed")
 	refusal.Metadata = map[string]string{"call_id": c.ID, "status": string(c.Status)}
@@ -89,8 +89,8 @@ func Decided(round *call.Round, c *call.Call) error {
 	return refusal
 }
 
-// Content returns a digest of a client's decision. A decision id with the same digest is a repeated request; the same id with another
-// digest is an error of the client.
+// Content returns a digest of a client's decision. The same decision id with the same digest is a repeated request; with another digest it
+// is an error of the client.
 func Content(suspensionID string, d *tool.Decision) string {
 	content := []any{suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest}
 	if m := d.Remember; m != nil {

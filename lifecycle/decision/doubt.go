@@ -7,11 +7,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The answers to a question about an attempt in doubt. Declining the question also gives up, and requests the end of the call.
+// The possible outcomes in an answer to a question about an attempt in doubt. Declining the question also means give up, and requests the
+// end of the call.
 const (
-	Happened = "happened"  // The attempt took effect; the answer may contain its data or a message.
+	Happened = "happened"  // The attempt took effect. The answer may contain the data or the message of its result.
 	RunAgain = "run_again" // The attempt did not take effect.
-	GiveUp   = "give_up"   // The effect remains unknown.
+	GiveUp   = "give_up"   // It stays unknown whether the attempt took effect.
 
 	DoubtSchema = `{"type":"object","properties":{"outcome":{"enum":["happened","run_again","give_up"]},` +
 		`"data":{"description":"the result, when it happened"},"message":{"type":"string","description":"what the model reads instead of the data"}},` +
@@ -25,7 +26,7 @@ type DoubtAnswer struct {
 	Message string          `json:"message"`
 }
 
-// ParseDoubt parses an answer that was validated earlier.
+// ParseDoubt parses an answer that was validated when it was stored.
 func ParseDoubt(result string) (a DoubtAnswer) {
 	_ = json.Unmarshal([]byte(result), &a) // The answer was validated, so this cannot fail.
 	return a
@@ -36,7 +37,7 @@ func (a *DoubtAnswer) Result() *tool.Result {
 	return &tool.Result{Status: tool.StatusSuccess, Data: string(a.Data), Message: a.Message}
 }
 
-// checkDoubt refuses an answer that cannot be applied to an attempt in doubt.
+// checkDoubt refuses an answer about an attempt in doubt that cannot be applied.
 func (k *Checker) checkDoubt(c *call.Call, d *tool.Decision) error {
 	if d.Arguments != "" {
 		return call.InvalidField("decision.arguments", "the attempt had its arguments; there is nothing to edit")

@@ -12,9 +12,9 @@ const (
 	recentBytes = 16 << 10
 )
 
-// Recent caches the calls that asked most recently. Most answers come soon, so their calls are found here and not read from the journal
-// twice. A cached call equals the record in the journal. A call is in the cache only while it is suspended and no change to it is being
-// written.
+// Recent caches the calls that asked a question most recently. Most answers arrive soon after the question. Their calls are then found in
+// this cache, which saves two reads of the journal. A cached call equals the record in the journal. A call is in the cache only while it is
+// suspended and no change to it is being written.
 type Recent struct {
 	mu     sync.Mutex
 	calls  map[Question]*call.Call
@@ -64,7 +64,8 @@ func (r *Recent) Drop(c *call.Call) {
 	}
 }
 
-// Find returns the stored record of a call, or nil. The record stays current while the caller holds the slot of the call.
+// Find returns the cached record of the call with this question, or nil. The record stays current while the caller holds the slot of the
+// call.
 func (r *Recent) Find(q Question) *call.Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,17 +9,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// tally holds the votes of a round together with one new answer.
+// tally holds the votes of a round, including the new answer.
 type tally struct {
-	votes    []tool.Vote // votes that count
-	proposed string      // the edited arguments that the edit votes approve
-	same     int         // number of votes that equal this answer, including itself
+	votes    []tool.Vote // votes that are valid
+	proposed string      // the edited arguments that the votes with edits approve
+	same     int         // number of votes that agree with the new answer, including the answer
 	decided  bool
 }
 
-// count adds an answer to the votes of a round. Each person has one vote; a new vote replaces it. An edit voids the earlier votes of
-// others, because they saw other arguments. Votes for exactly the edited arguments stay valid. When the votes decide, d gets the votes that
-// agree.
+// count adds an answer to the votes of a round. Each person has one vote, and a new vote of a person replaces the earlier one. An edit
+// voids the votes of others that approve different arguments, because these people saw other arguments. When enough votes agree, count sets
+// decided, and d gets the agreeing votes.
 func count(round *call.Round, d *tool.Decision) (tally, error) {
 	t := tally{votes: slices.Clone(round.Votes), proposed: round.Proposed, same: 1}
 	needed := votesNeeded(&round.Suspension)
@@ -59,9 +59,9 @@ func votesNeeded(s *call.Suspension) int {
 
 // says returns a digest of the content of a vote. Two votes agree when their digests are equal.
 func says(d *tool.Decision) string {
-	result, _ := call.ParseJSON(d.Result, 0) // The result was validated; an empty one is null.
+	result, _ := call.ParseJSON(d.Result, 0) // The result was validated before, so there is no error. An empty result is treated as null.
 	content := []any{string(d.Action), d.AppliesTo, result}
-	if d.Arguments != "" { // AppliesTo does not cover the arguments when the ticket no longer matches.
+	if d.Arguments != "" { // The arguments must be part of the digest: AppliesTo does not cover them when the ticket no longer matches.
 		arguments, _ := call.ParseJSON(d.Arguments, 0)
 		content = append(content, arguments)
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Amender applies document changes that belong to no call.
+// An Amender stores document changes that belong to no call.
 type Amender interface {
 	Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentNotice, error)
 }
 
-// Owners finds the owners of runs and threads.
+// Owners answers questions about runs and threads. See returns the owner, or an error when the principal may not see the run or thread.
+// HasEnded reports whether a run has ended.
 type Owners interface {
 	See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error)
 	HasEnded(namespace, run string) bool
@@ -60,8 +61,8 @@ func (s *Editor) ChangeDocument(ctx context.Context, p tool.Principal, scopeID s
 	return 0, call.Refuse(call.FailedPrecondition, "DOCUMENT_"+string(n.Conflict), "the document %q was not changed: %s", c.Key, n.Conflict)
 }
 
-// mayChange returns an error when p may not change documents of the scope. The caller that began a run or thread may change its documents;
-// operators may change all, also those of the namespace.
+// mayChange returns an error when p may not change documents of the scope. The caller that began a run or thread may change its documents.
+// Operators may change all documents; only they may change documents of the namespace.
 func (s *Editor) mayChange(ctx context.Context, p tool.Principal, scope tool.Scope, id string) error {
 	operates := p.HasRole("operator")
 	if scope == tool.NamespaceScope {

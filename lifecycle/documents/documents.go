@@ -17,13 +17,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Settings bound the documents that tools and hooks keep. A document must fit into one message, and a snapshot holds three scopes in
-// memory. Zero selects the default.
+// Settings limit the documents that tools and hooks keep. The limits exist because a document must fit into one message, and because a
+// snapshot holds the documents of three scopes in memory. Zero selects the default.
 type Settings struct {
 	Size  int   `yaml:"size" default:"262144" min:"1" max:"1048576" help:"bytes of a document that tools and hooks keep" see:"documents.md"`
 	Count int   `yaml:"count" default:"256" min:"1" max:"10000" help:"documents of a run, a thread or a namespace"`
 	Total int64 `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"bytes of all documents of a run, a thread or a namespace"`
-	// NamespaceWriters does not restrict hooks and handlers; they need no permission.
+	// NamespaceWriters restricts only tools. Hooks and handlers need no permission.
 	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace"`
 }
 
@@ -46,7 +46,8 @@ type Reader interface {
 	Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) ([]tool.Document, error)
 }
 
-// A Snapshot holds the documents of a call's run, thread and namespace, as of the first read. A call that reads no document has no cost.
+// A Snapshot holds the documents of a call's run, thread and namespace, as they were at the first read. A call that reads no document reads
+// nothing from the store.
 type Snapshot struct {
 	Store     Reader
 	Namespace string
@@ -92,15 +93,16 @@ type Changes struct {
 	Run, Thread string
 	// Count reports whether another command of the tool fits into the quota of the call.
 	Count func(*tool.Command) bool
-	// Dropped is called with a command that is malformed or has a scope that the call does not have. Such a command is a bug in its tool or
-	// hook.
+	// Dropped is called with each command that is dropped: it is malformed, or its scope does not exist for the call. Such a command is a
+	// bug of its tool or hook.
 	Dropped func(*tool.Command, error)
 
 	Stored []store.DocumentChange
 	Events []call.Event
 }
 
-// Add adds commands. namespace permits changes to documents of the namespace. counted marks commands of a tool, which use the call's quota.
+// Add adds commands. namespace permits commands that change documents of the namespace. counted is true for commands of a tool, which use
+// the call's quota.
 func (w *Changes) Add(commands []tool.Command, namespace, counted bool) {
 	for i := range commands {
 		c := &commands[i]
@@ -129,7 +131,7 @@ func (w *Changes) Add(commands []tool.Command, namespace, counted bool) {
 	}
 }
 
-// Lost returns the events of a step whose document changes are dropped.
+// Lost converts the events of a step after its document changes were dropped: they report that the changes were lost.
 func Lost(events []call.Event) []call.Event {
 	events = slices.Clone(events)
 	for i := range events {
@@ -142,8 +144,8 @@ func Lost(events []call.Event) []call.Event {
 	return events
 }
 
-// Publish fills the document events of a change with the stored results. It removes the event of a delete that deleted nothing, and
-// renumbers the events after it.
+// Publish fills the document events of a change with the results that the journal returned. It removes the event of a delete that deleted
+// nothing, and renumbers the events after it.
 func Publish(c *store.Change, notices []call.DocumentNotice) {
 	first, filled := c.Events[0].Sequence, make([]bool, len(c.Events))
 	for i := range notices {

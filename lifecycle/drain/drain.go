@@ -1,4 +1,4 @@
-// Package drain counts the active work of an engine and shuts it down in order.
+// Package drain counts the active work of an engine and shuts the engine down in order.
 //
 // A daemon that stops passes through three stages:
 //
@@ -28,14 +28,15 @@ func New() *Drain {
 	return &Drain{idle: make(chan struct{}), over: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// Enter counts work that was accepted earlier. The caller calls Leave when the work has ended.
+// Enter counts work that needs no admission, because it was accepted earlier. The caller must call Leave when the work has ended.
 func (d *Drain) Enter() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running++
 }
 
-// Admit counts new work and returns true, unless new work is refused. After true, the caller calls Leave when the work has ended.
+// Admit counts new work and returns true. It returns false and counts nothing when new work is refused. After true, the caller must call
+// Leave when the work has ended.
 func (d *Drain) Admit() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +47,7 @@ func (d *Drain) Admit() bool {
 	return true
 }
 
-// Leave ends the work that Enter or Admit counted.
+// Leave must be called when work that Enter or Admit counted has ended.
 func (d *Drain) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +70,7 @@ func (d *Drain) settleLocked() {
 	}
 }
 
-// Stop ends the drain period. Admitted work that starts to run after that must end immediately.
+// Stop ends the drain period. Admitted work that starts to run later must end at once.
 func (d *Drain) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +88,7 @@ func (d *Drain) Fail(err error) (first bool) {
 	return first
 }
 
-// Close ends the streams. The caller has published all their events.
+// Close ends the streams to clients. The caller must have published all events before.
 func (d *Drain) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,10 +102,11 @@ func (d *Drain) Refusing() bool {
 	return d.refusing
 }
 
-// Stopped reports whether the drain period is over. Work that starts to run then must end immediately.
+// Stopped reports whether the drain period is over. Work that starts to run after that must end at once.
 func (d *Drain) Stopped() bool { return isClosed(d.over) }
 
-// Ending reports whether an unstored step will stay unstored: the drain period is over, or the journal failed.
+// Ending reports whether a step that is not stored yet will never be stored by this daemon: the drain period is over, or the journal
+// failed.
 func (d *Drain) Ending() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/lifecycle/drain"
 )
 
-// TestDrain runs random steps and checks these rules: nothing is admitted after Refuse, the idle channel closes exactly when no work is
-// active after Refuse, and only the first failure is kept.
+// TestDrain takes random steps and checks three rules. Nothing is admitted after Refuse. The idle channel closes exactly when no work is
+// active after Refuse. Only the first failure is kept.
 func TestDrain(t *testing.T) {
 	isClosed := func(c <-chan struct{}) bool {
 		select {

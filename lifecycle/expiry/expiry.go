@@ -1,7 +1,7 @@
-// Package expiry finds the questions of calls that have expired, and ends their suspensions.
+// Package expiry finds questions that have expired, and ends the suspensions of their calls.
 //
-// Each namespace expires separately: a namespace with thousands of calls and slow hooks delays no other namespace. All times come from the
-// store's clock.
+// Each namespace is processed separately: a namespace with thousands of calls and slow hooks delays no other namespace. All times come from
+// the store's clock.
 package expiry
 
 import (
@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// longestWait bounds the time between two checks, because the clock may be changed in between.
+	// longestWait bounds the time between two checks, because the clock may be changed while Run waits.
 	longestWait = 15 * time.Second
-	// atOnce is the number of suspensions of a namespace that end concurrently. A call with slow hooks or tools then delays only a few
-	// others of its namespace.
+	// atOnce is the number of suspensions of a namespace that end concurrently. It is more than one, so that a call with slow hooks or
+	// tools does not delay all others of its namespace.
 	atOnce = 32
 )
 
@@ -44,10 +44,10 @@ type Sweeper struct {
 	journal Journal
 	custody Custody
 	log     *zap.Logger
-	expire  func(context.Context, call.Key) bool // ends one suspension and reports whether it did
+	expire  func(context.Context, call.Key) bool // ends the suspension of a call and reports whether it did
 
 	next atomic.Int64  // time of Run's next check, in Unix nanoseconds
-	wake chan struct{} // capacity 1
+	wake chan struct{} // receives a value when Run must check now; capacity 1
 }
 
 // New returns a Sweeper that ends the suspensions of due calls with expire. expire is called concurrently, and reports whether it ended a
@@ -77,9 +77,9 @@ func (s *Sweeper) Run(ctx context.Context) {
 				}
 			})
 		}
-		s.next.Store(math.MaxInt64) // NextExpiry below may miss a question that is asked from now on. The maximum makes Asked wake Run for it.
+		s.next.Store(math.MaxInt64) // NextExpiry below may miss a question that is asked from now on. The maximum makes sure that Asked wakes Run for such a question.
 		wait, least := longestWait, 100*time.Millisecond
-		busy.Range(func(any, any) bool { // A question that is expiring stays due until it has expired.
+		busy.Range(func(any, any) bool { // A question stays due until its expiry is stored. The longer minimum avoids many checks meanwhile.
 			least = time.Second
 			return false
 		})
@@ -111,14 +111,14 @@ func (s *Sweeper) Once(ctx context.Context) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// Asked reports a new question that expires at until, so that Run checks it in time.
+// Asked must be called for each new question; until is its expiry time. It wakes Run if Run would check too late.
 func (s *Sweeper) Asked(until time.Time) {
 	if until.UnixNano() < s.next.Load() {
 		s.look()
 	}
 }
 
-// look makes Run check immediately.
+// look wakes Run for a check.
 func (s *Sweeper) look() {
 	select {
 	case s.wake <- struct{}{}:
@@ -145,13 +145,13 @@ func (s *Sweeper) namespace(ctx context.Context, namespace string) (moved int, e
 		case n > 0:
 		case len(due) < limit:
 			return moved, nil
-		default: // Read more, so that calls that cannot expire do not hide the others.
+		default: // Read more calls, so that due calls that cannot expire do not hide the others.
 			limit *= 4
 		}
 	}
 }
 
-// all ends the suspensions of calls and returns how many it ended.
+// all ends the suspensions of the given calls and returns how many it ended.
 func (s *Sweeper) all(ctx context.Context, due []*call.Call) int {
 	var all sync.WaitGroup
 	var moved atomic.Int64

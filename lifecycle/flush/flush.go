@@ -1,7 +1,7 @@
 // Package flush collects items and writes them to the journal together after a short delay.
 //
-// The journal writes many small changes together for the cost of one. Everything that a short call publishes within the delay becomes one
-// row.
+// Many small changes that are written together cost the journal as much as one. All events that a short call publishes within the delay
+// become one row.
 package flush
 
 import (
@@ -15,9 +15,9 @@ import (
 const (
 	// delay is the longest time that an item waits.
 	delay = 50 * time.Millisecond
-	// early is the number of waiting items that starts a flush before the delay is over.
+	// early is the number of waiting items at which a flush starts before the delay is over.
 	early = 512
-	// most bounds the unwritten items when the journal is slow.
+	// most is the number of unwritten items above which [List.Full] returns true.
 	most = 16384
 )
 
@@ -31,23 +31,23 @@ type List[T any] struct {
 	armed   bool
 	// flights holds the flushes that are being written.
 	flights map[*flight]struct{}
-	// away counts the items that are being written or postponed.
+	// away counts the items that are being written or were postponed.
 	away atomic.Int64
 }
 
-// A flight holds the items that one flush writes.
+// A flight holds the items of one flush until all are written.
 type flight struct {
 	left   atomic.Int64
 	landed chan struct{} // closed when the journal has stored or refused all items
 }
 
-// New returns an empty List. write writes an item and calls done, possibly after write has returned. flushed is called after done, for an
-// item that was passed to Add.
+// New returns an empty List. write starts to write an item, and calls done when it is written, possibly after write has returned. flushed
+// is then called for an item that was passed to Add.
 func New[T any](write func(item T, done func(T)), flushed func(T)) *List[T] {
 	return &List[T]{write: write, flushed: flushed, flights: map[*flight]struct{}{}}
 }
 
-// Add adds an item. The caller must not add it again before it is written.
+// Add adds an item. The caller must not add the same item again before it is written.
 func (b *List[T]) Add(item T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *List[T]) Add(item T) {
 	}
 }
 
-// Postpone calls again(item) later, after the journal refused the item for now. Count includes the item meanwhile.
+// Postpone calls again(item) after a delay. Use it for an item that the journal refused for now. Until then, Count includes the item.
 func (b *List[T]) Postpone(item T, again func(T)) {
 	b.away.Add(1)
 	time.AfterFunc(10*delay, func() {
@@ -92,7 +92,7 @@ func (b *List[T]) Count() int {
 	return len(b.waiting) + int(b.away.Load())
 }
 
-// Settle waits until everything that was added before is in the journal or was refused.
+// Settle waits until every item that was added before is in the journal or was refused.
 func (b *List[T]) Settle() {
 	b.flush()
 	b.mu.Lock()

@@ -33,7 +33,7 @@ func TestList(t *testing.T) {
 		if b.Count() != 3 || len(written) > 0 {
 			t.Fatalf("%d wait, %v written", b.Count(), written)
 		}
-		b.Write(7) // Written alone, before the items that wait.
+		b.Write(7) // Write writes its item alone, before the items that wait.
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
 		if want := []int{7, 0, 1, 2}; !slices.Equal(written, want) || !slices.Equal(flushed, want[1:]) || b.Count() != 0 {
@@ -42,7 +42,7 @@ func TestList(t *testing.T) {
 
 		slow = time.Second
 		began = time.Now()
-		for i := range 512 { // The last item starts a flush without delay.
+		for i := range 512 { // The last of these items starts a flush at once.
 			b.Add(i)
 		}
 		synctest.Wait()

@@ -8,12 +8,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Basis identifies the tool, isolation and arguments that a question or an attempt applies to. A pipeline run computes it once, when the
-// arguments are final. The journal stores [Basis.Digest]: when the tool, its isolation or the arguments change, the digest changes.
+// A Basis identifies the tool, the isolation and the arguments for which a question was asked or an attempt started. A pipeline run
+// computes it once, when the arguments are final. The journal stores [Basis.Digest], which changes when any of the three changes.
 type Basis struct {
 	ToolDigest string
-	Isolation  tool.Isolation // required by the tool
-	Network    string         // required by the tool
+	Isolation  tool.Isolation // isolation that the tool requires
+	Network    string         // network access that the tool requires
 	Arguments  tool.Arguments // effective arguments
 	// Unwritten means that the tool may start before the journal has stored the intent of the attempt.
 	Unwritten bool
@@ -33,7 +33,7 @@ func (b Basis) With(args tool.Arguments) Basis {
 	return b
 }
 
-// Digest returns the digest of the basis together with the texts and the expiry of the question s.
+// Digest returns the digest of the basis. The digest also covers the texts and the expiry of the question s.
 func (b Basis) Digest(c *call.Call, s *call.Suspension) string {
 	a := call.Approval{
 		Namespace: c.Namespace, CallID: c.ID, SuspensionID: s.ID, Caller: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf,
@@ -59,7 +59,7 @@ func (b Basis) Holds(c *call.Call, s *call.Suspension, d *tool.Decision, limit i
 	return d.AppliesTo == b.Digest(c, s)
 }
 
-// Answer returns the newest decision on a question of a gate if it was given for exactly this basis, else nil.
+// Answer returns the newest decision on a question of a gate, if the decision was given for exactly this basis. Otherwise it returns nil.
 func (b Basis) Answer(c *call.Call, gate string) *tool.Decision {
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Decision == nil || r.Decision.Action != tool.Resume {
@@ -67,7 +67,7 @@ func (b Basis) Answer(c *call.Call, gate string) *tool.Decision {
 		}
 		if r.Suspension.Origin != gate {
 			if broughtArguments(&r) {
-				return nil // New arguments void every earlier answer, even an answer for arguments that equal the new ones.
+				return nil // A later decision on another question edited the arguments. That voids every earlier answer, even one for arguments that equal the new ones.
 			}
 			continue
 		}

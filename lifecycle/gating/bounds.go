@@ -7,15 +7,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Bounds on the record of a call. Each step writes the whole record, and each reader reads all of it. Useful work does not reach these
-// bounds, so they are not settings.
+// Bounds on the record of a call. They exist because each step writes the whole record, and each reader reads all of it. Useful work does
+// not reach them, so they are not settings.
 const (
-	// maxCheckpoint is in bytes: four times the largest conversation of an agent that a tool keeps.
+	// maxCheckpoint is in bytes. It is four times the largest conversation that a subagent keeps in a checkpoint.
 	maxCheckpoint = 16 << 20
-	// mostRounds is the number of times that a call may wait: once a day for more than a year.
+	// mostRounds is the maximum number of times that a call may wait. It is enough for one question a day for more than a year.
 	mostRounds = 500
-	// mostRoundBytes bounds the questions and answers of all rounds. They repeat the arguments: 32 questions about arguments of 250 KB
-	// reach the bound.
+	// mostRoundBytes bounds the questions and answers of all rounds together. Each question repeats the arguments, so 32 questions about
+	// arguments of 250 KB reach the bound.
 	mostRoundBytes = 16 << 20
 )
 
@@ -27,8 +27,8 @@ func CheckCheckpoint(b []byte) error {
 	return &tool.Error{Code: tool.ResourceExhausted, Reason: tool.CheckpointSize, Message: fmt.Sprintf("the checkpoint has %d bytes; at most %d are kept", len(b), maxCheckpoint)}
 }
 
-// AskedTooOften returns why a call may not ask another question, because its record would become too large. It returns "" when the call may
-// ask. A question about an attempt in doubt is always accepted, because the tool did not choose to ask it.
+// AskedTooOften returns why a call may not ask another question, or "" when it may. The reason is that its record would become too large. A
+// question about an attempt in doubt is always accepted, because the tool did not choose to ask it.
 func AskedTooOften(c *call.Call, origin string) (why string) {
 	if origin == call.OriginDoubt {
 		return ""
@@ -46,7 +46,7 @@ func AskedTooOften(c *call.Call, origin string) (why string) {
 	return ""
 }
 
-// voteWeight is the approximate size of a vote in bytes: ids, times and the voter.
+// voteWeight is the approximate size of a vote in bytes. A vote contains ids, times and the voter.
 const voteWeight = 256
 
 // roundWeight returns the approximate size of a round in the record, in bytes.

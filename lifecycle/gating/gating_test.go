@@ -15,7 +15,7 @@ func TestVerdicts(t *testing.T) {
 		'a': hook.Allow(), 'b': hook.Block("no"), 's': hook.Suspend(tool.Ticket{Message: "?"}), 'r': hook.SetResult(tool.Text("x")), 'f': {},
 	}
 	tests := []struct {
-		name, given string // one letter for each gate; f means that the gate failed
+		name, given string // given has one letter for the verdict of each gate; f means that the gate failed
 		counts      int    // position of the gate whose verdict counts, from 1; 0 means that the call is allowed
 		overruled   string
 	}{
@@ -56,7 +56,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestBasis shows which changes make an answer invalid.
+// TestBasis checks which changes of a call make an earlier answer invalid.
 func TestBasis(t *testing.T) {
 	args := func(text string) tool.Arguments {
 		a, err := call.Parse(text).Arguments(1 << 10)

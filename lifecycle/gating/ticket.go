@@ -13,7 +13,7 @@ import (
 // MaxTicket is the maximum size of a ticket in bytes.
 const MaxTicket = 256 << 10
 
-// maxAction is the maximum length of a ticket's action in bytes. Calls can be listed by action.
+// maxAction is the maximum length of a ticket's action, in bytes. It is short, because calls can be listed by action.
 const maxAction = 128
 
 // MaxExpiry is the longest time that a question may wait. Every ticket expires.
@@ -50,7 +50,7 @@ func checkTexts(t *tool.Ticket) error {
 	if t.Approvers != nil {
 		texts = append(texts, t.Approvers.Roles...)
 	}
-	for _, o := range t.RememberOptions { // Their size is checked where they are used.
+	for _, o := range t.RememberOptions { // The size of the options is checked where they are used.
 		if !utf8.ValidString(o.Option) || !utf8.ValidString(o.Title) {
 			return errors.New("the ticket is not UTF-8")
 		}
@@ -72,12 +72,12 @@ func checkTexts(t *tool.Ticket) error {
 
 // Actions that the engine knows.
 const (
-	ActionApproval = "approval" // asks for yes or no
-	ActionDoubt    = "in_doubt" // only the engine asks with it
+	ActionApproval = "approval" // a question for yes or no
+	ActionDoubt    = "in_doubt" // reserved for the engine's question about an attempt in doubt
 )
 
-// MachineActions maps actions to the source whose tools may use them. No person answers a question with such an action. A source that ends
-// with a colon matches all sources that begin with it.
+// MachineActions contains the actions of questions that no person answers. It maps each action to the source whose tools may use it. A
+// source that ends with a colon stands for all sources that begin with it.
 type MachineActions map[string]string
 
 // ForPeople reports whether a question with this action waits for a person.
@@ -86,7 +86,7 @@ func (m MachineActions) ForPeople(action string) bool {
 	return action != ActionDoubt && !machine
 }
 
-// Check returns an error when tools of a source may not use the action. For a gate, source is empty.
+// Check returns an error when tools of a source may not use the action. For the ticket of a gate, source is empty.
 func (m MachineActions) Check(action, source string) error {
 	owner, machine := m[action]
 	may := action != ActionDoubt
