@@ -1,8 +1,8 @@
 // Package ask provides the tool ask_user, with which a model asks a person a question.
 //
-// The call suspends at once with the action input. The answer becomes its data; the tool does not run again. The model chooses the shape of
-// an answer: text, one or several of a list of options, or the shape that a small JSON Schema describes. That schema is untrusted input, so
-// only a closed subset of JSON Schema is accepted ([answerProblem]).
+// The call suspends at once with the action input. The answer becomes the data of the result; the tool does not run again. The model
+// chooses the form of an answer: text, one or several options of a list, or a value that a small JSON Schema describes. That schema is
+// untrusted input, so only a small subset of JSON Schema is accepted ([answerProblem]).
 package ask
 
 import (
@@ -55,7 +55,7 @@ const parameters = `{
 
 const guidance = "Ask only what you cannot find out yourself and what decides how to go on. Offer options where you can."
 
-// New returns the tool ask_user. The tool changes nothing, so no gate needs to ask before it runs.
+// New returns the tool ask_user. The tool changes nothing, so no gate needs to ask for approval before it runs.
 func New() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:           "ask_user",

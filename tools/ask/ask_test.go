@@ -139,7 +139,7 @@ func TestRefuses(t *testing.T) {
 
 		{"no type", schema(object{}), "schema.type"},
 		{"two types", schema(object{"type": []string{"string", "null"}}), "schema.type"},
-		// Keywords that refer to other documents, recurse or are expensive to check (T71) are rejected.
+		// Keywords that refer to other documents, that recurse, or that are expensive to check are rejected (T71).
 		{"reference", schema(object{"type": "object", "$ref": "file:///etc/passwd"}), "schema.$ref"},
 		{"definitions", schema(object{"type": "object", "$defs": object{}}), "schema.$defs"},
 		{"alternatives", schema(object{"type": "object", "anyOf": []object{str}}), "schema.anyOf"},
@@ -191,7 +191,7 @@ func TestDescribe(t *testing.T) {
 
 func TestDescriptor(t *testing.T) {
 	d := ask.New().Descriptor()
-	// No gate needs to ask before the tool asks.
+	// The tool only asks a question, so no gate needs to ask for approval first.
 	if e := d.Effects.Normal(); e.Mutability != tool.ReadOnly || e.Tier != tool.Observe {
 		t.Errorf("effects = %+v", e)
 	}

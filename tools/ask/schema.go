@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Limits of an answer's schema.
+// Limits of the schema that describes an answer.
 const (
 	maxSchemaDepth = 4
 	maxSchemaNodes = 200
@@ -17,15 +17,16 @@ const (
 
 // answerProblem returns the first problem in the schema of an answer, with its path. It returns "" for an accepted schema.
 //
-// The accepted subset has only what a person can fill in and what is cheap to validate: no references, no patterns, no alternatives. An
-// accepted schema compiles, so the call does not fail later. It has no contradicting bounds, so an answer is possible.
+// The accepted subset describes only values that a person can fill in and that are cheap to validate. It has no references, no patterns and
+// no alternatives. An accepted schema compiles, so the call does not fail later. Its bounds do not contradict each other, so an answer is
+// possible.
 func answerProblem(schema map[string]any) (field, problem string) {
 	c := checker{}
 	c.schema("schema", schema, 1)
 	return c.field, c.problem
 }
 
-// A checker keeps only the first problem, because later ones are often its consequence.
+// A checker keeps only the first problem, because later problems are often its consequence.
 type checker struct {
 	nodes          int
 	field, problem string

@@ -15,8 +15,8 @@ import (
 // show is a script that prints its arguments, each in brackets.
 const show = "#!/bin/sh\nfor a in \"$@\"; do printf '[%s]' \"$a\"; done\n"
 
-// T45: a program never takes a value for an option. The value is rejected, or follows --, or belongs to an option that the manifest writes
-// out.
+// TestOptions checks that a program never takes a value for an option (T45). A value that begins with - is rejected, unless it comes after
+// -- or is the value of an option that the manifest writes out.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -50,7 +50,8 @@ run:
 	}
 }
 
-// T46: no shell interprets an argument. A value that cannot be one element of an argument list is rejected.
+// The test checks that no shell interprets an argument (T46). It also checks that a value is rejected when it cannot be an element of an
+// argument list.
 func TestNothingIsInterpreted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -72,7 +73,7 @@ func TestNothingIsInterpreted(t *testing.T) {
 	}
 }
 
-// T47: an argument sets no variable that has a meaning for a program.
+// TestVariables checks that an argument cannot set a variable that programs interpret (T47).
 func TestVariables(t *testing.T) {
 	t.Setenv("COMMAND_TEST_SECRET", "leaked")
 	t.Setenv("COMMAND_TEST_PASSED", "yes")
@@ -104,8 +105,8 @@ run:
 	}
 }
 
-// T96: a program that differs from its pin is not started, and neither is one with a changed file. This holds even when size and
-// modification time are the same.
+// TestPinnedPrograms checks that a program does not start when the program or one of its files differs from its pin (T96). The changed file
+// may have the same size and modification time.
 func TestPinnedPrograms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, manifest string }{
@@ -132,7 +133,7 @@ func TestPinnedPrograms(t *testing.T) {
 				if got := one.text("{}"); strings.TrimSpace(got) != "right" {
 					t.Fatalf("the pinned program: %s", got)
 				}
-				if tt.name == "after a while" { // The change time of an inode cannot be set, so the test waits until it is old enough.
+				if tt.name == "after a while" { // The test cannot set the change time of an inode, so it waits until the time is old enough to be trusted.
 					time.Sleep(2100 * time.Millisecond)
 				}
 			}
@@ -151,7 +152,8 @@ func TestPinnedPrograms(t *testing.T) {
 	}
 }
 
-// No file of a program may be reached through the workspace, because callers could redirect the path there.
+// The test checks that a manifest is rejected when the path of one of its files leads through the workspace. Callers could redirect such a
+// path.
 func TestWayThroughTheWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -181,15 +183,15 @@ func TestWayThroughTheWorkspace(t *testing.T) {
 			}
 		}
 	}
-	// The workspace itself may be reached through a symbolic link.
+	// The workspace may be configured as a symbolic link. A path through its target is still found.
 	s.cfg.Workspace = filepath.Join(s.dir, "workspace")
 	if got := s.problem("id: x\nrun: {program: " + work + "/file}\n"); !strings.Contains(got, "is in the workspace") {
 		t.Errorf("a workspace that is a link: %q", got)
 	}
 }
 
-// T116: a program finds in its home directory only what the same tool wrote in the same thread. A program that gets a secret finds an empty
-// home.
+// The test checks that a program finds in its home directory only what the same tool wrote in the same thread (T116). A program that gets a
+// secret finds an empty home directory.
 func TestT116HomeOfAProgram(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"default", "none"} {

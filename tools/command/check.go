@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A parameter holds what templates need to know about one argument from the schema in the manifest.
+// A parameter describes one argument of the tool, from the schema in the manifest, as far as templates need it.
 type parameter struct {
 	types      []string
 	ofElements []string
@@ -56,8 +56,8 @@ func decodeExact(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// parameters reads the schema of the arguments. Unless the schema says otherwise, it permits no other members than it names: a caller must
-// not send arguments that the program does not get.
+// parameters reads the schema of the arguments. If the schema does not say which other members are allowed, parameters forbids them: a
+// caller must not send arguments that the program does not get.
 func (m *Manifest) parameters(r *reader) map[string]parameter {
 	if len(m.Parameters) == 0 {
 		return nil
@@ -79,13 +79,13 @@ func (m *Manifest) parameters(r *reader) map[string]parameter {
 		if members["type"] == nil {
 			members["type"] = json.RawMessage(`"object"`)
 		}
-		m.Parameters, _ = json.Marshal(members) // Cannot fail: the members were decoded from JSON.
+		m.Parameters, _ = json.Marshal(members) // Marshal cannot fail: the members were decoded from JSON.
 	}
 	known := map[string]parameter{}
 	for name, text := range s.Properties {
 		var p schema
 		if decodeExact(text, &p) != nil {
-			continue // A schema may also be true, and then it gives no type.
+			continue // The schema of an argument may be the value true, which says nothing about its type.
 		}
 		one := parameter{types: p.types(), preset: p.Default}
 		if p.Items != nil {
@@ -149,7 +149,8 @@ func (m *Manifest) checkEffects(r *reader) {
 	}
 }
 
-// interpreters run the text that follows these options as a program.
+// interpreters lists programs that can run text as a program, and the options that such text follows. A placeholder must not fill this
+// text.
 var interpreters = []struct{ name, option *regexp.Regexp }{
 	{regexp.MustCompile(`^(ba|da|z|k|a|fi)?sh$|^busybox$`), regexp.MustCompile(`^-[a-zA-Z]*c$`)},
 	{regexp.MustCompile(`^python[0-9.]*$`), regexp.MustCompile(`^-[a-zA-Z]*c$`)},

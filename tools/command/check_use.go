@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// checkTemplates checks the placeholders against the schema. Each placeholder must name an argument that has a text form, and each argument
-// must be used.
+// checkTemplates compares the placeholders with the schema. Each placeholder must refer to an argument that has a text form, and each
+// argument must be used.
 func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 	used := map[string]bool{}
 	for i := range m.Run.Args {
@@ -28,7 +28,7 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Run.Environment)) {
-		t, _ := parseTemplate(m.Run.Environment[name], "run.environment."+name) // checkEnvironment reports the error.
+		t, _ := parseTemplate(m.Run.Environment[name], "run.environment."+name) // checkEnvironment reports the error of parseTemplate.
 		m.checkTemplate(r, &t, known, used, false)
 	}
 	title := r.template(m.Title, "title")
@@ -92,8 +92,8 @@ var variable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 const (
 	// ownPrefix is the prefix of the variables that the daemon sets.
 	ownPrefix = "TOOLD_"
-	// filledPrefix is the prefix of the variables that arguments may fill. Only the manifest gives these variables a meaning. Programs read
-	// variables such as PATH, LD_PRELOAD, GIT_SSH_COMMAND or BASH_ENV, and no list of such names is ever complete.
+	// filledPrefix is the required prefix of variables that contain arguments. Programs interpret other names, such as PATH, LD_PRELOAD,
+	// GIT_SSH_COMMAND and BASH_ENV. A list of forbidden names would never be complete.
 	filledPrefix = "ARG_"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// runner is shared by all tests, because only one runner can use the subreaper of a process.
+// All tests share this runner, because only one runner can use the subreaper of a process.
 var runner *sandbox.Runner
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(closing{m, state})
 }
 
-// closing runs the tests and then closes what they share.
+// closing runs all tests. Then it closes the shared runner and deletes temporary files.
 type closing struct {
 	*testing.M
 	state string
@@ -51,7 +51,7 @@ func (c closing) Run() int {
 	return code
 }
 
-// small builds the small helper program. Without it, each sandboxed program would first start this whole test binary.
+// small builds the sandbox's helper program. Otherwise this test binary would be the helper, and starting it for each program takes longer.
 func small(dir string) string {
 	path := filepath.Join(dir, helper.Name)
 	build := exec.Command("go", "build", "-trimpath", "-o", path, "../../cmd/toold-sandbox")
@@ -113,7 +113,7 @@ func (s *site) write(name, text string) string {
 	return path
 }
 
-// load returns the tool of a manifest. It stores the script as ./run.
+// load stores the script as ./run and returns the tool of the manifest.
 func (s *site) load(manifest, script string) tool.Tool {
 	s.t.Helper()
 	if script != "" {
@@ -125,7 +125,7 @@ func (s *site) load(manifest, script string) tool.Tool {
 	return set.Tools()[0]
 }
 
-// problem returns the error of loading a manifest, without the directory.
+// problem loads a manifest and returns the error, with the directory removed from its text.
 func (s *site) problem(manifest string) string {
 	s.t.Helper()
 	_, err := command.LoadFile(s.cfg, s.write("tool.yaml", manifest))
@@ -155,7 +155,7 @@ func arguments(t *testing.T, text string) tool.Arguments {
 	return args
 }
 
-// run makes an attempt. It validates the arguments as the engine does.
+// run makes one attempt. Before that it validates the arguments, as the engine does.
 func (c *client) run(text string) (*tool.Result, error) {
 	c.t.Helper()
 	return c.within(c.t.Context(), text)
@@ -174,7 +174,7 @@ func (c *client) within(ctx context.Context, text string) (*tool.Result, error) 
 	return c.tool.Execute(ctx, &one)
 }
 
-// text returns the text that the model reads after an attempt.
+// text makes one attempt and returns the text that the model reads.
 func (c *client) text(arguments string) string {
 	c.t.Helper()
 	r, err := c.run(arguments)

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// late is an Exec for a daemon that may have lost its store. Like a sandbox, it starts only harmless programs.
+// late is an Exec of a daemon that may have lost its store to another daemon. Like the sandbox, it then starts only harmless programs.
 type late struct{}
 
 func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -20,7 +20,8 @@ func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, fmt.Errorf("%s: %w", spec.Path, sandbox.ErrKept)
 }
 
-// T126: a program that may no longer start does not run, and the client may send the call again. A program that only reads may start.
+// The test checks a daemon that may have lost its store (T126). A program that changes something is not started, and the client may send
+// the call again. A program that only reads is started.
 func TestT126LateProgramIsNotStarted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

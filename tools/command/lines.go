@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A line is one line of JSON from a program: an object with exactly one of these members. A result may have message, content,
-// display_preference and metadata beside it. A persistent program adds the id of the call to every line.
+// A line is one line of JSON from a program. It is an object with exactly one of the members in kinds. A line with result may also have
+// message, content, display_preference and metadata. A persistent program adds the id of the call to every line.
 type line struct {
 	ID       string
 	Progress *tool.Progress
@@ -60,10 +60,10 @@ type failure struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// kinds are the members of which each line has exactly one.
+// Each line has exactly one of these members.
 var kinds = []string{"progress", "activity", "activity_delta", "output", "checkpoint", "suspend", "error", "result"}
 
-// last reports whether the line is the last one of its call.
+// last reports whether the line ends its call.
 func (l *line) last() bool { return l.Suspend != nil || l.Error != nil || l.Result != nil }
 
 // parseLine parses a line. It rejects unknown members, so that a misspelled member is not ignored.
@@ -190,7 +190,7 @@ func checkContent(c *tool.Content) error {
 	return nil
 }
 
-// ticket returns the ticket that the question creates in the engine.
+// ticket converts the question to a ticket.
 func (q *question) ticket() (*tool.Ticket, error) {
 	t := &tool.Ticket{
 		Action: q.Action, Message: q.Message, Parameters: q.Parameters, ResponseSchema: q.ResponseSchema, ResumeMode: q.ResumeMode, Approvers: q.Approvers,
@@ -243,7 +243,7 @@ func objectOf(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// strictly decodes a JSON value. It rejects members that to does not have with exactly the same spelling.
+// strictly decodes a JSON value into to. It rejects members for which to has no field with exactly the same name.
 func strictly(value json.RawMessage, to any) error {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.DisallowUnknownFields()

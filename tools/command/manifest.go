@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Manifest is the content of a manifest file. The tags are the names in the file.
+// A Manifest is the content of a manifest file. The yaml tags are the keys in the file.
 type Manifest struct {
 	ID           string            `yaml:"id"`
 	DisplayName  string            `yaml:"display_name"`
@@ -29,7 +29,7 @@ type Manifest struct {
 	Aliases      []string          `yaml:"aliases"`
 	Version      string            `yaml:"version"`
 	Kind         string            `yaml:"kind"`  // kind of action, for people
-	Title        string            `yaml:"title"` // describes a call in one line, for people; may have placeholders
+	Title        string            `yaml:"title"` // one line that describes a call for people; may contain placeholders
 	Run          program           `yaml:"run"`
 }
 
@@ -39,10 +39,10 @@ type effects struct {
 	Safety          string `yaml:"safety"`
 	Tier            string `yaml:"tier"`
 	ConcurrencySafe bool   `yaml:"concurrency_safe"`
-	OpenWorld       *bool  `yaml:"open_world"` // nil means true exactly when the profile permits network access
+	OpenWorld       *bool  `yaml:"open_world"` // nil means true if the profile permits network access, and false otherwise
 }
 
-// verdict gives the effects of calls with certain arguments. The first verdict whose arguments all match applies.
+// verdict gives the effects of the calls whose arguments match it. The first matching verdict of a manifest applies.
 type verdict struct {
 	When    map[string]json.RawMessage `yaml:"when"`
 	Effects effects                    `yaml:"effects"`
@@ -55,8 +55,8 @@ type timeouts struct {
 
 // program describes which program is started, and how.
 type program struct {
-	Program     string            `yaml:"program"` // absolute path, or ./ for a file beside the manifest
-	Digest      string            `yaml:"digest"`  // sha256:…, or load for the digest at the time when the manifest is read
+	Program     string            `yaml:"program"` // absolute path, or a path that begins with ./ and is relative to the manifest's directory
+	Digest      string            `yaml:"digest"`  // sha256:…; or load, which means the digest of the file when the manifest is read
 	Files       []file            `yaml:"files"`
 	Args        []element         `yaml:"args"`
 	Directory   string            `yaml:"directory"` // relative to the workspace; empty means the workspace itself
@@ -64,7 +64,7 @@ type program struct {
 	Output      string            `yaml:"output"`
 	ExitCodes   []int             `yaml:"exit_codes"` // exit codes that mean success; an empty list means 0
 	Environment map[string]string `yaml:"environment"`
-	Pass        []string          `yaml:"pass"` // names of variables of the daemon's environment
+	Pass        []string          `yaml:"pass"` // variables of the daemon's environment that the program gets
 	Secrets     map[string]handed `yaml:"secrets"`
 	Profile     string            `yaml:"profile"`
 	Limits      limits            `yaml:"limits"`
@@ -72,10 +72,10 @@ type program struct {
 	Persistent  *persistent       `yaml:"persistent"`
 }
 
-// handed is a reference to a secret and how the program gets its value.
+// handed is a reference to a secret, and says how the program gets the value.
 type handed struct {
 	reference  string
-	descriptor bool // true: the variable holds the number of a file descriptor from which the program reads the value; false: it holds the value
+	descriptor bool // true: the variable contains the number of a file descriptor from which the program reads the value; false: the variable contains the value
 }
 
 // file is another file that the program needs.
@@ -94,18 +94,18 @@ type limits struct {
 	FileSize  int           `yaml:"file_size"`
 	Files     int           `yaml:"files"`
 	CPU       time.Duration `yaml:"cpu"`
-	Output    int           `yaml:"output"` // size limit in bytes of JSON output, or of one line
+	Output    int           `yaml:"output"` // size limit in bytes: of the whole output for the format json, of one line for lines
 }
 
 // persistent makes a program serve more than one call.
 type persistent struct {
-	Instances int           `yaml:"instances"` // programs of one owner that run at the same time; 0 means 1
-	Total     int           `yaml:"total"`     // programs of all owners that run at the same time; 0 means 16, or Instances if that is larger
-	Calls     int           `yaml:"calls"`     // calls after which a program is ended; 0 means 1000
+	Instances int           `yaml:"instances"` // maximum number of programs of one owner at the same time; 0 means 1
+	Total     int           `yaml:"total"`     // maximum number of programs of all owners at the same time; 0 means 16, or Instances if that is larger
+	Calls     int           `yaml:"calls"`     // number of calls after which a program is ended; 0 means 1000
 	Idle      time.Duration `yaml:"idle"`      // time without a call after which a program is ended; 0 means 5 min
 }
 
-// What a program reads on its standard input.
+// The values of run.stdin: what a program reads on its standard input.
 const (
 	stdinNone      = "none"
 	stdinArguments = "arguments" // the arguments as a JSON object

@@ -14,7 +14,7 @@ import (
 
 const echo = "id: x\nrun: {program: /bin/echo, "
 
-// Each problem names its position and says what would be right.
+// TestProblems checks that each error in a manifest has its position and says what would be right.
 func TestProblems(t *testing.T) {
 	s := newSite(t)
 	must(t, os.WriteFile(s.workspace+"/p", []byte("#!/bin/sh\n"), 0o755))
@@ -94,7 +94,7 @@ func TestTwoToolsOfOneName(t *testing.T) {
 	}
 }
 
-// All fields of a descriptor come from the manifest. The version identifies the command.
+// TestDescriptor checks that all fields of a descriptor come from the manifest, and that the version changes with the command line.
 func TestDescriptor(t *testing.T) {
 	s := newSite(t)
 	manifest := `id: full
@@ -150,10 +150,11 @@ run: {program: /bin/echo, args: ["{action}", "{n}"]}
 	}
 }
 
-// Tools have the same digest on every machine with the same manifest, programs and profile.
+// The test checks that the digest of a tool does not depend on paths. It is the same on every machine with the same manifest, programs and
+// profile.
 func TestDigestNamesNoPlace(t *testing.T) {
 	manifest := "id: t\nversion: 1.2.0\nrun:\n  program: ./run\n  digest: load\n"
-	digests := map[string]string{} // digests of the variants, by what differs
+	digests := map[string]string{} // digests of variants of the tool; the key says what differs from the first
 	digest := func(script string, change func(*sandbox.Policy)) string {
 		s := newSite(t)
 		must(t, os.WriteFile(filepath.Join(s.dir, "run"), []byte(script), 0o755))

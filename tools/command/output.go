@@ -14,23 +14,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An output handles what a program prints for one call. Each stream has one writer.
+// An output processes what a program prints for one call. Standard output and standard error may be written concurrently, each by one
+// goroutine.
 type output struct {
 	t    *scripted
 	call *tool.Call
 	memo *memo
 	done func() // called after the last line
 
-	kept  bytes.Buffer // standard output in text or JSON format
+	kept  bytes.Buffer // standard output, when the manifest's format is text or JSON
 	total int64
 	split splitter
 	last  *line
-	words []byte // end of standard error; only its writer may use it until the program has ended
+	words []byte // the last bytes of standard error; until the program has ended, only the writer of standard error may use this field
 }
 
 const (
-	maxWords  = 4 << 10 // bytes of standard error in a result
-	textShare = 2       // Text gets this fraction of the budget, because it appears in both data and message.
+	maxWords  = 4 << 10 // maximum size of the standard error in a result, in bytes
+	textShare = 2       // The text may use 1/textShare of the output budget, because the result contains it twice: in data and in message.
 )
 
 func newOutput(t *scripted, c *tool.Call, m *memo) *output {
@@ -79,7 +80,8 @@ func (o *output) keepText(chunk []byte) {
 
 func (o *output) budget() int { return max(1<<10, cmp.Or(o.t.m.OutputBudget, 48<<10)/textShare) }
 
-// text returns standard output, or its beginning and its end.
+// text returns the kept standard output. When output is too long, this is only its beginning and its end, and cut contains the artifact
+// with all of it.
 func (o *output) text() (text string, cut []tool.Artifact) {
 	b, most := o.kept.Bytes(), o.budget()
 	if o.total <= int64(most) {
@@ -123,7 +125,7 @@ func (s *splitter) flush(take func([]byte) error) error {
 	return take(bytes.TrimSpace(text))
 }
 
-// parse parses a line.
+// parse parses a line and adds the line number to the error.
 func (s *splitter) parse(text []byte) (*line, error) {
 	l, err := parseLine(text)
 	if err != nil {
@@ -132,10 +134,11 @@ func (s *splitter) parse(text []byte) (*line, error) {
 	return l, nil
 }
 
-// line handles one line. A line that is not an object counts as a stray print, because many programs print some text.
+// line processes one line. A line that does not begin with { is not an error: line publishes it as output, because many programs print some
+// text.
 func (o *output) line(text []byte) error {
 	switch {
-	case o.last != nil || len(text) == 0: // Lines after the last one are dropped.
+	case o.last != nil || len(text) == 0: // Empty lines, and lines after the one that ended the call, are ignored.
 		return nil
 	case text[0] != '{':
 		return o.call.Output("stdout", append(bytes.Clone(text), '\n'))
@@ -147,7 +150,7 @@ func (o *output) line(text []byte) error {
 	return o.take(l)
 }
 
-// take reports what a line contains, or keeps the line when it is the last one.
+// take publishes what a line contains. It keeps a line that ends the call for result.
 func (o *output) take(l *line) error {
 	c := o.call
 	switch {
@@ -162,7 +165,7 @@ func (o *output) take(l *line) error {
 	case l.Checkpoint != nil:
 		o.memo.Checkpoint = l.Checkpoint
 		return o.memo.save(c)
-	case l.Suspend != nil: // The question is stored before a person sees it.
+	case l.Suspend != nil: // The memo with the question is saved before a person can see the question.
 		o.memo.Asked = cmp.Or(l.Suspend.Action, "tool:"+c.Tool)
 		if err := o.memo.save(c); err != nil {
 			return err
@@ -176,7 +179,7 @@ func (o *output) take(l *line) error {
 // result returns the result of a program that has ended.
 func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 	if o.t.m.Run.Output == outputLines {
-		if len(o.split.partial) > 0 && o.last == nil { // The output does not end with a line end.
+		if len(o.split.partial) > 0 && o.last == nil { // The last line has no line end, so it has not been processed yet.
 			if err := o.split.flush(o.line); err != nil {
 				if bad, ok := errors.AsType[*protocolError](err); ok {
 					return bad.result()
@@ -234,7 +237,7 @@ func (o *output) failed(exit *sandbox.Exit) *tool.Result {
 	return tool.FailCode(reason, "%s%s", how, said)
 }
 
-// lastWords returns the end of standard error.
+// lastWords returns the end of standard error as text.
 func (o *output) lastWords() string {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(o.words), ""))
 	if text == "" {
@@ -243,13 +246,13 @@ func (o *output) lastWords() string {
 	return "\n" + text
 }
 
-// result returns the result that the last line describes.
+// result returns the result that is described by the line that ended the call.
 func (l *line) result() *tool.Result {
 	switch {
 	case l.Suspend != nil:
 		ticket, err := l.Suspend.ticket()
 		if err != nil {
-			return tool.Fail("%v", err) // Cannot happen: parseLine checked the question.
+			return tool.Fail("%v", err) // This cannot happen, because parseLine has checked the question.
 		}
 		return tool.SuspendedWith(*ticket)
 	case l.Error != nil:
@@ -260,7 +263,7 @@ func (l *line) result() *tool.Result {
 	r := &tool.Result{Status: tool.StatusSuccess, Data: string(l.Result), Message: l.Message, Display: l.Display, Metadata: l.Metadata}
 	var text string
 	if r.Message == "" && json.Unmarshal(l.Result, &text) == nil && text != "" {
-		r.Message = text // The model need not read the quotes of JSON.
+		r.Message = text // The data is a JSON string, so the model reads the string itself, without quotes and escapes.
 	}
 	r.Content = l.Content
 	if len(r.Content) > maxContents {

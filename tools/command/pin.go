@@ -14,30 +14,30 @@ import (
 
 const (
 	digestPrefix = "sha256:"
-	digestLoad   = "load" // the digest of the file at the time when the manifest is read
+	digestLoad   = "load" // means the digest of the file when the manifest is read
 )
 
-// A pin is one file of a program. A file with a digest is checked before each start.
+// A pin is one file of a program. When it has a digest, the file is checked before each start.
 type pin struct {
 	path   string
 	digest string // sha256:…; empty means that the file may change
 
 	mu    sync.Mutex
-	known state // the state in which the file had this digest; zero means unknown
+	known state // a state of the file in which its digest was verified; zero means that there is none
 }
 
-// A state shows whether a file was changed.
+// A state contains file attributes. When none of them has changed, the content has not changed either, and need not be read again.
 type state struct {
 	device, inode uint64
 	size          int64
 	changed       syscall.Timespec // change time of the inode, which programs cannot set
 }
 
-// settled is the minimum age of a file's last change before its state is trusted. A younger file could change again within the same tick of
-// the clock and keep the same change time.
+// settled is the minimum age of a file's change time before its state is trusted. Timestamps have a limited resolution, so a younger file
+// could change again and keep the same change time.
 const settled = 2 * time.Second
 
-// newPin checks a file for the first time.
+// newPin returns the pin of a file. want is the required digest, load or empty.
 func newPin(path, want string) (*pin, error) {
 	p := &pin{path: path, digest: want}
 	switch want {
@@ -82,7 +82,7 @@ func (p *pin) verify() error {
 }
 
 func (p *pin) open() (*os.File, error) {
-	file, err := os.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // Without O_NONBLOCK, opening a FIFO would block.
+	file, err := os.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // Without O_NONBLOCK, opening a named pipe would block.
 	if err != nil {
 		return nil, err
 	}

@@ -14,29 +14,29 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A pool holds the persistent programs of a tool. Each program serves one owner, one call at a time. So a cancel that kills a program
-// affects no other call, and other owners never get what a program remembers or prints too late.
+// A pool holds the persistent programs of a tool. Each program serves only one owner, and one call at a time. So a cancel that kills a
+// program affects no other call. Owners also never get data that a program remembers from another owner or prints too late.
 type pool struct {
 	t                *scripted
 	instances, calls int
 	idle             time.Duration
-	places           chan struct{} // one entry for each program of any owner that has not ended
+	places           chan struct{} // Semaphore with one entry for each program that has not ended, of any owner. Its capacity is the limit for all owners together.
 
 	mu      sync.Mutex
 	retired bool
 	owners  map[owner]*share
 	resting []*process // idle programs of all owners, longest idle first
-	waiting int        // number of calls that wait for an entry in places
+	waiting int        // number of calls that wait because places is full
 	live    map[*process]bool
 	all     sync.WaitGroup
 }
 
-// An owner is the principal that a program works for.
+// An owner is the principal for whose calls a program was started.
 type owner struct{ namespace, subject, onBehalfOf string }
 
 func ownerOf(c *tool.Call) owner { return owner{c.Namespace, c.Caller.Subject, c.OnBehalfOf} }
 
-// A share is the state of one owner that has calls in the pool.
+// A share limits the concurrent calls of one owner. It exists while the owner has calls in the pool.
 type share struct {
 	slots chan struct{}
 	calls int // calls that hold a slot or wait for one
@@ -61,20 +61,20 @@ type process struct {
 	exit    *sandbox.Exit // valid once over is closed
 	err     error         // valid once over is closed
 	served  int
-	rest    *time.Timer // ends the program when it is idle too long
+	rest    *time.Timer // timer that ends the program after the idle time
 
-	split splitter // used only by the writer of standard output
+	split splitter // only the goroutine that writes standard output may use it
 
 	mu      sync.Mutex
-	current *output // nil between calls
+	current *output // output of the current call; nil between calls
 	last    string  // id of the previous call
-	words   []byte  // standard error of this call; for the first call, also that of the start
+	words   []byte  // standard error during the current call; for the first call, also what the program wrote at its start
 }
 
-// errUnused is the cause for ending a program that is no longer needed.
+// errUnused is the cause of the cancellation when a program is no longer needed.
 var errUnused = errors.New("the program is not needed any more")
 
-// execute lets a program serve a call.
+// execute executes a call with one of the programs.
 func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets *secrets) (*tool.Result, error) {
 	text, err := request(c, m)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets *secr
 	return r, err
 }
 
-// enter returns the slots of an owner. The caller must call leave afterwards.
+// enter returns the semaphore for the calls of an owner. The caller must call leave when the call has ended.
 func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 	}
 }
 
-// take returns an idle program of an owner, or nil when there is none. A program whose secrets have changed is ended instead.
+// take returns an idle program of an owner, or nil when there is none. It ends idle programs of the owner whose secrets have changed.
 func (p *pool) take(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *pool) take(mine owner, secrets *secrets) *process {
 	return nil
 }
 
-// wakeLocked removes a program from the idle ones and returns it.
+// wakeLocked removes program i from the idle programs and returns it.
 func (p *pool) wakeLocked(i int) *process {
 	one := p.resting[i]
 	one.rest.Stop()
@@ -148,7 +148,7 @@ func (p *pool) wakeLocked(i int) *process {
 	return one
 }
 
-// start starts a program when places has a free entry. If there is none, it ends the program that has been idle longest and waits.
+// start starts a program. When places is full, it first ends the program that has been idle longest, and waits for a free entry.
 func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*process, error) {
 	select {
 	case p.places <- struct{}{}:
@@ -165,7 +165,7 @@ func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*proces
 	}
 }
 
-// wait adds n to the number of waiting calls. When n is positive, it ends one idle program to free its place.
+// wait adds n to the number of waiting calls. When n is positive, it also ends one idle program, so that an entry of places becomes free.
 func (p *pool) wait(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *pool) wait(n int) {
 	}
 }
 
-// startPlaced starts a program. The caller must have taken an entry of places.
+// startPlaced starts a program. The caller must have put an entry into places; the entry is removed when the program has ended.
 func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,14 +188,14 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 		pool: p, owner: mine, secrets: secrets, in: w, kill: kill, over: make(chan struct{}), split: splitter{most: p.t.m.Run.Limits.Output},
 	}
 	p.live[one] = true
-	f, _ := p.t.fill(tool.Arguments{}) // A persistent program has no placeholders.
+	f, _ := p.t.fill(tool.Arguments{}) // The manifest of a persistent program has no placeholders, so no arguments are needed.
 	spec := sandbox.Spec{
 		Path: p.t.program, Args: f.args, Dir: p.t.dir, Within: p.t.workspace, Env: p.t.environment(f.env, secrets.env), Handed: secrets.handed, Home: sandbox.FreshHome, Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
 		Grace: p.t.m.Run.Grace, Stdin: r, Output: one.write,
 	}
 	p.all.Go(func() {
 		one.exit, one.err = p.t.cfg.Exec.Run(running, spec)
-		_ = r.Close() // Later writes to the pipe return an error.
+		_ = r.Close() // Later writes to the pipe return an error instead of blocking.
 		close(one.over)
 		<-p.places
 		kill(errUnused)
@@ -206,8 +206,8 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	return one
 }
 
-// giveBack keeps a program for the next call. It ends the program instead after the maximum number of calls, or when another call waits for
-// a place.
+// giveBack keeps a program for the next call. It ends the program instead when it has served its maximum number of calls, or when another
+// call waits for an entry in places.
 func (p *pool) giveBack(one *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,7 +229,7 @@ func (p *pool) giveBack(one *process) {
 	})
 }
 
-// retire ends the idle programs. The others end after their current call.
+// retire ends the idle programs. The busy programs end after their current call.
 func (p *pool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,21 +259,21 @@ func (p *process) ended() bool {
 	}
 }
 
-// end closes the input of a program, and kills the program when it does not end within the grace period.
+// end closes the standard input of a program. It kills the program when it has not ended within the grace period.
 func (p *process) end() {
-	_ = p.in.Close() // Always returns nil.
+	_ = p.in.Close() // Close of a pipe writer always returns nil.
 	timer := time.AfterFunc(p.pool.t.m.Run.Grace, func() { p.kill(errUnused) })
 	go func() { <-p.over; timer.Stop() }() // The goroutine ends with the program.
 }
 
-// serve lets the program carry out one call.
+// serve sends one call to the program and returns the outcome.
 func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte) (*tool.Result, error) {
 	done := make(chan struct{})
 	o := newOutput(p.pool.t, c, m)
 	o.done = sync.OnceFunc(func() { close(done) })
 	p.turn(o)
 	defer p.turn(nil)
-	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // A program that does not read its input must not block the call.
+	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // A cancel kills the program. This also ends a Write that blocks because the program does not read its input.
 	defer unheard()
 	_, _ = p.in.Write(text) // The write fails only when the program has ended or is ending.
 	select {
@@ -284,18 +284,18 @@ func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte)
 		<-p.over
 	case <-p.over:
 	}
-	if o := p.turn(nil); o != nil && o.last != nil && p.exit != nil { // The last line arrived, so the result is complete although the program ended.
+	if o := p.turn(nil); o != nil && o.last != nil && p.exit != nil { // The program ended after it printed the line that ends the call, so the result is complete.
 		return p.pool.t.report(o.last.result(), p.exit), nil
 	}
 	return p.lost(ctx)
 }
 
-// answer returns the result of a call whose last line has arrived.
+// answer returns the result of a call whose program has printed the line that ends the call.
 func (p *process) answer(*output) *tool.Result {
 	return p.turn(nil).last.result()
 }
 
-// turn makes o the output that receives lines, and returns the previous one.
+// turn makes o the output that gets the next lines, and returns the previous output.
 func (p *process) turn(o *output) *output {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,13 +304,13 @@ func (p *process) turn(o *output) *output {
 		p.last = requestID(before.call)
 	}
 	if o != nil && p.last != "" {
-		p.words = nil // standard error of an earlier call
+		p.words = nil // Drops what the program wrote to standard error during the previous call.
 	}
 	p.current = o
 	return before
 }
 
-// lost returns the outcome of a call whose program ended before its last line.
+// lost returns the outcome of a call whose program ended before it printed the line that ends the call.
 func (p *process) lost(ctx context.Context) (*tool.Result, error) {
 	t := p.pool.t
 	switch {
@@ -335,7 +335,7 @@ func (p *process) lost(ctx context.Context) (*tool.Result, error) {
 	return t.report(tool.FailCode("PROGRAM_ENDED", "The program ended before it answered, with %s.%s", how, o.lastWords()), p.exit), nil
 }
 
-// write handles the output of the program.
+// write is the Output function of the program's [sandbox.Spec].
 func (p *process) write(stream string, chunk []byte) error {
 	if stream == "stdout" {
 		return p.split.write(chunk, p.line)
@@ -350,7 +350,7 @@ func (p *process) write(stream string, chunk []byte) error {
 	return p.current.call.Output(stream, chunk)
 }
 
-// line passes a line to the call that it names.
+// line passes a line to the current call. A line of JSON must contain the id of this call.
 func (p *process) line(text []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -369,7 +369,7 @@ func (p *process) line(text []byte) error {
 		return err
 	case o != nil && l.ID == requestID(o.call):
 		if o.last != nil {
-			return nil // Lines after the last one are dropped.
+			return nil // Lines that come after the end of their call are ignored.
 		}
 		return o.take(l)
 	case l.ID != "" && l.ID == p.last:

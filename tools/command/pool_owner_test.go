@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// A counting runner counts the programs that run at the same time, and reports each output on standard error.
+// A counting runner counts the programs that run at the same time. It also reports each output on standard error to the test.
 type counting struct {
 	command.Exec
 	said chan string
@@ -44,7 +44,7 @@ func (c *counting) count(n int) {
 	c.most = max(c.most, c.now)
 }
 
-// ownedBy returns a client for a given owner.
+// ownedBy returns a client whose calls have a given owner.
 func ownedBy(t *testing.T, one tool.Tool, subject, onBehalfOf, id string) *client {
 	c := caller(t, one, "default", id)
 	c.call.Caller = tool.Principal{Namespace: "default", Subject: subject}
@@ -52,7 +52,8 @@ func ownedBy(t *testing.T, one tool.Tool, subject, onBehalfOf, id string) *clien
 	return c
 }
 
-// A program serves one combination of principal and on_behalf_of. Other owners never get what it remembers or prints too late.
+// The test checks that a program serves only one combination of principal and on_behalf_of. Other owners never get what the program
+// remembers or prints too late.
 func TestHotOwners(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -71,7 +72,7 @@ func TestHotOwners(t *testing.T) {
 	}
 }
 
-// The result of a call contains no standard error of an earlier call.
+// The test checks that the result of a call contains no standard error of an earlier call.
 func TestHotWords(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -89,7 +90,8 @@ func TestHotWords(t *testing.T) {
 	}
 }
 
-// All owners together have at most total programs. An idle program ends to free its place, and a call waits for a busy one.
+// The test checks that all owners together have at most total programs. At this limit, a new program replaces an idle program of another
+// owner, or waits until a busy program ends.
 func TestHotTotal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -106,7 +108,7 @@ func TestHotTotal(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for i := range 8 { // In each round, idle programs take all places.
+	for i := range 8 { // In each round, idle programs use all entries of places.
 		r, err := ownedBy(t, one, fmt.Sprint("late-", i), "", fmt.Sprint("late", i)).run("{}")
 		served(t, r, err)
 	}
@@ -118,7 +120,7 @@ func TestHotTotal(t *testing.T) {
 	}
 }
 
-// A call that waits for a place has not begun, and can be cancelled.
+// The test checks that a call can be cancelled while it waits for the end of another owner's program. Such a call counts as not begun.
 func TestHotPlaceAwaited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// hot answers each call with its process id, the number of calls it has served, and a secret. The argument do selects extra behaviour.
+// hot is a persistent program. It answers each call with its process id, the number of calls that it has served, and a secret. The argument
+// do selects other behaviour.
 const hot = `#!/bin/sh
 echo started >&2
 n=0
@@ -58,7 +59,7 @@ func caller(t *testing.T, one tool.Tool, namespace, id string) *client {
 	return c
 }
 
-// One process serves many calls of a namespace, up to its limit. Another namespace has its own process.
+// The test checks that one process serves many calls of a namespace, up to its limit, and that another namespace gets its own process.
 func TestHotServesMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -82,7 +83,7 @@ func TestHotServesMany(t *testing.T) {
 	}
 }
 
-// Calls wait for a free process. Up to instances processes run at the same time.
+// The test checks that at most instances processes run at the same time, and that further calls wait for a free process.
 func TestHotAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -109,7 +110,7 @@ func TestHotAtOnce(t *testing.T) {
 	}
 }
 
-// A call that asked a question is served again with the answer, by the same process.
+// The test checks that a call that asked a question continues in the same process when the answer arrives.
 func TestHotAsks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -125,7 +126,7 @@ func TestHotAsks(t *testing.T) {
 	}
 }
 
-// A cancel kills the process and all processes that it started. The next call gets a new process.
+// The test checks that a cancel kills the process and all processes that it started, and that the next call gets a new process.
 func TestHotCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -149,7 +150,7 @@ func TestHotCancel(t *testing.T) {
 	}
 }
 
-// A protocol violation ends the process and fails the call that it served.
+// The test checks that a protocol violation ends the process and fails the call that the process served.
 func TestHotFailures(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -171,7 +172,7 @@ func TestHotFailures(t *testing.T) {
 	}
 }
 
-// An idle process is ended. It first reads the end of its input.
+// The test checks that an idle process is ended, and that its standard input is closed first, so that it can end by itself.
 func TestHotIdle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -190,7 +191,7 @@ func TestHotIdle(t *testing.T) {
 	}
 }
 
-// A changed secret value needs a new process.
+// The test checks that a call starts a new process when the value of a secret has changed.
 func TestHotSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -208,7 +209,7 @@ func TestHotSecrets(t *testing.T) {
 	}
 }
 
-// A reload keeps the processes of unchanged manifests and ends the others.
+// The test checks that a reload keeps the processes of unchanged manifests and ends the others.
 func TestHotReload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -238,7 +239,7 @@ func TestHotReload(t *testing.T) {
 	if third.Same(second) {
 		t.Error("a change is none")
 	}
-	second.Close() // Waits until the programs that it ends have ended.
+	second.Close() // Close ends the programs and waits for their end.
 	r, err = caller(t, third.Tools()[0], "default", "c").run("{}")
 	if _, n, _ := served(t, r, err); n != 1 {
 		t.Errorf("a changed manifest is served by the old process: %s", r.Data)

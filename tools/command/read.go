@@ -21,8 +21,8 @@ const maxManifest = 256 << 10
 // maxNesting bounds the nesting depth of a manifest.
 const maxNesting = 64
 
-// A Problem describes an error in a manifest: its position, and what would be right. Lines and columns count from 1. Zero means the whole
-// file.
+// A Problem describes an error in a manifest: its position, and what would be right. Lines and columns count from 1. Line 0 means that the
+// error is about the whole file.
 type Problem struct {
 	File         string
 	Line, Column int
@@ -42,16 +42,16 @@ type position struct{ line, column int }
 type reader struct {
 	file     string
 	at       map[string]position // positions in the file, by path such as run.args[2]
-	shape    json.RawMessage     // the whole file without comments
+	shape    json.RawMessage     // the content of the file as JSON, without comments
 	problems []error
 }
 
-// parse parses the text. The manifest is usable only when there are no problems.
+// parse parses the text of a manifest file. When r has recorded problems, m must not be used.
 func parse(name string, text []byte) (m *Manifest, r *reader) {
 	r = &reader{file: name, at: map[string]position{}}
 	m = &Manifest{}
 	defer func() {
-		if p := recover(); p != nil { // The YAML library parses untrusted bytes and may panic.
+		if p := recover(); p != nil { // The YAML library may panic, because it parses untrusted bytes.
 			r.complain(position{1, 1}, "is not YAML: %v", p)
 		}
 	}()
@@ -84,7 +84,7 @@ func (r *reader) complain(at position, format string, args ...any) {
 	r.problems = append(r.problems, &Problem{r.file, at.line, at.column, fmt.Sprintf(format, args...)})
 }
 
-// wrong records a problem at a path. If the file does not contain the path, the problem gets the position of the nearest enclosing element.
+// wrong records a problem at a path. If the path is not in the file, the problem gets the position of the nearest enclosing element.
 func (r *reader) wrong(path, format string, args ...any) {
 	for at := path; ; {
 		if where, ok := r.at[at]; ok {
@@ -107,7 +107,7 @@ func prefixed(path string) string {
 	return path + ": "
 }
 
-// syntax records a syntax error of the YAML library, which gives only a line.
+// syntax records a syntax error from the YAML library. The library reports only a line, no column.
 func (r *reader) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	var line int
@@ -154,7 +154,7 @@ func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	case reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
 		if n.Tag == "!!null" && to.Elem().Kind() == reflect.Struct {
-			return // an empty group
+			return // an empty group, so nothing is set
 		}
 		r.value(n, to.Elem(), path, depth)
 	case reflect.Slice:
@@ -187,12 +187,12 @@ func (r *reader) group(n *yaml.Node, to reflect.Value, path string, depth int) {
 	})
 }
 
-// fields does the same as group for a struct that is not part of [Manifest].
+// fields decodes a mapping into a struct that is not part of [Manifest]. It applies the same rules as group.
 func (r *reader) fields(n *yaml.Node, to any, path string, depth int) {
 	r.group(n, reflect.ValueOf(to).Elem(), path, depth)
 }
 
-// members calls do for each member of a mapping. It rejects duplicate keys.
+// members calls do for each member of a mapping. below is the path of the member. members rejects duplicate keys.
 func (r *reader) members(n *yaml.Node, path string, do func(key, value *yaml.Node, below string)) {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -239,7 +239,7 @@ func (r *reader) mapping(n *yaml.Node, to reflect.Value, path string, depth int)
 
 func (r *reader) scalar(n *yaml.Node, to reflect.Value, path string) {
 	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[to.Kind()]
-	whole := n.Tag == "!!int" && want == "!!float" // An integer is a valid number too.
+	whole := n.Tag == "!!int" && want == "!!float" // An integer is also accepted where a number is expected.
 	if n.Kind != yaml.ScalarNode || n.Tag != want && !whole {
 		r.complain(place(n), "%swant %s", prefixed(path), map[string]string{
 			"!!bool": "true or false", "!!int": "a whole number", "!!float": "a number such as 1.5", "!!str": "text, in quotes when it looks like something else",
@@ -259,7 +259,7 @@ func (r *reader) duration(n *yaml.Node, path string) time.Duration {
 	return d
 }
 
-// parseDuration parses a duration in the format of Go, with d for a day in addition.
+// parseDuration parses a duration in Go's format. It also accepts the unit d for days.
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
@@ -273,7 +273,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, err
 }
 
-// instead returns a suggestion for an unknown name.
+// instead returns the end of the message about an unknown key: what to write instead, a similar known key, or all known keys.
 func instead(t reflect.Type, path, key string) string {
 	if why := map[string]string{
 		"name": "the name of a tool is its id", "required_isolation": "it follows from run.profile", "required_network": "it follows from run.profile",

@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// json returns a node as JSON text. Strings, numbers, booleans and null keep their YAML type, and numbers keep their spelling.
+// json returns a node as JSON text. Strings, numbers, booleans and null keep their YAML type. The digits of a number stay as they are in
+// the file.
 func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 	if depth > maxNesting {
 		r.complain(place(n), "%sgoes deeper than %d", prefixed(path), maxNesting)
@@ -55,6 +56,6 @@ func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // Cannot fail for a string.
+	b, _ := json.Marshal(s) // Marshal cannot fail for a string.
 	return string(b)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// errFinished is the cause for ending a program that continues after its last line.
+// errFinished is the cause of the cancellation when a program is ended because it still runs after the line that ends the call.
 var errFinished = errors.New("the program has said all")
 
 // Execute implements [tool.Tool].
@@ -60,7 +60,7 @@ func (t *scripted) verify() error {
 	return nil
 }
 
-// environment returns the environment of the program. A later entry for a name overrides an earlier one.
+// environment returns the environment of the program. When a name occurs several times, the last value is used.
 func (t *scripted) environment(more ...[]string) []string {
 	all := slices.Clone(t.cfg.Env)
 	for _, name := range t.m.Run.Pass {
@@ -82,9 +82,9 @@ func (t *scripted) environment(more ...[]string) []string {
 	return out
 }
 
-// home returns the name of the home directory for a call's program: one per thread and tool, or per run when there is no thread. The
-// directory is fresh when no thread or run is known. It is also fresh for a program that gets a secret, so that earlier calls cannot
-// influence that program.
+// home returns the name of the home directory for a call's program. Calls of the same tool and caller in one thread share a home directory;
+// without a thread, calls in one run share it. The directory is fresh when the call has neither, and when the program gets a secret, so
+// that earlier calls cannot influence a program that has a secret.
 func (t *scripted) home(c *tool.Call, s *secrets) string {
 	if len(s.env) > 0 || c.Run.Thread == "" && c.Run.ID == "" {
 		return sandbox.FreshHome
@@ -96,10 +96,11 @@ func (t *scripted) home(c *tool.Call, s *secrets) string {
 	return fmt.Sprintf("%s %s %q", Source, t.m.ID, []string{c.Namespace, c.Caller.Subject, c.OnBehalfOf, c.Run.Thread, run})
 }
 
-// maxVariable is the maximum size of a variable about the call, in bytes.
+// maxVariable is the maximum size in bytes of a variable that describes the call.
 const maxVariable = 100 << 10
 
-// about returns the variables about the call. A value that is too long for a variable is only available on standard input.
+// about returns the variables that describe the call. A value that is too long for a variable is omitted; the program can read it on
+// standard input.
 func about(c *tool.Call, m *memo) []string {
 	env := []string{
 		ownPrefix + "CALL_ID=" + c.ID, ownPrefix + "NAMESPACE=" + c.Namespace, ownPrefix + "ATTEMPT=" + strconv.Itoa(c.Attempt),
@@ -114,14 +115,14 @@ func about(c *tool.Call, m *memo) []string {
 	return env
 }
 
-// once runs the program for one call.
+// once starts the program for one call and waits for its end.
 func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s *secrets) (*tool.Result, error) {
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(errFinished)
 	o := newOutput(t, c, m)
-	complete := false // whether the last line came before the call was cancelled
+	complete := false // The line that ends the call came before the call was cancelled.
 	var end sync.Once
-	o.done = func() { // The program may continue for the grace period only, because a call that waits for an answer must hold no process.
+	o.done = func() { // Afterwards the program may run only for the grace period, because a call that waits for an answer must not hold a process.
 		end.Do(func() {
 			complete = ctx.Err() == nil
 			timer := time.AfterFunc(t.m.Run.Grace, func() { kill(errFinished) })
@@ -148,7 +149,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 		return nil, neverBegan(context.Cause(ctx))
 	case exit == nil:
 		return nil, t.notStarted(err)
-	case err != nil && !errors.Is(err, errFinished) && !complete: // A result that was complete before the kill remains valid.
+	case err != nil && !errors.Is(err, errFinished) && !complete: // When complete is true, the program was killed after its result, which remains valid.
 		if bad, ok := errors.AsType[*protocolError](err); ok && ctx.Err() == nil {
 			return t.report(bad.result(), exit), nil
 		}
@@ -157,7 +158,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	return t.report(o.result(exit, err != nil), exit), nil
 }
 
-// notStarted returns the error for a program that did not run.
+// notStarted returns the error of a call whose program could not be started.
 func (t *scripted) notStarted(err error) error {
 	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
 		return &tool.Error{
@@ -177,7 +178,7 @@ func (t *scripted) notStarted(err error) error {
 	})
 }
 
-// report adds to a result which processes had to be killed.
+// report adds to a result the list of processes that had to be killed.
 func (t *scripted) report(r *tool.Result, exit *sandbox.Exit) *tool.Result {
 	if len(exit.Killed) > 0 || len(exit.Unverified) > 0 {
 		r.Process = processReport(exit)
@@ -185,7 +186,7 @@ func (t *scripted) report(r *tool.Result, exit *sandbox.Exit) *tool.Result {
 	return r
 }
 
-// processReport lists the processes that had to be killed, and those that were not seen to die.
+// processReport lists the processes that had to be killed, and the processes whose death could not be confirmed.
 func processReport(exit *sandbox.Exit) *tool.ProcessReport {
 	r := &tool.ProcessReport{Killed: slices.Clone(exit.Killed), ConfirmedAt: exit.ConfirmedAt}
 	for _, p := range exit.Unverified {
@@ -194,17 +195,18 @@ func processReport(exit *sandbox.Exit) *tool.ProcessReport {
 	return r
 }
 
-// A memo is the state that a call keeps between its attempts: the checkpoint of the program, and the question it asked. The program gets an
-// answer only when it asked the question with the same arguments. It never gets an answer to the question of a gate.
+// A memo is the state that a call keeps between its attempts: the checkpoint of the program, and the question that the program asked. The
+// program gets an answer only to its own question, and only when the arguments have not changed since. It never gets the answer to a
+// question of a gate.
 type memo struct {
-	Key        string          `json:"key"` // the idempotency key
+	Key        string          `json:"key"` // idempotency key of the call when the question was asked
 	Asked      string          `json:"asked,omitempty"`
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
 
 	answer *answer
 }
 
-// An answer is the decision on a program's question, in the form that the program gets.
+// An answer is the JSON form in which a program gets the decision on its question.
 type answer struct {
 	Action    string          `json:"action"`
 	Result    json.RawMessage `json:"result"`
@@ -240,7 +242,7 @@ func (m *memo) save(c *tool.Call) error {
 	return c.SaveCheckpoint(text)
 }
 
-// request returns the description of an attempt that a program reads, in one line.
+// request returns the JSON object, in one line, that describes an attempt for a program.
 func request(c *tool.Call, m *memo) ([]byte, error) {
 	text, err := json.Marshal(map[string]any{
 		"call": struct {

@@ -24,7 +24,7 @@ func quoted(s string) []byte {
 	return b
 }
 
-// The result depends on what a program prints and how it ends.
+// TestResults checks which result a call gets, depending on the program's output and exit code.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, run, script, data, text string }{
@@ -65,7 +65,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// A line may report what a call does while it runs.
+// TestLines checks that a program can report progress, activities, output and checkpoints in lines while the call runs.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -108,7 +108,8 @@ else
 fi
 `
 
-// An answer reaches the program that asked, with its checkpoint. Answers to other questions, or for other arguments, do not reach it.
+// TestAnswers checks that a program gets the answer to its question, together with its checkpoint. It gets no answer to other questions or
+// for other arguments.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -116,7 +117,7 @@ func TestAnswers(t *testing.T) {
 	answered := func(action, result string) *tool.ResumeInput {
 		return &tool.ResumeInput{Reason: action, Result: result}
 	}
-	one.call.Resume = answered("approval", "") // A gate asked, not the program.
+	one.call.Resume = answered("approval", "") // This question came from a gate, not from the program.
 	r, err := one.run("{}")
 	if err != nil || !r.IsPending() || r.Suspension.Action != "input" || r.Suspension.Message != "Name?" || r.Suspension.ExpiresIn != 48*time.Hour ||
 		string(r.Suspension.ResponseSchema) != `{"type": "string"}` || string(r.Suspension.Parameters) != `{"a": 1}` {
@@ -135,7 +136,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A program with stdin: call reads the whole description of the attempt.
+// The test checks that a program with stdin: call reads the whole description of the attempt.
 func TestCallOnStandardInput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -157,7 +158,7 @@ func TestCallOnStandardInput(t *testing.T) {
 	}
 }
 
-// Long output is shortened in the middle. The stream has all of it.
+// The test checks that the result contains the beginning and the end of a long output, and that the stream contains all of it.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -172,7 +173,7 @@ func TestLongOutput(t *testing.T) {
 	}
 }
 
-// A cancel kills all processes of the program and reports which ones it killed.
+// TestCancel checks that a cancel kills all processes of the program and that the result lists them.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -191,7 +192,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A cancelling runner calls printed after each output, and ended after the end of the program.
+// A cancelling runner calls printed after each output of the program, and ended after the program's end.
 type cancelling struct {
 	command.Exec
 	printed, ended func()
@@ -207,13 +208,14 @@ func (c cancelling) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, 
 	return c.Exec.Run(ctx, spec)
 }
 
-// A result that is complete before the kill remains valid. A result that the program prints because of the kill comes too late.
+// The test checks that a result that is complete before the kill remains valid, and that a result that the program prints because of the
+// kill is ignored.
 func TestCancelComesLate(t *testing.T) {
 	t.Parallel()
 	why := errors.New("enough")
 	for _, tt := range []struct {
 		name, run, script string
-		printed           bool // Cancel after the first output, not after the end.
+		printed           bool // whether the call is cancelled after the first output, or after the program's end
 		want              string
 	}{
 		{"it ended by itself", "", "echo done", false, "done\n"},
@@ -248,7 +250,8 @@ func TestCancelComesLate(t *testing.T) {
 	}
 }
 
-// A program sees its own files and the workspace and starts in its directory. It does not run when it cannot be isolated.
+// TestIsolation checks that a program sees its own files and the workspace, and starts in its directory. It does not run when it cannot be
+// isolated.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -261,7 +264,7 @@ func TestIsolation(t *testing.T) {
 	if got := one.text("{}"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	must(t, os.Remove(filepath.Join(s.workspace, "sub"))) // T131: callers replace the directory with a link that leads out of the workspace.
+	must(t, os.Remove(filepath.Join(s.workspace, "sub"))) // A caller could replace the directory with a link that leads out of the workspace (T131).
 	must(t, os.Symlink(s.dir, filepath.Join(s.workspace, "sub")))
 	for _, profile := range []string{"none", "default"} {
 		one = newClient(t, s.load("id: x\nrun: {program: /bin/pwd, directory: sub, profile: "+profile+"}\n", ""))
@@ -300,7 +303,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// T27: a program that runs out of memory fails with that reason.
+// The test checks that the error of a program that runs out of memory has this as its reason (T27).
 func TestT27OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

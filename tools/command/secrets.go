@@ -15,10 +15,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// secretScheme is the prefix of a reference to a secret. It has this meaning only in manifests: in an argument it is plain text.
+// secretScheme is the prefix of a reference to a secret. Only a manifest can contain references. In an argument, such a text is plain text.
 const secretScheme = "secret://"
 
-// Prefixes of the parameter for [Secrets.Resolve]; the name of the variable follows.
+// Prefixes of the parameter for [Secrets.Resolve]. The name of the variable follows the prefix.
 const (
 	inVariable   = "env."
 	byDescriptor = "descriptor."
@@ -55,8 +55,8 @@ func (m *Manifest) checkSecrets(r *reader) {
 
 // secrets holds the secret values for one attempt.
 type secrets struct {
-	env    []string // NAME=value; for a secret in handed, NAME=descriptor number
-	handed []string // values by descriptor; the first descriptor is sandbox.FirstHanded
+	env    []string // NAME=value for each secret in a variable; NAME=number for each secret that is read from the descriptor with this number
+	handed []string // values for the descriptors that begin at sandbox.FirstHanded
 }
 
 func (s *secrets) equal(other *secrets) bool {

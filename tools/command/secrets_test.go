@@ -9,7 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Secrets are resolved when an attempt starts, and only those that the manifest names. A reference in an argument is plain text.
+// TestSecrets checks that the secrets of the manifest, and no others, are resolved when an attempt starts. A reference in an argument stays
+// plain text.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -39,8 +40,8 @@ run: {program: ./run, args: ["{a}"], environment: {ARG_A: "{a}"}, secrets: {GITH
 	}
 }
 
-// The variable of a program holds the number of a file descriptor. The program reads the value from it once and then gets end of file. The
-// value is in no variable and no argument. A child process without the descriptor does not get the value.
+// The test checks a secret that a program reads from a file descriptor, whose number is in a variable. The program can read the value once
+// and then gets end of file. The value is in no variable and no argument. A child process without the descriptor does not get the value.
 func TestSecretByDescriptor(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"default", "none"} {
@@ -84,7 +85,7 @@ env - bash -c 'cat <&'$TOKEN_FD' /proc/'$$'/fd/'$TOKEN_FD'; echo "the child has 
 	}
 }
 
-// A value of the maximum size arrives whole. It blocks nothing when the program does not read it.
+// The test checks that a value of the maximum size arrives whole, and that it blocks nothing when the program does not read it.
 func TestSecretByDescriptorAtLength(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -98,7 +99,8 @@ func TestSecretByDescriptorAtLength(t *testing.T) {
 	}
 }
 
-// A persistent program gets the value when it starts, and keeps it for its calls. It is started again when the value changes.
+// The test checks that a persistent program gets the value when it starts and keeps it for all its calls. When the value changes, the next
+// call starts a new program.
 func TestHotSecretByDescriptor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

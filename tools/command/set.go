@@ -18,10 +18,10 @@ type Set struct {
 	tools []*scripted
 }
 
-// Load reads all manifests of a directory: the files with the ending .yaml or .yml whose names do not begin with a dot. An empty dir means
-// no manifests. Load starts no program. One wrong manifest makes Load fail; the error joins a [*Problem] for each error in any manifest.
+// Load reads all manifests of a directory: the files that end in .yaml or .yml and do not begin with a dot. An empty dir means no
+// manifests. Load starts no program. When a manifest is wrong, Load fails. The error joins a [*Problem] for each error in any manifest.
 //
-// Tools that have not changed since the earlier set are the same values in the new set, and keep their persistent programs.
+// When a tool has not changed since the earlier set, the new set contains the same value, which keeps its persistent programs.
 func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
 	if dir == "" {
 		return &Set{}, nil
@@ -58,7 +58,7 @@ func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
 	return s, nil
 }
 
-// LoadFile reads one manifest as [Load] does.
+// LoadFile reads one manifest. It applies the same rules as [Load].
 func LoadFile(cfg Config, path string) (*Set, error) {
 	t, err := read(&cfg, path)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Set) Same(other *Set) bool {
 	return other != nil && slices.Equal(s.tools, other.tools)
 }
 
-// Locate converts err, an error about the tool with this id, to a [*Problem] with the position of field in its manifest. field is a setting
-// of the manifest. For an unknown tool it returns err.
+// Locate converts err, an error about a setting of the tool with this id, to a [*Problem]. field is the path of the setting in the
+// manifest, and the problem has its position. For an unknown tool, Locate returns err.
 func (s *Set) Locate(id, field string, err error) error {
 	for _, t := range s.tools {
 		if t.m.ID == id {
@@ -118,7 +118,7 @@ func (s *Set) Locate(id, field string, err error) error {
 	return err
 }
 
-// Retire ends the persistent programs of the tools that are not in next. Their current calls finish first.
+// Retire ends the persistent programs of the tools that are not in next. Busy programs finish their current call first.
 func (s *Set) Retire(next *Set) {
 	if s == nil {
 		return
@@ -193,7 +193,7 @@ func readManifest(path string) ([]byte, error) {
 	return text, bare(err)
 }
 
-// bare returns a file error without the file name.
+// bare returns the cause of a file error, without the file name.
 func bare(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err

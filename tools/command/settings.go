@@ -1,6 +1,6 @@
 package command
 
-// Settings configure where the manifests are.
+// Settings contain the directory of the manifests.
 type Settings struct {
 	Directory string `yaml:"directory" help:"directory of manifests, which make programs tools; empty is none" see:"tools/command.md"`
 }

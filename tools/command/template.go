@@ -13,15 +13,16 @@ import (
 )
 
 // An element is an entry of run.args. It is one of these:
-//   - text with placeholders, which becomes one element of the argument list, none, or one for each entry of a list
+//   - text with placeholders; it becomes one element of the argument list, or none when an argument is missing, or one for each
+//     entry of a list
 //   - an option with its value
 //   - a flag that a boolean argument sets
 type element struct {
 	text   template
-	option string // separate element before text
+	option string // option that comes before text, as a separate element
 	flag   string
-	when   string // boolean argument that sets the flag
-	path   string // path of the entry in the file
+	when   string // name of the boolean argument that sets the flag
+	path   string // path of the entry in the manifest, for messages
 }
 
 // A template is text with placeholders.
@@ -33,13 +34,13 @@ type template struct {
 // A part is literal text or a placeholder.
 type part struct {
 	literal string
-	name    string // name of an argument; empty for literal text
-	form    string // "", formPath or formJSON
-	each    bool   // The argument is a list.
+	name    string // name of the argument of a placeholder; empty for literal text
+	form    string // form of a placeholder: "", formPath or formJSON
+	each    bool   // The placeholder is {name...}: it stands for each entry of a list.
 }
 
 const (
-	formPath = "path" // a path below the directory where the program starts
+	formPath = "path" // a relative path that does not leave the directory where the program starts
 	formJSON = "json" // any value, as JSON
 )
 
@@ -88,7 +89,7 @@ func (r *reader) element(n *yaml.Node, to *element, path string, depth int) {
 			r.complain(place(n), `%swant text such as "{path}", {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
 			return
 		}
-		text = n.Value // A number keeps its spelling.
+		text = n.Value // Node.Value contains a number as it is written in the file.
 		to.text = r.template(text, path)
 		return
 	}
@@ -157,7 +158,7 @@ func (f *filling) value(name string) (any, bool) {
 	return v, ok
 }
 
-// texts fills a template. It returns one text, none when an argument is missing, or one for each entry of a list.
+// texts fills a template. It returns one text, or none when an argument is missing, or one for each entry of a list.
 func (f *filling) texts(t *template) (list []string) {
 	rounds := 1
 	for _, p := range t.parts {
@@ -228,14 +229,15 @@ func (f *filling) text(field string, v any, p *part) string {
 }
 
 const (
-	maxElement  = 128<<10 - 1 // maximum size in bytes of one element that Linux accepts
-	maxElements = 1 << 20     // maximum size in bytes of all elements
+	maxElement  = 128<<10 - 1 // maximum size of one element in bytes; a limit of Linux
+	maxElements = 1 << 20     // maximum size of all elements together, in bytes
 )
 
-// arguments fills run.args. It rejects a value that begins with - where the program could take it for an option.
+// arguments returns the argument list with all placeholders filled. It rejects a value that begins with - where the program could take it
+// for an option.
 func (m *Manifest) arguments(f *filling) []string {
 	var out []string
-	operands := false // after --
+	operands := false // The element -- has been added, so what follows cannot be an option.
 	total := 0
 	for i := range m.Run.Args {
 		e := &m.Run.Args[i]

@@ -19,22 +19,22 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A scripted is the tool of a manifest.
+// A scripted is the tool that a manifest describes.
 type scripted struct {
 	cfg        *Config
 	m          *Manifest
-	at         *reader // has the positions in the manifest
-	key        string  // hash of everything known about the tool; equal keys mean equal tools
+	at         *reader // knows the positions in the manifest, for error messages
+	key        string  // hash of the manifest and everything it depends on; two tools with the same key behave the same
 	descriptor tool.Descriptor
 	defaults   map[string]any
 	title      template
-	program    string // absolute path
+	program    string // absolute path of the program
 	workspace  string
-	dir        string // the directory in the workspace where the program starts
+	dir        string // directory where the program starts, in the workspace
 	pins       []*pin
 	policy     *sandbox.Policy
-	pool       *pool                // nil when each call starts the program
-	own        map[string]*scripted // variants for namespaces with a separate workspace, by namespace
+	pool       *pool                // nil when the program is not persistent
+	own        map[string]*scripted // by namespace: the variant of the tool for a namespace with a separate workspace
 }
 
 func (r *reader) problem(path, format string, args ...any) error {
@@ -54,7 +54,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 		p.ExitCodes = []int{0}
 	}
 	t := &scripted{cfg: cfg, m: m, at: r, defaults: map[string]any{}}
-	t.title, _ = parseTemplate(m.Title, "title") // The title was checked before.
+	t.title, _ = parseTemplate(m.Title, "title") // check has already reported an error in the title.
 	for name, param := range m.parameters(r) {
 		if param.preset != nil {
 			t.defaults[name] = param.preset
@@ -77,7 +77,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 	return t
 }
 
-// settle sets the workspace that the program sees and starts in.
+// settle sets the workspace that the program sees, and the directory in it where the program starts.
 func (t *scripted) settle(workspace string, r *reader) {
 	t.workspace, t.dir = workspace, filepath.Join(workspace, t.m.Run.Directory)
 	t.isolate(workspace, r)
@@ -94,7 +94,7 @@ func (t *scripted) of(namespace string) *scripted {
 	return t
 }
 
-// pools returns the pools of all workspaces.
+// pools returns the pools of all variants of the tool.
 func (t *scripted) pools() (all []*pool) {
 	for _, one := range append(slices.Collect(maps.Values(t.own)), t) {
 		if one.pool != nil {
@@ -104,7 +104,7 @@ func (t *scripted) pools() (all []*pool) {
 	return all
 }
 
-// findFiles finds the program and its files. It rejects files in a workspace, because callers can write there.
+// findFiles makes the pins for the program and its files. It rejects files in a workspace, because callers can write there.
 func (t *scripted) findFiles(r *reader) {
 	absolute := func(path string) string {
 		if filepath.IsAbs(path) {
@@ -143,7 +143,7 @@ func (t *scripted) findFiles(r *reader) {
 	}
 }
 
-// maxLinks is the number of symbolic links that the kernel follows in a path.
+// maxLinks is the maximum number of symbolic links in a path, as in the Linux kernel.
 const maxLinks = 40
 
 // through reports whether the path to a file leads through dir. A user who can write in dir could redirect such a path.
@@ -151,7 +151,7 @@ func through(dir, path string) bool {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	at, ahead := "/", strings.Split(path, "/") // at contains no links
+	at, ahead := "/", strings.Split(path, "/") // at is resolved and contains no links; ahead are the parts that remain
 	for links := 0; len(ahead) > 0; {
 		next := filepath.Join(at, ahead[0])
 		ahead = ahead[1:]
@@ -180,7 +180,7 @@ func within(dir, path string) bool {
 	return err == nil && filepath.IsLocal(inside)
 }
 
-// isolate sets the policy of the tool. It extends the profile's policy with read access to the tool's files and with the tool's limits.
+// isolate sets the policy of the tool: the profile's policy, plus read access to the tool's files, with the tool's limits.
 func (t *scripted) isolate(workspace string, r *reader) {
 	policy, err := t.cfg.Policy(t.m.Run.Profile, workspace)
 	if err != nil {
@@ -221,15 +221,15 @@ func resolved(path string) string {
 	return path
 }
 
-// ofSystem reports whether every isolated program can see a file.
+// ofSystem reports whether a file is in a directory that every isolated program can see.
 func ofSystem(path string) bool {
 	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"}, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
 }
 
-// identify sets the key and returns the version. A reload uses the key to find unchanged manifests.
+// identify sets the key and returns the version. A reload compares keys to find unchanged manifests.
 //
-// The version depends on the whole manifest, its profile and the pinned digests, so an approval never covers another command. Paths of this
-// machine affect only the key, so a stored answer is valid on another machine with other paths.
+// The version depends on the whole manifest, its profile and the pinned digests, so an approval is never valid for another command. It does
+// not depend on paths of this machine, so a stored answer is also valid on a machine with other paths. Only the key depends on paths.
 func (t *scripted) identify(r *reader) (version string) {
 	var profile sandbox.Policy
 	if t.policy != nil {
@@ -297,7 +297,7 @@ func (t *scripted) Validate(args tool.Arguments) error {
 	return err
 }
 
-// A filled is a manifest's command line with the arguments of a call.
+// A filled is the command line and the variables of a manifest, filled with the arguments of a call.
 type filled struct {
 	args []string
 	env  []string
@@ -309,7 +309,7 @@ func (t *scripted) fill(args tool.Arguments) (*filled, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Environment)) {
 		text, err := parseTemplate(t.m.Run.Environment[name], name)
 		if err != nil {
-			return nil, err // Cannot happen: the template was checked when the manifest was read.
+			return nil, err // This cannot happen, because the template was checked when the manifest was read.
 		}
 		for _, value := range f.texts(&text) {
 			if len(value) > maxElement-len(name)-1 {
@@ -337,7 +337,7 @@ func (t *scripted) Assess(args tool.Arguments) tool.Effects {
 	return t.descriptor.Effects
 }
 
-// fits reports whether the arguments have the values in when. A list in when matches any of its elements.
+// fits reports whether the arguments match when. An argument matches a list in when if it equals one of its elements.
 func fits(when map[string]json.RawMessage, args map[string]any) bool {
 	for name, text := range when {
 		var want any
@@ -393,7 +393,7 @@ func (t *scripted) isolationNote() string {
 	}
 }
 
-// word returns an element of an argument list, quoted as a shell needs it.
+// word returns an element of an argument list, quoted for a shell.
 func word(s string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_=./:,@%+", c)

@@ -1,7 +1,7 @@
 // Package frontend makes tools from the declarations that callers add to their runs.
 //
-// Such a tool does nothing itself. Its call suspends with the action frontend. The caller's frontend sends a decision, which becomes the
-// result.
+// Such a tool does no work. Its call suspends with the action frontend. The caller's frontend does the work and sends a decision, whose
+// result becomes the result of the call.
 package frontend
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Source is the source of frontend tools, Action the action of their tickets.
+// Source is the source of frontend tools. Action is the action of their tickets.
 const (
 	Source = "frontend"
 	Action = "frontend"
 )
 
-// New returns the tool for a declaration. It has the tier CONFIRM, like any tool that changes something; no declaration can lower that. It
-// is idempotent, because asking the frontend again after a crash does no harm.
+// New returns the tool for a declaration. Its tier is always CONFIRM, because toold does not know what the frontend does. It is idempotent,
+// because toold may ask the frontend again after a crash.
 func New(f *tool.FrontendTool) tool.Tool {
 	d := tool.Descriptor{
 		ID: f.Name, Description: f.Description, Parameters: f.Parameters, ResultSchema: f.ResponseSchema, Idempotent: true,

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// The tool asks the frontend for a decision and describes the expected answer. Its tier is always CONFIRM.
+// TestAsks checks that the ticket of the tool describes the expected answer, and that the tier is always CONFIRM.
 func TestAsks(t *testing.T) {
 	schema := json.RawMessage(`{"type":"string"}`)
 	made := frontend.New(&tool.FrontendTool{Name: "fe_pick", Description: "Picks.", ResponseSchema: schema})

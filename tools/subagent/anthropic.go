@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// anthropic is the Messages API.
+// anthropic implements the Messages API.
 type anthropic struct{}
 
-// anthropicTokens is the default limit of an answer, because the API requires a number.
+// anthropicTokens is the default limit for the tokens of an answer. The API requires a limit in each request.
 const anthropicTokens = 8192
 
 type anthropicBlock struct {

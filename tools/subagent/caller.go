@@ -10,17 +10,18 @@ import (
 
 // A Caller gives a subagent access to the daemon. Its methods are called concurrently.
 type Caller interface {
-	// Tools returns the tools that are offered both to the caller of parent in its run and to the agent, in the format of a protocol.
+	// Tools returns the tools of the agent, in the format of a protocol. Only tools that are also offered to the caller of parent in its
+	// run are included.
 	Tools(parent *tool.Call, agent tool.Agent, p Protocol) (Toolbox, error)
-	// Carry executes a turn, or joins it when it has begun. It returns when all calls have ended, or when the remaining calls wait for a
-	// person. It reports events to told meanwhile. A Retryable [*tool.Error] means that no call was started and the same turn may be sent
-	// again.
+	// Carry executes a turn. When the turn has begun before, Carry joins it. It returns when all calls have ended, or when the remaining
+	// calls wait for a person. Meanwhile it passes events to told. A Retryable [*tool.Error] means that no call was started and the same
+	// turn may be sent again.
 	Carry(ctx context.Context, t *Turn, told func(Event)) ([]Outcome, error)
-	// Lend releases the slot of the call whose tool has this context, until back is called. The calls that the tool makes may need the
-	// slot.
+	// Lend releases the slot of the call whose tool has this context, because the calls that the tool makes may need the slot. back takes a
+	// slot again.
 	Lend(ctx context.Context) (back func(ctx context.Context) error)
-	// Cancel ends the remaining calls of a turn. It returns when they have ended or ctx is done. unseen holds the ids of calls without a
-	// confirmed end: they continue, or were abandoned.
+	// Cancel ends the remaining calls of a turn. It returns when they have ended or ctx is done. unseen contains the ids of calls whose end
+	// is not confirmed: they may still run.
 	Cancel(ctx context.Context, t *Turn, reason string) (unseen []string)
 }
 
@@ -28,7 +29,7 @@ type Caller interface {
 type Toolbox struct {
 	Tools    json.RawMessage // a list in the protocol's format; empty when there are no tools
 	Guidance string
-	// Names maps the model's names for tools to their ids.
+	// Names maps the name of a tool that the model uses to the tool's id.
 	Names map[string]string
 }
 
@@ -40,7 +41,7 @@ type Turn struct {
 	Calls  []Request
 }
 
-// A Request is a tool call that a model asked for.
+// A Request is a tool call that the model requested.
 type Request struct {
 	ID        string `json:"id"` // id of the call
 	ModelID   string `json:"model_id"`
@@ -54,33 +55,33 @@ type Outcome struct {
 	Tool    string
 	Ended   bool
 	Gone    bool   // The daemon no longer has the call.
-	Failed  bool   // Text describes a failure, for the model.
-	Blocked bool   // The run must not continue.
+	Failed  bool   // The call failed, and Text describes the failure for the model.
+	Blocked bool   // The call blocked its run, so no more calls may be made in it.
 	Text    string // text for the model when the call has ended
-	Waits   string // what the call waits for when it has not ended
+	Waits   string // what the call waits for, while it has not ended
 }
 
 // An Event reports a change of a call in a turn.
 type Event struct {
 	Call     string
-	Tool     string // empty when an earlier event had it
+	Tool     string // may be empty when an earlier event of the call contained it
 	Status   string // pending, running, waiting, done, failed, cancelled
 	Message  string
 	Fraction float64
 }
 
-// Action is the action of the tickets with which subagents wait for their calls. These tickets ask no person.
+// Action is the action of the tickets with which subagents wait for their calls. Such a ticket is not a question to a person.
 const Action = "subagent"
 
 // Origin is the origin of the runs that subagents start.
 const Origin = "subagent"
 
-// Waiting returns the calls that a subagent waits for, from its checkpoint. When all of them have ended, the daemon resumes the subagent.
-// The ticket names the calls too, but only for people, and only as far as they contain no secret.
+// Waiting returns the ids of the calls that a subagent waits for, from its checkpoint. When all of them have ended, the daemon resumes the
+// subagent. The ticket also lists calls, but it is not reliable for this: it is for people, and the redaction of secrets may change it.
 func Waiting(checkpoint []byte) []string {
 	s, err := decode(checkpoint)
 	if err != nil || s == nil {
-		return nil // The subagent resumes at once and reports the error.
+		return nil // With no calls to wait for, the subagent resumes at once and reports the error.
 	}
 	return s.Waits
 }
@@ -91,16 +92,18 @@ type Place struct {
 	Thread string `json:"t,omitempty"`
 }
 
-// aboveLabel is the label of a subagent's calls that lists the places of the calls of its outer subagents, outermost first.
+// aboveLabel is a label of the calls that a subagent makes. It lists the places of the subagent's call and of the calls of all outer
+// subagents, outermost first.
 const aboveLabel = "subagent.above"
 
-// Above returns the places in which the subagents above this run were called, outermost first.
+// Above returns the places of the subagent calls that led to this run, outermost first.
 func Above(r *tool.Run) (places []Place) {
 	_ = json.Unmarshal([]byte(r.Labels[aboveLabel]), &places)
 	return append(places, Place{r.ParentRun, r.ParentThread})
 }
 
-// RunOf returns the run of the calls that a subagent's call makes, from its checkpoint. It returns "" without a checkpoint.
+// RunOf returns the id of the run in which a subagent makes its calls, from the checkpoint of the subagent's call. It returns "" without a
+// checkpoint.
 func RunOf(call string, checkpoint []byte) string {
 	s, err := decode(checkpoint)
 	if err != nil || s == nil {
@@ -109,8 +112,8 @@ func RunOf(call string, checkpoint []byte) string {
 	return s.run(call)
 }
 
-// waitTicket returns the ticket with which a subagent waits. It asks no person. An answer, or the expiry of the ticket, only makes the
-// subagent check its calls again.
+// waitTicket returns the ticket with which a subagent waits for its calls. It is not a question to a person. An answer, or the expiry of
+// the ticket, only makes the subagent check its calls again.
 func waitTicket(open []Outcome) tool.Ticket {
 	message := "Stopped on the way; goes on by itself"
 	for i, o := range open {
@@ -126,7 +129,7 @@ func waitTicket(open []Outcome) tool.Ticket {
 	if len(open) > maxNamed {
 		message += " …"
 	}
-	parameters, _ := json.Marshal(map[string][]string{"calls": ids(open)}) // Strings always have a JSON form.
+	parameters, _ := json.Marshal(map[string][]string{"calls": ids(open)}) // Marshal cannot fail for strings.
 	return tool.Ticket{Action: Action, Message: message, Parameters: parameters, ExpiresIn: longest, DefaultResult: "{}"}
 }
 
@@ -138,8 +141,8 @@ func ids(open []Outcome) []string {
 	return ids
 }
 
-// longest is how long a subagent waits before it checks whether it still has to wait.
+// longest is the maximum time that a subagent waits before it checks its calls again.
 const longest = 30 * 24 * time.Hour
 
-// maxNamed is how many calls a ticket names in its message.
+// maxNamed is the maximum number of calls that the message of a ticket lists.
 const maxNamed = 4

@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
-// An approver who answers the ticket of a waiting subagent may give it another task. The subagent then works on the new task. It cancels
-// the calls of the old one, whose cost still counts.
+// TestGivenAnotherTask checks what happens when an approver answers the ticket of a waiting subagent with another task. The subagent
+// cancels the calls of the old task and works on the new one. The tokens of the old task still count.
 func TestGivenAnotherTask(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -51,11 +51,12 @@ func TestGivenAnotherTask(t *testing.T) {
 	})
 }
 
-// A subagent whose time is over, and that gets another task, still ends its old calls: the attempt has overtime for that.
+// The test checks that a subagent that gets another task after its time is over still cancels its old calls. The timeout of an attempt
+// includes overtime for that.
 func TestGivenAnotherTaskTooLate(t *testing.T) {
 	t.Parallel()
 	reply := func(*subagenttest.Question) subagenttest.Reply {
-		time.Sleep(2 * time.Millisecond) // longer than the Time of the second bench
+		time.Sleep(2 * time.Millisecond) // longer than the time limit of the second bench, 1 ms
 		return calls(subagenttest.Call{ID: "1", Name: "ask", Arguments: "{}"})
 	}
 	first := newBench(t, "openai", reply, nil)

@@ -20,8 +20,8 @@ type Protocol string
 
 // The supported protocols.
 const (
-	OpenAI    Protocol = "openai"    // Chat Completions
-	Anthropic Protocol = "anthropic" // Messages
+	OpenAI    Protocol = "openai"    // Chat Completions API
+	Anthropic Protocol = "anthropic" // Messages API
 )
 
 // words encodes requests and decodes answers of a protocol.
@@ -48,7 +48,7 @@ type question struct {
 	messages      []message
 	tools         json.RawMessage
 	answerTokens  int
-	key           string // idempotency key, by which a gateway may recognise a repeated request
+	key           string // A gateway may use this idempotency key to recognise a repeated request.
 	namespace     string
 }
 
@@ -56,7 +56,7 @@ type question struct {
 type answer struct {
 	text    string
 	calls   []wanted
-	cut     bool // The answer reached its limit of tokens.
+	cut     bool // The endpoint cut the answer at its limit of tokens.
 	in, out int64
 }
 
@@ -64,10 +64,10 @@ type answer struct {
 type wanted struct{ id, name, arguments string }
 
 const (
-	maxAnswer  = 8 << 20 // bytes of an answer
-	maxTries   = 5       // tries for one question
+	maxAnswer  = 8 << 20 // maximum size of an answer, in bytes
+	maxTries   = 5       // maximum number of tries for one question
 	maxDelay   = 30 * time.Second
-	maxPatient = 2 * time.Minute // the longest Retry-After that is obeyed
+	maxPatient = 2 * time.Minute // A longer Retry-After counts as a failure without another try.
 )
 
 // model sends questions to an endpoint.
@@ -91,11 +91,11 @@ func newClient() *http.Client {
 	}
 }
 
-// A failure is the reason for a missing answer.
+// A failure says why a question has no answer.
 type failure struct {
-	reason string // UPPER_SNAKE_CASE
-	text   string // for the model that called the subagent
-	detail string // for the operator
+	reason string // reason of the error, in UPPER_SNAKE_CASE
+	text   string // message for the model that called the subagent
+	detail string // details for the operator
 	again  bool   // The same question may be sent again.
 	after  time.Duration
 }
@@ -106,14 +106,14 @@ func malformed(format string, args ...any) *failure {
 	return &failure{reason: "MALFORMED", text: "The subagent's model gave an answer that cannot be read", detail: fmt.Sprintf(format, args...), again: true}
 }
 
-// result returns the result of a call whose model does not answer.
+// result returns the result of a subagent's call when its model does not answer.
 func (f *failure) result() *tool.Result {
 	return &tool.Result{Status: tool.StatusError, Error: &tool.Error{
 		Code: tool.Upstream, Reason: f.reason, Message: f.text, DeveloperMessage: f.detail, Retryable: f.again, RetryAfter: f.after,
 	}}
 }
 
-// ask returns the model's answer. It repeats the question after temporary failures, while ctx and the number of tries permit it.
+// ask returns the model's answer. After a temporary failure it repeats the question, until ctx is done or maxTries is reached.
 func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answer, error) {
 	body, err := m.words.request(q)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *model) once(ctx context.Context, body []byte, q *question) (*answer, er
 	return m.words.answer(text)
 }
 
-// refused returns the failure for an HTTP error status. The endpoint's text is for the operator, without the key.
+// refused returns the failure for an HTTP error status. The text from the endpoint goes only to the operator, with the key removed.
 func refused(r *http.Response, body []byte, key string) *failure {
 	said := strings.ToValidUTF8(string(body), "�")
 	if key != "" {
@@ -193,7 +193,7 @@ func refused(r *http.Response, body []byte, key string) *failure {
 	return f
 }
 
-// retryAfter parses a number of seconds or a date.
+// retryAfter parses a Retry-After header: a number of seconds or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return max(0, time.Duration(n)*time.Second)
@@ -223,5 +223,5 @@ func sum(parts ...int64) (total int64) {
 	return total
 }
 
-// maxTokens is more than any real answer needs.
+// maxTokens is a plausibility limit: no real answer has so many tokens.
 const maxTokens = 1 << 40

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// openAI is Chat Completions, in the form that many servers support.
+// openAI implements the Chat Completions API. It uses only what many servers support.
 type openAI struct{}
 
 type openAIMessage struct {
@@ -143,7 +143,8 @@ func contentText(content json.RawMessage) (string, error) {
 	return strings.Join(all, ""), nil
 }
 
-// argumentText returns the arguments of a tool call: a text that should be JSON. Some servers send the parsed value instead.
+// argumentText returns the arguments of a tool call as text. The API sends them as a text that should be JSON; some servers send the parsed
+// value instead.
 func argumentText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -29,7 +29,7 @@ type Settings struct {
 	Parallel     bool          `yaml:"parallel" help:"let several of its calls of one thread run at once"`
 }
 
-// Tools are globs on tool ids.
+// Tools selects tools by globs on their ids.
 type Tools struct {
 	Allow   []string `yaml:"allow" format:"glob" help:"globs on the ids of tools that it may use, of those that its caller may use; none is all"`
 	Exclude []string `yaml:"exclude" format:"glob" help:"globs on the ids of tools that it may not use"`
@@ -46,5 +46,6 @@ func (s *Settings) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// OwnKey reports whether the key does not come from the daemon's secrets.
+// OwnKey reports whether the key comes from a file or an environment variable. Otherwise it comes from the daemon's secrets, or there is
+// none.
 func (s *Settings) OwnKey() bool { return s.KeyFile != "" || s.KeyEnv != "" }

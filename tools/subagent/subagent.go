@@ -19,11 +19,11 @@ type Config struct {
 	Settings
 	// KeyOf returns the endpoint's key for calls of a namespace. It is called for each request. Nil means that there is no key.
 	KeyOf func(ctx context.Context, namespace string) (string, error)
-	// Siblings are the ids of all subagents. At the deepest permitted level, they are not offered.
+	// Siblings are the ids of all subagents. A subagent at the deepest permitted level is not offered them.
 	Siblings []string
 
 	MaxArguments int           // maximum size in bytes of a tool call's arguments; 0 means 1 MiB
-	FirstDelay   time.Duration // delay before the second try of a question, doubled for each further try; 0 means 1 s
+	FirstDelay   time.Duration // delay before the second try of a question; each further delay is twice as long; 0 means 1 s
 	Caller       Caller        // required, except when only the descriptor is used
 }
 
@@ -55,7 +55,7 @@ func New(cfg Config) (*Subagent, error) {
 	s.descriptor = tool.Descriptor{
 		ID: cfg.Name, Description: cfg.Description, Category: "agent", Parameters: json.RawMessage(parameters),
 		Effects: tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Tier(strings.ToUpper(cfg.Tier)), ConcurrencySafe: cfg.Parallel, OpenWorld: true},
-		// After a crash, the subagent continues from its checkpoint and finds the calls that it made.
+		// After a crash, the subagent continues from its checkpoint and finds the calls that it made, so it may run again.
 		Idempotent: true,
 		Timeouts:   tool.Timeouts{Attempt: cfg.Time + overtime},
 		Metadata:   map[string]string{"model": cfg.Model},
@@ -63,7 +63,7 @@ func New(cfg Config) (*Subagent, error) {
 	return s, nil
 }
 
-// overtime is the time to end the calls of a subagent whose time is over.
+// overtime is added to the attempt's timeout, so that a subagent whose time is over can still cancel its calls.
 const overtime = 30 * time.Second
 
 func (c *Config) fill() {
@@ -105,10 +105,10 @@ func (s *Subagent) Describe(_ context.Context, c *tool.Call) (tool.Description, 
 	}, nil
 }
 
-// depthLabel is the label of a subagent's calls that tells how many levels may be below them.
+// depthLabel is a label of the calls that a subagent makes. It contains the number of levels of subagents that are permitted below.
 const depthLabel = "subagent.depth_left"
 
-// levels returns how many levels of subagents are permitted from this call on, including itself.
+// levels returns the number of levels of subagents that are permitted from this call on, including this call's own level.
 func (s *Subagent) levels(c *tool.Call) int {
 	text, ok := c.Run.Labels[depthLabel]
 	if !ok {
@@ -138,7 +138,7 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 	bounded, stop := context.WithTimeoutCause(ctx, max(0, s.cfg.Time-st.Used), errTime)
 	defer stop()
 	if st.Key != c.IdempotencyKey() {
-		err = w.anew(ctx) // This also runs when the subagent's time is over: the attempt has overtime.
+		err = w.anew(ctx) // Uses ctx, not bounded: the old calls must be cancelled even when the subagent's time is over. The attempt timeout includes 30 s for that.
 	}
 	var result *tool.Result
 	if err == nil {

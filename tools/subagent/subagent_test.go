@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var protocols = []string{"openai", "anthropic"}
 
-// daemon executes turns as the real one does: each call once, by its id.
+// daemon executes turns as the real daemon does: it runs each call once, identified by its id.
 type daemon struct {
 	mu        sync.Mutex
 	ran       []subagent.Request
@@ -31,7 +31,7 @@ type daemon struct {
 	known     map[string]subagent.Outcome
 	waits     map[string]bool // tools whose calls wait for a person
 	refuse    int             // number of turns that are rejected for lack of capacity
-	hang      func()          // called for a turn that hangs
+	hang      func()          // called when the turn does not end, so that the test can act meanwhile
 	cancelled []string
 }
 
@@ -94,7 +94,7 @@ func (d *daemon) Cancel(ctx context.Context, t *subagent.Turn, reason string) []
 	return []string{t.Calls[0].ID}
 }
 
-// log is the part of a call's log that the engine stores.
+// log simulates the parts of a call's log that the engine stores.
 type log struct {
 	tool.Reporter
 	checkpoint []byte
@@ -116,14 +116,14 @@ func (l *log) SaveCheckpoint(b []byte) error {
 	return nil
 }
 
-// bench is a subagent with a model.
+// bench is a subagent with a fake model and a fake daemon.
 type bench struct {
 	*subagent.Subagent
 	d    *daemon
 	log  *log
 	m    *subagenttest.Server
 	run  tool.Run
-	task string // empty means "work"
+	task string // task of the call; empty means "work"
 	more context.Context
 }
 
@@ -182,13 +182,14 @@ func each(t *testing.T, f func(t *testing.T, protocol string)) {
 	}
 }
 
-// The model gets an error for each wrong tool call. Parts that providers would reject are not sent to them again.
+// TestWrongToolCalls checks that the model gets an error for each wrong tool call. The parts that providers would reject are replaced
+// before the conversation is sent again.
 func TestWrongToolCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
 		cut := `{"text":"a`
 		if protocol == "anthropic" {
-			cut = `"{\"text\":\"a"` // Gateways may send such text.
+			cut = `"{\"text\":\"a"` // JSON that is cut off, as some gateways send it
 		}
 		long := strings.Repeat("x", 2<<20)
 		b := newBench(t, protocol, func(q *subagenttest.Question) subagenttest.Reply {
@@ -223,7 +224,8 @@ func TestWrongToolCalls(t *testing.T) {
 	})
 }
 
-// The limits end a model that never finishes, a task without time, and a subagent that is too deep.
+// TestLimits checks that limits end three kinds of subagents: one whose model never finishes, one without time, and one that is nested too
+// deep.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -291,7 +293,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A question is sent again to a busy or failing endpoint, but not after a refusal. The key appears nowhere.
+// TestEndpointFails checks that a question is sent again when the endpoint is busy or fails, but not when it refuses. It also checks that
+// the key appears nowhere.
 func TestEndpointFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -339,7 +342,7 @@ func TestEndpointFails(t *testing.T) {
 	})
 }
 
-// A waiting subagent continues from its checkpoint. It repeats neither a question nor a call.
+// TestWaits checks that a waiting subagent continues from its checkpoint and repeats neither a question nor a call.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -362,7 +365,7 @@ func TestWaits(t *testing.T) {
 			t.Errorf("it waits for %v in the run %s", open, b.d.runs[0].ID)
 		}
 		b.d.waits = nil
-		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Gone: true} // The call was trimmed meanwhile, but its result was kept.
+		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Gone: true} // The daemon has trimmed the call meanwhile. The checkpoint still has its result.
 		if r := b.result(t); r.Message != "echo {}ask {}" {
 			t.Errorf("it ended with %+v", r)
 		}
@@ -375,7 +378,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// A cancel of a subagent cancels its calls. A stopping daemon leaves them to the next daemon.
+// TestStopped checks that a cancel of a subagent cancels its calls, and that a daemon that stops leaves the calls to the next daemon.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -400,7 +403,7 @@ func TestStopped(t *testing.T) {
 				}
 			}
 			r, err := b.attempt()
-			if !r.IsPending() { // The engine calls Stop then too.
+			if !r.IsPending() { // The engine calls Stop for every outcome except a suspension.
 				if unseen := b.Stop(t.Context(), &tool.Call{ID: "call-0123456789abcdef", Checkpoint: b.log.checkpoint}); len(unseen) != tt.cancelled {
 					t.Errorf("it does not know the end of %v", unseen)
 				}
@@ -415,7 +418,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A subagent never has more tools than its caller's agent, and its runs are never less restricted.
+// TestNeverWider checks that a subagent never has more tools than its caller's agent, and that its runs have at least the restrictions of
+// its caller's run.
 func TestNeverWider(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "openai", func(q *subagenttest.Question) subagenttest.Reply {
@@ -464,7 +468,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzAnswer checks that any response of an endpoint ends the call with a text, and that providers accept what is sent to them.
+// FuzzAnswer checks that the call ends with a text for any response of an endpoint, and that providers accept the requests that follow.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"choices":[{"message":{"content":"x","tool_calls":[{"id":"a","function":{"name":"echo","arguments":"{"}}]}}]}`)
 	f.Add(`{"type":"message","content":[{"type":"tool_use","id":"a","name":"echo","input":[]},{"type":"text","text":"x"}],"usage":{"input_tokens":9e9}}`)

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// carry executes the tool calls of the newest answer. It returns a result when the call must not continue: usually a suspension until the
-// waiting calls have ended.
+// carry executes the tool calls of the newest answer. It returns nil when all calls have ended and the model can be asked again. Otherwise
+// it returns the result of the attempt: usually a suspension until the waiting calls have ended.
 func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 	p := w.state.Pending
 	if open := w.missing(); len(open) > 0 {
@@ -44,7 +44,7 @@ func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 	return nil, nil
 }
 
-// missing returns the calls without a result.
+// missing returns the calls of the turn that have no result yet.
 func (w *work) missing() (open []Request) {
 	for _, r := range w.state.Pending.Requests {
 		if w.state.Pending.result(r.ModelID) == nil {
@@ -54,12 +54,14 @@ func (w *work) missing() (open []Request) {
 	return open
 }
 
-// turn returns all calls of the turn, including those that have ended, so that a joined turn equals the one that was started.
+// turn returns the turn with all its calls, including those that have ended. A turn can be joined only with exactly the calls with which it
+// was started.
 func (w *work) turn(box *Toolbox) *Turn {
 	return &Turn{Parent: w.call, Batch: w.state.batch(w.call.ID), Run: w.runOf(box), Calls: w.state.Pending.Requests}
 }
 
-// begin starts or joins the turn and waits for it. It retries when there is no capacity for the turn, until the time is over.
+// begin starts or joins the turn and waits for it. When the daemon has no capacity for the turn, begin tries again until the subagent's
+// time is over.
 func (w *work) begin(ctx context.Context, open []Request) ([]Outcome, error) {
 	box, err := w.tools()
 	if err != nil {
@@ -72,7 +74,7 @@ func (w *work) begin(ctx context.Context, open []Request) ([]Outcome, error) {
 		}
 	}
 	t := w.turn(&box)
-	back := w.s.cfg.Caller.Lend(ctx) // The slot is also released while the turn waits for capacity, because the queue may need it.
+	back := w.s.cfg.Caller.Lend(ctx) // The slot stays released while begin waits for capacity, because the calls in the queue may need it.
 	outcomes, err := w.sent(ctx, t, names)
 	if err == nil {
 		err = back(ctx)
@@ -98,7 +100,7 @@ func (w *work) sent(ctx context.Context, t *Turn, names string) ([]Outcome, erro
 	}
 }
 
-// collect stores the results of ended calls and returns the other outcomes.
+// collect stores the results of the calls that have ended and returns the outcomes of the calls that wait.
 func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 	p := w.state.Pending
 	model := map[string]string{}
@@ -120,8 +122,8 @@ func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 	return waits
 }
 
-// rest suspends the call until these calls have ended. It saves the results so far, because their calls may be trimmed before the others
-// end.
+// rest suspends the call until the calls in waits have ended. It saves the results so far, because the daemon may trim the ended calls
+// before the other calls end.
 func (w *work) rest(waits []Outcome) (*tool.Result, error) {
 	w.state.Waits = ids(waits)
 	if err := w.save(); err != nil {
@@ -130,8 +132,8 @@ func (w *work) rest(waits []Outcome) (*tool.Result, error) {
 	return tool.SuspendedWith(waitTicket(waits)), nil
 }
 
-// cutShort returns the outcome of a call that cannot wait for its turn. Except when the daemon stops, the engine then ends the turn's calls
-// with [Subagent.Stop].
+// cutShort returns the outcome of a subagent's call that cannot wait for the end of its turn. When the daemon stops, it suspends the call.
+// For every other outcome, the engine then calls [Subagent.Stop], which ends the turn's calls.
 func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
 	switch {
 	case ctx.Err() == nil:
@@ -158,10 +160,11 @@ func (s *Subagent) Stop(ctx context.Context, c *tool.Call) (unseen []string) {
 	return unseen
 }
 
-// stopTime is the time for the calls of an edited task to end. It is more than a tool that ignores a cancel gets.
+// stopTime is the time that the calls of an edited task have to end. It is longer than the grace period after which the engine abandons a
+// tool that ignores a cancel.
 const stopTime = 10 * time.Second
 
-// anew starts with another task. The calls of the old task end first, because they were not approved for the new one.
+// anew changes to another task. It first cancels the calls of the old task, because they were not approved for the new task.
 func (w *work) anew(ctx context.Context) error {
 	next := w.state.again(w.call)
 	if w.state.Pending != nil {
@@ -169,7 +172,7 @@ func (w *work) anew(ctx context.Context) error {
 		defer stop()
 		unseen := w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task")
 		if cause := context.Cause(ctx); cause != nil {
-			return cause // The next attempt waits for the calls again.
+			return cause // The state is not saved, so the next attempt cancels the calls again.
 		}
 		next.Unseen = append(next.Unseen, unseen...)
 	}
@@ -177,7 +180,7 @@ func (w *work) anew(ctx context.Context) error {
 	return w.save()
 }
 
-// shown is what the log of the parent call shows about a call of the turn.
+// shown is the content of the activity that shows a call of the turn in the log of the subagent's call.
 type shown struct {
 	CallID   string  `json:"call_id"`
 	Tool     string  `json:"tool"`
@@ -191,7 +194,7 @@ type shown struct {
 // showEvery is the minimum time between two progress reports of a call.
 const showEvery = 200 * time.Millisecond
 
-// show reports an event of a call in the log of the parent call.
+// show reports an event of a call of the turn in the log of the subagent's call.
 func (w *work) show(e Event) {
 	s := w.shown[e.Call]
 	if s == nil {
@@ -206,5 +209,5 @@ func (w *work) show(e Event) {
 		return
 	}
 	s.Status, s.Message, s.Fraction, s.at = e.Status, clip(e.Message, 1<<10), e.Fraction, now
-	_ = w.call.Activity(e.Call, "call", s) // An error means that the call is over, and the engine handles that.
+	_ = w.call.Activity(e.Call, "call", s) // The error is ignored, because it only means that the subagent's call is over. The engine knows that.
 }

@@ -21,16 +21,16 @@ type work struct {
 	state  *state
 	began  time.Time // start of the working time that Used does not include yet
 	levels int
-	shown  map[string]*shown // what the log of the parent call shows, by call
+	shown  map[string]*shown // what the log of the subagent's call shows about the calls of the turn, by call id
 }
 
 const (
-	maxCalls        = 64        // tool calls of one answer
-	maxResult       = 256 << 10 // bytes of a result that the model reads
-	maxConversation = 4 << 20   // bytes of all texts of a conversation
+	maxCalls        = 64        // maximum number of tool calls in one answer
+	maxResult       = 256 << 10 // maximum size of a result that the model reads, in bytes
+	maxConversation = 4 << 20   // maximum size of all texts of a conversation, in bytes
 )
 
-// run continues from the state until the model asks for no more tools.
+// run continues from the state until an answer of the model contains no tool calls.
 func (w *work) run(ctx context.Context) (*tool.Result, error) {
 	for {
 		if w.state.Pending != nil {
@@ -63,7 +63,7 @@ func (w *work) tools() (Toolbox, error) {
 	return w.s.cfg.Caller.Tools(w.call, w.agent(nil), w.s.cfg.Protocol)
 }
 
-// unanswered returns the outcome of a call whose model did not answer.
+// unanswered returns the outcome of a subagent's call whose model did not answer.
 func (w *work) unanswered(ctx context.Context, err error) (*tool.Result, error) {
 	f, ok := errors.AsType[*failure](err)
 	switch {
@@ -77,7 +77,7 @@ func (w *work) unanswered(ctx context.Context, err error) (*tool.Result, error) 
 	return nil, err
 }
 
-// limit returns the result for a call that has reached a limit, or nil.
+// limit returns a result when the subagent has reached a limit, and nil otherwise.
 func (w *work) limit(ctx context.Context) *tool.Result {
 	switch cfg, s := &w.s.cfg, w.state; {
 	case errors.Is(context.Cause(ctx), errTime):
@@ -112,7 +112,7 @@ func (s *state) size() (n int) {
 
 func (w *work) overTime() *tool.Result { return w.stopped("TIME", "its time (%v)", w.s.cfg.Time) }
 
-// stopped returns the result for a call that reached a limit.
+// stopped returns the result of a subagent that has reached a limit, with the model's newest text.
 func (w *work) stopped(reason, format string, args ...any) *tool.Result {
 	text := "The subagent met " + fmt.Sprintf(format, args...) + " before it was done."
 	if last := w.state.lastWords(); last != "" {
@@ -155,7 +155,7 @@ func (w *work) ask(ctx context.Context, box *Toolbox) (*answer, error) {
 }
 
 func (w *work) progress(text string) {
-	_ = w.call.Progress(tool.ProgressRunning, float64(w.state.Turns)/float64(w.s.cfg.Turns), text) // An error means that the call is over, and the engine handles that.
+	_ = w.call.Progress(tool.ProgressRunning, float64(w.state.Turns)/float64(w.s.cfg.Turns), text) // The error is ignored, because it only means that the subagent's call is over. The engine knows that.
 }
 
 // take adds an answer to the state. It returns a result when the answer has no tool calls, or a limit is reached.
@@ -183,7 +183,7 @@ func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 	if len(a.calls) == 0 {
 		return w.done(a)
 	}
-	if s.Turns >= w.s.cfg.Turns { // The model would never read the results of these calls.
+	if s.Turns >= w.s.cfg.Turns { // This was the last permitted answer. The model could not read the results of its tool calls, so they are not made.
 		return w.stopped("TURNS", "its limit of %d turns", w.s.cfg.Turns)
 	}
 	if s.Usage.total() >= w.s.cfg.Tokens {
@@ -211,8 +211,8 @@ func (w *work) done(a *answer) *tool.Result {
 	return r
 }
 
-// count adds the tokens of an answer. When the endpoint gives no plausible count, count estimates it, so that a limit of tokens applies
-// anyway.
+// count adds the tokens of an answer to the usage. When the endpoint reports no plausible count, it adds an estimate, so that the limit of
+// tokens still applies.
 func (s *state) count(a *answer) {
 	in, out := a.in, a.out
 	if sum(in, out) <= 0 {
@@ -225,7 +225,7 @@ func (s *state) count(a *answer) {
 	s.Usage.In, s.Usage.Out = s.Usage.In+in, s.Usage.Out+out
 }
 
-// uncallable returns the text for the model when a tool call cannot become a call, or "".
+// uncallable returns "" when a tool call can become a call of the daemon. Otherwise it returns an error text for the model.
 func (w *work) uncallable(r *Request, i int) string {
 	switch {
 	case i >= maxCalls:
@@ -238,7 +238,8 @@ func (w *work) uncallable(r *Request, i int) string {
 	return ""
 }
 
-// modelID returns the model's id of a tool call. It returns another id when the id was used before or providers would reject it.
+// modelID returns the id of a tool call in the conversation. It is the id that the model wrote, or a new one when that id was used before
+// or providers would reject it.
 func (s *state) modelID(id string, index int, beside []toolCall) string {
 	ok := id != "" && len(id) <= 64 && !s.has(id) && !slices.ContainsFunc(beside, func(c toolCall) bool { return c.ID == id })
 	for i := range len(id) {
@@ -259,7 +260,7 @@ func safeName(name string) string {
 	return "unknown"
 }
 
-// object returns the arguments that the model sees later. It replaces text that is not a JSON object, because providers reject it.
+// object returns the arguments for the conversation. It replaces text that is not a JSON object, because providers would reject it.
 func object(arguments string) string {
 	var v map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &v) != nil || v == nil {
@@ -268,8 +269,8 @@ func object(arguments string) string {
 	return arguments
 }
 
-// agent returns the identity of the model in its run. Its tools are never more than those of the caller of this call. Without a box, it
-// returns only what the configuration determines for every caller.
+// agent returns the agent for the calls that the model makes. It is never offered more tools than the caller of the subagent. With a nil
+// box, agent returns only what the configuration determines for every caller.
 func (w *work) agent(box *Toolbox) tool.Agent {
 	cfg, parent := &w.s.cfg, &w.call.Run.Agent
 	a := tool.Agent{ID: cfg.Name, Allow: cfg.Tools.Allow, Exclude: slices.Concat(parent.Exclude, cfg.Tools.Exclude)}
@@ -280,7 +281,7 @@ func (w *work) agent(box *Toolbox) tool.Agent {
 	case box == nil || len(parent.Allow) == 0:
 	case len(cfg.Tools.Allow) == 0:
 		a.Allow = parent.Allow
-	default: // The intersection of two lists of globs cannot be written as globs, so the names are listed.
+	default: // No globs express the intersection of two lists of globs, so Allow lists the tool names.
 		a.Allow = slices.Sorted(maps.Values(box.Names))
 		if len(a.Allow) == 0 {
 			a.Allow, a.Exclude = nil, []string{"*"}
@@ -301,7 +302,7 @@ func (w *work) runOf(box *Toolbox) tool.Run {
 		above = Above(from)
 	}
 	if delete(labels, aboveLabel); len(above) > 0 {
-		b, _ := json.Marshal(above) // Strings always have a JSON form.
+		b, _ := json.Marshal(above) // Marshal cannot fail for strings.
 		labels[aboveLabel] = string(b)
 	}
 	labels[depthLabel] = strconv.Itoa(w.levels - 1)

@@ -1,4 +1,4 @@
-// Package todo provides the tools todo_read and todo_write. With them, a model keeps a list of what it is doing.
+// Package todo provides the tools todo_read and todo_write. With them, a model keeps a list of its tasks.
 //
 // The list is one document of the thread, or of the run when the call has no thread. So it survives a restart, and frontends can show it.
 // todo_write replaces the whole list. When two calls replace the same list, the first commit wins and the other call gets a state conflict.
@@ -30,7 +30,7 @@ type List struct {
 	Todos []Item `json:"todos" jsonschema:"The whole list, in order. It replaces the list that was there; an empty one clears it."`
 }
 
-// An Item is one thing to do.
+// An Item is one task.
 type Item struct {
 	Content string `json:"content"`
 	Status  Status `json:"status"`
@@ -39,14 +39,14 @@ type Item struct {
 // Status is the progress of an item.
 type Status string
 
-// At most one item of a list is in progress.
+// The statuses. At most one item of a list is in progress.
 const (
 	Pending    Status = "pending"
 	InProgress Status = "in_progress"
 	Completed  Status = "completed"
 )
 
-// The schema repeats the limits for the model, which sees only the schema.
+// The schema repeats the limits, because the model reads only the schema.
 const writeSchema = `{
 	"type": "object",
 	"properties": {
@@ -89,7 +89,7 @@ func Read() tool.Tool {
 	})
 }
 
-// Write returns the tool todo_write. The tool changes only the list, so no gate needs to ask before it runs.
+// Write returns the tool todo_write. The tool changes only the list, so no gate needs to ask for approval before it runs.
 func Write() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:          "todo_write",
@@ -118,7 +118,7 @@ func key(call *tool.Call) tool.Key[List] {
 	return tool.Key[List]{Scope: tool.RunScope, Name: DocumentKey}
 }
 
-// load returns the list of a call's thread or run, and its revision. A call without both has no list.
+// load returns the list of a call's thread or run, and its revision. For a call with neither, it returns an empty list.
 func load(call *tool.Call) (List, int64, error) {
 	if call.Run.Thread == "" && call.Run.ID == "" {
 		return List{}, 0, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_THREAD",
@@ -127,7 +127,7 @@ func load(call *tool.Call) (List, int64, error) {
 	return key(call).Get(call)
 }
 
-// validate checks the whole list, including what the schema checks, because the list may not come from a model.
+// validate checks the whole list. It repeats the checks of the schema, because a stored list may not come from a model.
 func (l List) validate() error {
 	var v []tool.Violation
 	add := func(field, format string, args ...any) {

@@ -72,7 +72,7 @@ func TestWriteThenRead(t *testing.T) {
 	}
 }
 
-// When two calls have read the same list, the second commit must fail and not overwrite the first.
+// The test checks that when two calls have read the same list, the second commit fails and does not overwrite the first.
 func TestALostRaceIsSeen(t *testing.T) {
 	var docs tooltest.Documents
 	run := tool.Run{Thread: "t"}

@@ -44,7 +44,7 @@ func TestT50NumbersInDisguise(t *testing.T) {
 		"http://exa%6dple.com%00/", "http://under_score.com/", "http://a..b/", "http://" + strings.Repeat("a", 300) + ".com/", "http://example.com/" + strings.Repeat("a", 9000),
 	} {
 		if target == "http://127.0.0.1./x/.." {
-			continue // An address with a dot at its end is a host name whose last label is a number. It is checked below.
+			continue // An address with a dot at its end parses as a host name, not as an IP address. A check below covers it.
 		}
 		if got := refused(t, fetch, target); got != "URL_REFUSED" {
 			t.Errorf("%q: %s", target, got)
@@ -94,7 +94,8 @@ func TestT51Redirects(t *testing.T) {
 	contains(t, r.ModelText(), "from https to http")
 }
 
-// nameServer returns a resolver. It answers the first query for an IPv4 address with the first list, and so on; the last list repeats.
+// nameServer returns a resolver. It answers the first query for an IPv4 address with the first list, the second query with the second list,
+// and so on. It repeats the last list.
 func nameServer(t *testing.T, lists ...[]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -162,7 +163,8 @@ func TestT52Rebinding(t *testing.T) {
 	}
 }
 
-// heap returns the number of bytes allocated so far. Unpacking a bomb would increase it visibly.
+// heap returns the number of bytes allocated so far. A test compares it before and after, because unpacking a bomb would allocate much
+// more.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

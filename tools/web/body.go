@@ -15,9 +15,9 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// body reads a page up to the operator's limits for packed and unpacked size. cut reports that there is more.
+// body reads a page up to the operator's limits for its packed and its unpacked size. cut reports that the page is longer.
 func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
-	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // The limit also ends a stream that unpacks to nothing.
+	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // A stream that unpacks to nothing ends at this limit too.
 	var in io.Reader = packed
 	switch coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding {
 	case "", "identity":
@@ -42,7 +42,7 @@ func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
 	return b, false, err
 }
 
-// mediaType returns the media type that the server gives. Without one, it derives the type from the body.
+// mediaType returns the media type in the server's header. When the header has none, it derives the type from the body.
 func mediaType(header string, body []byte) string {
 	kind, _, err := mime.ParseMediaType(header)
 	if err != nil || kind == "" {
@@ -76,7 +76,7 @@ func decode(body []byte, contentType string) string {
 	}
 }
 
-// reason returns an error of the HTTP client without the method and the URL, which the model knows already.
+// reason removes the method and the URL from an error of the HTTP client, because the model knows them already.
 func reason(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

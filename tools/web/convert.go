@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxMarkup bounds the markup to convert, without scripts and styles, in bytes.
+	// maxMarkup is the maximum size in bytes of the markup that is converted. Scripts and styles do not count.
 	maxMarkup = 2 << 20
-	// maxDepth bounds the nesting depth of elements, because the time of parsers and converters grows with its square.
+	// maxDepth limits the nesting of elements, because the time of parsers and converters grows with the square of the depth.
 	maxDepth = 256
-	// maxIndent bounds the nesting depth of lists and quotations, because each level makes every line in it longer.
+	// maxIndent limits the nesting of lists and quotations, because each level indents every line inside it further.
 	maxIndent = 12
 )
 
@@ -46,8 +46,8 @@ var blocks = map[atom.Atom]bool{
 	atom.Dt: true, atom.Dd: true, atom.Nav: true, atom.Main: true, atom.Aside: true, atom.Figure: true, atom.Option: true, atom.Title: true,
 }
 
-// strip returns the title, the markup and the text of a page. It omits elements that are not shown, cuts markup that is too long, and
-// flattens markup that is too deep. It reads the page once, in time proportional to its length.
+// strip returns the title, the markup and the text of a page. It omits elements that readers do not see. It cuts markup that is too long
+// and removes levels of markup that is nested too deep. It reads the page once, in time proportional to its length.
 func strip(source string) (title, markup, text string) {
 	in := html.NewTokenizer(strings.NewReader(source))
 	s := stripper{}
@@ -64,10 +64,10 @@ func strip(source string) (title, markup, text string) {
 type stripper struct {
 	title, markup, text bytes.Buffer
 	skip                atom.Atom // the dropped element that is being skipped
-	nested              int       // open elements of the same name inside it
+	nested              int       // number of open elements with the same name inside the skipped element
 	inTitle             bool
 	depth               int
-	indent              int // the part of depth that makes lines longer
+	indent              int // number of open elements that indent their lines
 }
 
 var indents = map[atom.Atom]bool{atom.Ul: true, atom.Ol: true, atom.Menu: true, atom.Blockquote: true, atom.Li: true}
@@ -140,7 +140,7 @@ func (s *stripper) end(name atom.Atom, raw []byte) {
 	if blocks[name] {
 		s.text.WriteByte('\n')
 	}
-	if s.depth > 0 { // Without an open element, an end tag ends nothing.
+	if s.depth > 0 { // An end tag is ignored when no element is open.
 		if s.depth <= maxDepth && (!indents[name] || s.indent <= maxIndent) {
 			s.markup.Write(raw)
 		}
@@ -151,7 +151,7 @@ func (s *stripper) end(name atom.Atom, raw []byte) {
 	}
 }
 
-// voids are the elements without an end tag.
+// voids are the elements that have no end tag.
 var voids = map[atom.Atom]bool{
 	atom.Area: true, atom.Base: true, atom.Br: true, atom.Col: true, atom.Embed: true, atom.Hr: true, atom.Img: true, atom.Input: true, atom.Link: true, atom.Meta: true,
 	atom.Source: true, atom.Track: true, atom.Wbr: true,

@@ -44,7 +44,7 @@ func (f *fetch) Descriptor() tool.Descriptor {
 			"additionalProperties": false
 		}`),
 		Effects: effects, Idempotent: true, MaxArguments: 64 << 10, Timeouts: tool.Timeouts{Attempt: 2 * f.cfg.Timeout},
-		RequiredIsolation: tool.IsolationNone, // It starts no process.
+		RequiredIsolation: tool.IsolationNone, // The tool starts no process.
 	}
 }
 
@@ -73,10 +73,10 @@ type page struct {
 	ContentType string `json:"content_type,omitempty"`
 	Title       string `json:"title,omitempty"`
 	Format      string `json:"format,omitempty"` // format of Content
-	Bytes       int64  `json:"bytes"`            // bytes read of the unpacked body
-	Truncated   bool   `json:"truncated"`        // The body is longer than Bytes.
+	Bytes       int64  `json:"bytes"`            // number of bytes read, after unpacking
+	Truncated   bool   `json:"truncated"`        // The body has more bytes than were read.
 	Content     string `json:"content,omitempty"`
-	Artifact    string `json:"artifact,omitempty"` // name of the artifact with a body that is not text
+	Artifact    string `json:"artifact,omitempty"` // name of the artifact that contains the body, when the body is not text
 }
 
 func (f *fetch) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
@@ -135,7 +135,7 @@ func (f *fetch) result(call *tool.Call, p *page, body []byte, format string) (*t
 	return r, nil
 }
 
-// short limits the length of a page's title or media type.
+// short cuts a page's title or media type, which the page controls, to a maximum length.
 func short(text string) string {
 	const most = 300
 	if len(text) <= most {
@@ -144,7 +144,7 @@ func short(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + " …"
 }
 
-// message returns the text for the model: the source of the content, then the content.
+// message returns the text for the model: the URL and other facts about the page, then its content.
 func (p *page) message() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)", p.URL, p.ContentType)
@@ -199,7 +199,8 @@ func failedPage(p *page) *tool.Result {
 	return r
 }
 
-// failed returns why there is no page. The address that a name resolved to goes only into the message for the operator.
+// failed returns an error that says why there is no page. Only the message for the operator contains the address that the host name
+// resolved to.
 func (f *fetch) failed(ctx context.Context, err error) (*tool.Result, error) {
 	var refused *address.Error
 	var dns *net.DNSError

@@ -41,7 +41,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestT54FetchSendsNothingOfTheDaemon uses a host name, because Go uses no proxy for local addresses.
+// TestT54FetchSendsNothingOfTheDaemon uses a host name and not a local address, because Go never uses a proxy for local addresses.
 func TestT54FetchSendsNothingOfTheDaemon(t *testing.T) {
 	var got http.Header
 	var method string
@@ -195,12 +195,12 @@ func TestDescribeFetch(t *testing.T) {
 	}
 }
 
-// FuzzPage checks that any input can be converted.
+// FuzzPage checks that the conversion of any page succeeds.
 func FuzzPage(f *testing.F) {
 	for _, seed := range []string{article, "<div><div><p><table><tr><td><b><i></b></i>", "<title>x", "<script>", "<svg><title></svg>", "<!--", "<a href='javascript:x'>y</a>", "&#0;&lt;"} {
 		f.Add(seed)
 	}
-	page := "" // All inputs use one server, because a server for each would use up the ports of the machine.
+	page := "" // All inputs use one server, because one server for each input would use up the ports of the machine.
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { html(page)(w, r) }))
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, body string) {

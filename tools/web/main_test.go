@@ -22,16 +22,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} { // T54. Go reads these variables once per process.
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} { // The variables must be set before the first test, because Go reads them once per process (T54).
 		_ = os.Setenv(name, "http://127.0.0.2:1")
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// local permits 127.0.0.1, the address of the test servers. 127.0.0.2 represents addresses that must not be reached.
+// local permits 127.0.0.1, the address of the test servers. It does not permit 127.0.0.2, which the tests use as an address that must not
+// be reached.
 var local = address.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 
-// tools returns the tools by id.
 func tools(t *testing.T, cfg web.Config) map[string]tool.Tool {
 	t.Helper()
 	list, err := web.New(cfg)
@@ -78,7 +78,7 @@ func fetched(t *testing.T, one tool.Tool, args map[string]any) (p page) {
 	return p
 }
 
-// refused returns the reason why a URL is not fetched.
+// refused checks that a URL is not fetched, and returns the reason.
 func refused(t *testing.T, one tool.Tool, target string) string {
 	t.Helper()
 	r, err := run(t, one, map[string]any{"url": target})
@@ -99,7 +99,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// canary listens on an address that must not be reached, and counts the connections.
+// canary listens on an address that must not be reached. came returns the number of connections to it.
 func canary(t *testing.T) (addr string, came func() int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.2:0")

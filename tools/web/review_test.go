@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// T53: markup in which every line would be indented hundreds of times.
+// The test checks that lists nested hundreds of levels deep do not indent every line hundreds of times (T53).
 func TestIndentationIsBounded(t *testing.T) {
 	for name, body := range map[string]string{
 		"quotes": strings.Repeat("<blockquote>", 250) + strings.Repeat("x<br>", 10_000),
@@ -25,7 +25,7 @@ func TestIndentationIsBounded(t *testing.T) {
 	}
 }
 
-// The title and the media type of a page are short.
+// The test checks that a long title or media type of a page is cut.
 func TestTitlesAreBounded(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; x="+strings.Repeat("y", 20_000))
@@ -36,7 +36,7 @@ func TestTitlesAreBounded(t *testing.T) {
 	}
 }
 
-// A denied host is denied in each of its spellings.
+// The test checks that a denied host is denied in every spelling of its address.
 func TestDeniedAddresses(t *testing.T) {
 	s := serve(t, html("<p>x"))
 	fetch := tools(t, web.Config{Addresses: local, DenyHosts: []string{"127.0.0.1"}})["fetch"]

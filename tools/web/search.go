@@ -31,8 +31,8 @@ type Hit struct {
 const (
 	defaultHits = 8
 	maxHits     = 20
-	maxAnswer   = 2 << 20 // bytes of a provider's response
-	maxSnippet  = 600     // characters
+	maxAnswer   = 2 << 20 // maximum size in bytes of a provider's response
+	maxSnippet  = 600     // maximum number of characters of a snippet
 )
 
 type search struct {
@@ -95,7 +95,7 @@ func (s *search) Execute(ctx context.Context, call *tool.Call) (*tool.Result, er
 	return tool.SuccessMessage(map[string]any{"query": query, "hits": hits}, "%s", b.String()), nil
 }
 
-// failed converts a provider's error to an error for the model. Details for the operator are in its DeveloperMessage.
+// failed converts a provider's error to an error for the model. The details are only in its DeveloperMessage, for the operator.
 func (s *search) failed(err error) error {
 	e := &tool.Error{Code: tool.Upstream, Reason: "SEARCH_FAILED", Message: "The search engine did not answer", Retryable: true, DeveloperMessage: err.Error()}
 	if none, ok := errors.AsType[noKeyError](err); ok {
@@ -109,7 +109,7 @@ func (s *search) failed(err error) error {
 	return e
 }
 
-// answered is the error for an HTTP error status of a provider.
+// An answered error means that a provider returned an HTTP error status.
 type answered struct {
 	status int
 	after  time.Duration
@@ -163,7 +163,7 @@ func FixedKey(key string) Key { return func(context.Context) (string, error) { r
 // A noKeyError means that no request was sent because there is no key.
 type noKeyError struct{ error }
 
-// Brave returns a Provider for Brave (Web Search API v1 of api.search.brave.com) with this key. An empty URL means Brave's server.
+// Brave returns a Provider for Brave's Web Search API v1 with this key. An empty base means api.search.brave.com.
 func Brave(base string, key Key) Provider {
 	if base == "" {
 		base = "https://api.search.brave.com/res/v1/web/search"
@@ -224,7 +224,7 @@ func (s *searxng) Search(ctx context.Context, query string, count int) ([]Hit, e
 	return hits, nil
 }
 
-// hit appends a hit without markup, if its link is a web page.
+// hit appends a hit to hits if its link is the URL of a web page. It removes markup from the title and the snippet.
 func hit(hits []Hit, count int, title, link, snippet string) []Hit {
 	u, err := url.Parse(link)
 	if len(hits) == count || err != nil || u.Scheme != "http" && u.Scheme != "https" {

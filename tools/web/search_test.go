@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// recorded serves a recorded answer of a provider, and records the request.
+// recorded serves a response that was recorded from a provider. asked becomes the request that the server got.
 func recorded(t *testing.T, file string) (base string, asked *http.Request) {
 	t.Helper()
 	answer, err := os.ReadFile("testdata/" + file)
@@ -61,7 +61,7 @@ func TestBrave(t *testing.T) {
 	}
 }
 
-// The key is requested again before each search. Without a key, no request is sent.
+// TestKeyOfBrave checks that the key is requested again before each search, and that no request is sent without a key.
 func TestKeyOfBrave(t *testing.T) {
 	base, asked := recorded(t, "brave.json")
 	keys := []string{"first", "second"}

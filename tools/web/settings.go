@@ -46,5 +46,5 @@ func (s *Settings) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// OwnKey reports whether the key of the search engine comes from a file, and not from the daemon's secrets.
+// OwnKey reports whether the key of the search engine comes from a file. Otherwise it comes from the daemon's secrets.
 func (s *Settings) OwnKey() bool { return s.Search == "brave" && s.SearchKeyFile != "" }

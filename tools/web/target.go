@@ -12,8 +12,8 @@ import (
 
 const maxURL = 8 << 10
 
-// target returns the URL of a text in one normal form for all checks: with the host in lower-case ASCII, and without credentials and
-// fragment.
+// target parses a URL and returns it in one normal form, which all checks use: the host is in lower-case ASCII, and credentials and the
+// fragment are removed.
 func (f *fetch) target(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, fmt.Errorf("the URL has %d bytes, more than %d", len(text), maxURL)
@@ -50,7 +50,7 @@ func (f *fetch) target(text string) (*url.URL, error) {
 	return u, f.mayFetch(host)
 }
 
-// host returns the normal form of a host, or an error when the host must not be reached.
+// host returns the normal form of a host. It returns an error when the host must not be reached.
 func (f *fetch) host(text string) (string, error) {
 	host, plain, err := address.Host(text)
 	if err == nil && plain.IsValid() {

@@ -1,8 +1,8 @@
-// Package web provides the tools fetch, which reads one page of the web, and web_search, which uses a search engine that the operator
-// chose.
+// Package web provides the tools fetch, which reads one web page, and web_search, which queries the search engine that the operator chose.
 //
-// A model writes the URL, and a page may have suggested it. So the address is checked when the connection is made and after each redirect,
-// and only the public network is reachable ([address.Rules]). The tools never use a proxy, cookie or credential of the daemon.
+// The model chooses the URL, and it may follow a suggestion of a malicious page. So the address is checked when the connection is made and
+// after each redirect. Only the public network is reachable ([address.Rules]). The tools never use a proxy, cookie or credential of the
+// daemon.
 package web
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Config configures what may be fetched. The operator sets all of it.
+// Config configures what may be fetched. Only the operator sets it.
 type Config struct {
 	Addresses address.Rules // addresses that are reachable in addition to the public network
-	// AllowHosts, unless empty, lists the only hosts that may be fetched from. DenyHosts are excluded from them. A name matches exactly; a
-	// name with a leading dot matches all names below it.
+	// AllowHosts lists the only hosts that may be fetched from; empty means all hosts. A host that matches DenyHosts is always refused. A
+	// name matches exactly; a name with a leading dot matches all names below it.
 	AllowHosts, DenyHosts address.Hosts
 	Resolver              *net.Resolver  // nil means the system's resolver
 	RootCAs               *x509.CertPool // nil means the system's certificates
-	Timeout               time.Duration  // limit of a fetch including its redirects; 0 means 30 s
-	MaxBytes              int64          // limit of an unpacked page; 0 means 5 MiB
+	Timeout               time.Duration  // time limit of a fetch with its redirects; 0 means 30 s
+	MaxBytes              int64          // size limit of an unpacked page in bytes; 0 means 5 MiB
 	UserAgent             string         // empty means toold
-	Search                Provider       // nil means that there is no web_search
+	Search                Provider       // nil means that the tool web_search does not exist
 }
 
 const (
@@ -73,10 +73,10 @@ var errRedirects = fmt.Errorf("the page redirects more than %d times", maxRedire
 func (f *fetch) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: connectTime, Resolver: f.cfg.Resolver, ControlContext: f.cfg.Addresses.Control}
 	return &http.Client{
-		Transport: &http.Transport{ // Without Proxy: the proxy settings in the daemon's environment are not for models.
+		Transport: &http.Transport{ // Proxy is not set, because models must not use the proxy in the daemon's environment.
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // The packed size must be limited too.
+			DisableCompression:     true, // The tool unpacks the body itself, because it must also limit the packed size.
 			TLSHandshakeTimeout:    connectTime,
 			TLSClientConfig:        &tls.Config{RootCAs: f.cfg.RootCAs},
 			MaxResponseHeaderBytes: maxHeaders,

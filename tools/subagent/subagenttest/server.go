@@ -1,5 +1,5 @@
-// Package subagenttest is a model for tests: an endpoint on the loopback interface. It checks requests as strictly as real endpoints do,
-// and the test provides the answers.
+// Package subagenttest provides a fake model for tests: an endpoint on the loopback interface. It checks requests as strictly as real
+// endpoints do. The test provides the answers.
 package subagenttest
 
 import (
@@ -24,7 +24,7 @@ type Question struct {
 	Tools       []string
 }
 
-// Turns returns the number of answers in the conversation.
+// Turns returns the number of answers of the model in the conversation.
 func (q *Question) Turns() (n int) {
 	for _, m := range q.Messages {
 		if m.Role == "assistant" {
@@ -48,7 +48,7 @@ type Message struct {
 	Results []Result
 }
 
-// A Call is a tool call. Arguments are sent unchanged.
+// A Call is a tool call. Arguments are sent unchanged, even when they are not JSON.
 type Call struct{ ID, Name, Arguments string }
 
 // A Result is the result of a tool.
@@ -57,17 +57,17 @@ type Result struct {
 	Failed   bool // set only in Anthropic's protocol
 }
 
-// A Reply is a response of the endpoint. Without a Status, it is an answer of the model.
+// A Reply is a response of the endpoint. When Status is 0, it is an answer of the model.
 type Reply struct {
 	Text    string
 	Calls   []Call
-	Cut     bool // The answer reached its limit of tokens.
-	In, Out int  // token counts; sent even when negative
+	Cut     bool // The endpoint reports that it cut the answer at its limit of tokens.
+	In, Out int  // token counts; sent even when they are negative
 	NoUsage bool
 
 	Status int
 	Header map[string]string
-	Body   string // replaces the answer
+	Body   string // response body; replaces the answer of the model
 }
 
 // A Server is the endpoint.
@@ -95,7 +95,7 @@ func (s *Server) Endpoint(protocol string) string {
 	return s.URL
 }
 
-// Asked returns all requests so far, and the problems of requests that violate the protocol.
+// Asked returns all requests so far. wrong describes how requests violated the protocol.
 func (s *Server) Asked() (questions []Question, wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // Strings always have a JSON form.
+	b, _ := json.Marshal(s) // Marshal cannot fail for strings.
 	return string(b)
 }
 
@@ -164,7 +164,8 @@ func read(r *http.Request, body []byte) (*Question, error) {
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// check rejects what providers reject. Each tool call needs a unique id, arguments that are an object, and its result in the next message.
+// check returns an error when a provider would reject the request. Each tool call needs a unique id, arguments that are an object, and its
+// result in the next message.
 func (q *Question) check() error {
 	seen := map[string]bool{}
 	var open []string

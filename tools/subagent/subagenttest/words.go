@@ -165,7 +165,7 @@ func (q *Question) readAnthropic(body []byte) error {
 	return nil
 }
 
-// anthropic builds the answer by hand, because the arguments of a call may be any text here.
+// anthropic builds the answer as text, because here the arguments of a call may be invalid JSON.
 func (r *Reply) anthropic() string {
 	var blocks []byte
 	add := func(format string, args ...any) {
