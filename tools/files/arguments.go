@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// These accessors only convert types. The arguments have been validated against their schema.
+// These accessors only convert types, because the arguments have been validated against their schema.
 
 func flag(args tool.Arguments, name string) bool {
 	b, _ := args.Value()[name].(bool)
@@ -20,7 +20,7 @@ func integer(args tool.Arguments, name string, otherwise int) int {
 	if !ok {
 		return otherwise
 	}
-	f, err := n.Float64() // JSON Schema accepts 1.0 and 1e1 as integers.
+	f, err := n.Float64() // JSON Schema accepts numbers such as 1.0 and 1e1 as integers.
 	if err != nil || f != math.Trunc(f) {
 		return otherwise
 	}
@@ -34,7 +34,7 @@ func text(args tool.Arguments, name, otherwise string) string {
 	return otherwise
 }
 
-// encode returns v as JSON without the escapes that only HTML needs. These escapes would make source code longer.
+// encode returns v as JSON. It does not escape <, > and &, which is needed only in HTML and would make source code longer.
 func encode(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -57,7 +57,7 @@ func encodedLength(s string) int {
 		case r == '\u2028' || r == '\u2029':
 			n += 3
 		case r == '\ufffd':
-			n += 5 // An invalid byte may become \ufffd.
+			n += 5 // An invalid byte may be encoded as \ufffd, which has 5 more bytes.
 		}
 	}
 	return n

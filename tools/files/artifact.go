@@ -13,14 +13,14 @@ import (
 
 // Artifacts gives access to the output and the artifacts of earlier calls.
 type Artifacts interface {
-	// OpenArtifact opens the artifact or stream with this name of the call with this id, in its current state. It returns [fs.ErrNotExist]
-	// when there is none that the reading call may see. Artifacts of other callers and of other threads are never visible.
+	// OpenArtifact opens the artifact or stream with this name of the call with this id. The content is its current state. It returns
+	// [fs.ErrNotExist] when none exists that the reading call may see. Artifacts of other callers and of other threads are never visible.
 	OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (content io.ReaderAt, size int64, err error)
 }
 
 func isHandle(path string) bool { return strings.HasPrefix(path, tool.ArtifactScheme) }
 
-// target does the same as locate, and also accepts the handle of an artifact.
+// target returns the clean path of an argument, as locate does, or the handle of an artifact unchanged.
 func (f *family) target(arg string) (string, error) {
 	if !isHandle(arg) {
 		return f.locate("path", arg)
@@ -51,7 +51,8 @@ func (f *family) open(ctx context.Context, call *tool.Call, handle string) (*io.
 	return io.NewSectionReader(content, 0, size), nil
 }
 
-// artifact reads a page of an artifact or stream of an earlier call, or the lines in it that match a search.
+// artifact reads a page of an artifact or stream of an earlier call. When the arguments contain a search, it returns the matching lines
+// instead.
 func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	p := place{path: call.Arguments.String("path")}
 	content, err := t.open(ctx, call, p.path)
@@ -94,7 +95,7 @@ func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, err
 	return success(data, page.message(p, content.Size())), nil
 }
 
-// searchOf returns the query of a read call, or nil when the call reads a page.
+// searchOf returns the search in the arguments of a read call, or nil when they ask for a page.
 func searchOf(args tool.Arguments) (*query, error) {
 	pattern := args.String("search")
 	if pattern == "" {

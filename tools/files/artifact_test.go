@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// stored holds the output of earlier calls of one thread, by handle.
+// stored contains the output of earlier calls of one thread, by handle.
 type stored struct {
 	thread string
 	texts  map[string]string
@@ -42,7 +42,7 @@ func withArtifacts(t *testing.T, thread string) *bench {
 	}}})
 }
 
-// A model can page through output that was cut from a result, and search in it, whatever its length.
+// TestReadArtifact checks that a model can read the pages of output that was cut from a result, and search in it, whatever its length.
 func TestReadArtifact(t *testing.T) {
 	b := withArtifacts(t, "thread")
 	r := b.ok("read", object{"path": "artifact://call-1/stdout", "offset": 250_000, "limit": 3})

@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// everyTool returns for each tool arguments that use a path.
+// everyTool returns arguments for each tool, all with the same path.
 func everyTool(path string) map[string]object {
 	return map[string]object{
 		"read":       {"path": path},
@@ -101,7 +101,7 @@ func TestT06LinksThatLeadOutAreRefused(t *testing.T) {
 	b.link("../outside/secret", "relative")
 	b.link("../outside", "folder")
 	b.link("relative", "chain")
-	b.link(b.dir+"/plain.txt", "home") // This link leads back into the workspace, but by an absolute path of the host.
+	b.link(b.dir+"/plain.txt", "home") // This link leads to a file in the workspace, but its target is an absolute path of the host.
 	b.link("../../outside/secret", "sub/up")
 	for _, path := range []string{"absolute", "relative", "folder/secret", "folder", "chain", "home", "sub/up", "folder/new"} {
 		for id, args := range everyTool(path) {
@@ -109,7 +109,7 @@ func TestT06LinksThatLeadOutAreRefused(t *testing.T) {
 		}
 	}
 	b.refused("glob", "OUTSIDE_WORKSPACE", object{"pattern": "folder/*"})
-	// A walk does not follow these links.
+	// grep walks the folder and must not follow the links in it.
 	if r := b.ok("grep", object{"pattern": "canary|root"}); !strings.Contains(r.Message, "No line matches") {
 		t.Errorf("grep followed a link: %s", r.Message)
 	}
@@ -209,7 +209,7 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 			t.Errorf("%s %v took %v, far beyond its cap of a second", tt.id, tt.args, took)
 		}
 	}
-	// A pattern that would keep the matcher busy for a single name is rejected before any file is read.
+	// Matching a single name against such a pattern would take very long, so the pattern is rejected before any file is read.
 	for _, bomb := range []string{strings.Repeat("{a,b}", 20), strings.Repeat("{a,a,", 150) + strings.Repeat("}", 150)} {
 		if r := b.run("glob", object{"pattern": bomb}); !r.IsError() || r.Error.Code != tool.InvalidArguments {
 			t.Errorf("brace bomb: %+v", r)
@@ -218,7 +218,8 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 			t.Errorf("brace bomb: %+v", r)
 		}
 	}
-	// A pattern that could take minutes for one block is rejected too. A pattern that is only slow stops within a block.
+	// A regular expression that could take minutes for one block is rejected too. A search with an expression that is only slow ends within
+	// a block.
 	if err := os.WriteFile(filepath.Join(b.dir, "long.txt"), []byte(strings.Repeat("a", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +301,7 @@ func TestT17ArgumentsCannotWidenTheRoot(t *testing.T) {
 				t.Errorf("%s has an argument %s", id, name)
 			}
 		}
-		// Even if these arguments were accepted, they would have no effect.
+		// Even if these arguments were accepted, they would change nothing.
 		args := everyTool("/etc/passwd")[id]
 		args["cwd"], args["workspace"], args["root"] = "/", "/", "/"
 		b.refused(id, "OUTSIDE_WORKSPACE", args)
@@ -383,8 +384,8 @@ func TestHardLinksAreRefused(t *testing.T) {
 	}
 }
 
-// T118: a change of a file that can make other programs run something later is destructive, for every spelling of the path and through
-// every link.
+// The test checks that it counts as destructive to change a file that can make other programs run something later (T118). This holds for
+// every spelling of the path and through every link.
 func TestT118ProtectedFilesAreDestructive(t *testing.T) {
 	b := newBench(t, files.Config{Root: "/ws"})
 	for _, file := range []string{".git/config", "sub/.git/HEAD", ".envrc", "plain/f", "rules/r.yaml"} {
@@ -431,7 +432,7 @@ func TestT118ProtectedFilesAreDestructive(t *testing.T) {
 	}
 }
 
-// T118: a link that is created after the assessment does not lead the call to a protected file.
+// The test checks that a call does not change a protected file through a link that was created after the assessment (T118).
 func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put(".git/hooks/x.sample", "a")
@@ -450,7 +451,7 @@ func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
 	} {
 		b.refused(id, "PROTECTED_FILE", args)
 		call := b.call(args)
-		shown := b.describe(id, call) // An approver who sees the link may allow the change.
+		shown := b.describe(id, call) // After an approver has seen the target of the link, the change is allowed.
 		if notes := strings.Join(shown.Notes, "\n"); !strings.Contains(notes, "follows a symbolic link") || !strings.Contains(notes, "protected") || strings.Contains(notes, "refused") {
 			t.Errorf("notes %q", notes)
 		}
@@ -460,7 +461,7 @@ func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
 	}
 }
 
-// T120: an approval covers the file that the path led to when the change was shown.
+// The test checks that an approval is valid only for the file to which the path led when the approver saw the change (T120).
 func TestT120DirectoryBecomesALink(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put(".git/hooks/x.sample", "a")
@@ -483,7 +484,7 @@ func TestT120DirectoryBecomesALink(t *testing.T) {
 	}
 }
 
-// T120: when an approver edits the path, the approval covers the new path.
+// The test checks that when an approver edits the path, the approval is valid for the new path (T120).
 func TestT120EditedPath(t *testing.T) {
 	b := newBench(t, files.Config{})
 	shown := b.describe("write", b.call(object{"path": "a/f", "content": "x"}))
@@ -492,7 +493,7 @@ func TestT120EditedPath(t *testing.T) {
 	}
 }
 
-// T120: a replace does not follow a folder of the path that became a link.
+// The test checks that Replace does not follow a folder of the path that has become a link (T120).
 func TestT120ReplaceFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

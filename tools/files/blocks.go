@@ -6,25 +6,25 @@ import (
 	"io"
 )
 
-// blocks splits a file into blocks of whole lines, so that a search needs only one buffer for any file. For a line that is longer than the
-// buffer, the first part is a block and the rest is skipped.
+// blocks splits a file into blocks of whole lines, so that a search of a file of any size needs only one buffer. When a line is longer than
+// the buffer, its first part is a block and the rest is skipped.
 type blocks struct {
 	buf  []byte
 	in   io.Reader
-	held int // bytes in buf that the last block did not contain
-	used int // offset of these bytes
+	held int // number of bytes in buf that come after the last block
+	used int // offset of these bytes in buf
 	skip bool
 	end  error
 
 	read int64
-	cut  int // number of long lines
+	cut  int // number of lines longer than the buffer
 }
 
 func (b *blocks) reset(in io.Reader) {
 	*b = blocks{buf: b.buf, in: in}
 }
 
-// next returns the next block, which is valid until the next call. The last block comes with io.EOF and may be empty.
+// next returns the next block, which stays valid until next is called again. With the last block, which may be empty, it returns io.EOF.
 func (b *blocks) next() ([]byte, error) {
 	copy(b.buf, b.buf[b.used:b.used+b.held])
 	b.used = 0

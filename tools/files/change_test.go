@@ -54,7 +54,7 @@ func TestWrite(t *testing.T) {
 			if got := data[changeResult](t, r); got != tt.want {
 				t.Errorf("data %+v, want %+v", got, tt.want)
 			}
-			// The thread knows the content that it wrote.
+			// The thread wrote the file, so it knows the content and need not read it.
 			b.ok("write", object{"path": tt.path, "content": "again\n"})
 		})
 	}
@@ -86,7 +86,7 @@ func TestWriteFollowsLinksInside(t *testing.T) {
 	b.link("actual", "folder")
 	b.link("folder/f", "file")
 	b.link("actual/new", "dangling")
-	b.ok("read", object{"path": "file"}) // The thread then knows the file by each of its names.
+	b.ok("read", object{"path": "file"}) // After the read, the thread knows the file under each of its names.
 	b.ok("edit", object{"path": "folder/f", "old_text": "a", "new_text": "b"})
 	b.ok("write", object{"path": "file", "content": "c\n"})
 	b.ok("write", object{"path": "dangling", "content": "d\n"})
@@ -200,7 +200,7 @@ func TestMultiEditIsAllOrNothing(t *testing.T) {
 	if got := b.content("f"); got != "a b c\n" {
 		t.Fatalf("refused edits changed the file: %q", got)
 	}
-	// Each edit works on the result of the previous edits.
+	// Each edit is applied to the result of the previous edits.
 	b.ok("multi_edit", object{"path": "f", "edits": []object{
 		{"old_text": "a", "new_text": "x y"}, {"old_text": "y b", "new_text": "x"}, {"old_text": "x", "new_text": "z", "replace_all": true},
 	}})

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Limits for the work of a diff. Beyond them the diff is still correct, but coarse: it removes and adds everything between the first and
+// Limits of the work for one diff. Beyond them the diff is still correct, but longer: it removes and adds all lines between the first and
 // the last change.
 const (
 	diffContext = 3
 	diffLines   = 50_000 // lines between the first and the last change
-	diffEdits   = 1_000  // lines that differ
+	diffEdits   = 1_000  // number of lines that differ
 )
 
 // diff describes the change of a file.
 type diff struct {
 	text           string // unified diff; empty when nothing changes or one side is not text
-	line           int    // the first new line in the new content, or the position of removed lines
+	line           int    // number of the first new line in the new content; when lines are only removed, the line at their position
 	added, removed int
 	notes          []string
 }
@@ -61,7 +61,8 @@ func difference(name string, was snapshot, content []byte, most int) diff {
 	return d
 }
 
-// middle removes the equal lines at the beginning and at the end, except for context. head is the number of lines removed at the beginning.
+// middle removes the equal lines at the beginning and at the end, except for the lines that a diff shows as context. head is the number of
+// lines removed at the beginning.
 func middle(a, b []byte) (head int, midA, midB []byte) {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -74,7 +75,7 @@ func middle(a, b []byte) (head int, midA, midB []byte) {
 	}
 	tail := a[len(a)-m:]
 	keep := 0
-	for range diffContext + 1 { // One more than diffContext, because the first line may be the end of a line that differs.
+	for range diffContext + 1 { // One line more than diffContext, because the first of these lines may be the end of a line that differs.
 		i := bytes.IndexByte(tail[keep:], '\n')
 		if i < 0 {
 			keep = len(tail)
@@ -86,7 +87,7 @@ func middle(a, b []byte) (head int, midA, midB []byte) {
 	return bytes.Count(a[:start], []byte{'\n'}), a[start : len(a)-cut], b[start : len(b)-cut]
 }
 
-// lineStart returns the start of the line that is up lines above the line with pos.
+// lineStart returns the offset of the start of a line: the line that is up lines above the line that contains pos.
 func lineStart(b []byte, pos, up int) int {
 	for range up + 1 {
 		i := bytes.LastIndexByte(b[:pos], '\n')

@@ -83,7 +83,7 @@ func newMultiEdit(f *family) *mutation {
 	}
 }
 
-// replacement is one edit. field is its path in the arguments.
+// replacement is one edit. field is its path in the arguments, for messages.
 type replacement struct {
 	field    string
 	old, new string
@@ -120,7 +120,7 @@ func checkEdits(edits []replacement, field string) error {
 	return nil
 }
 
-// apply makes all the edits, or returns the first one that cannot be made, with the reason.
+// apply makes all the edits. When an edit cannot be made, it returns an error for this edit with the reason.
 func apply(name string, edits []replacement, now snapshot, most int64) (revision, error) {
 	if !now.exists() {
 		return revision{}, refuse(reasonNotFound, "%s does not exist. Use write to make a new file, glob to find one.", quote(name))
@@ -158,7 +158,7 @@ func apply(name string, edits []replacement, now snapshot, most int64) (revision
 	return revision{content: []byte(text), replacements: total, done: done}, nil
 }
 
-// fits rejects an edit that matches too few or too many times.
+// fits returns an error when the text to replace occurs too few or too many times.
 func (e replacement) fits(name, text string, n int) error {
 	which := "old_text"
 	if e.field != "" {
@@ -174,7 +174,7 @@ func (e replacement) fits(name, text string, n int) error {
 	return nil
 }
 
-// linesOf returns the line numbers of the matches.
+// linesOf returns the line numbers at which old occurs in text.
 func linesOf(text, old string) string {
 	const most = 10
 	var at []string
@@ -196,12 +196,12 @@ func linesOf(text, old string) string {
 	return "lines " + strings.Join(slices.Compact(at), ", ")
 }
 
-// hint returns a suggestion for text that was not found.
+// hint returns advice for the model when old does not occur in text.
 func hint(text, old string) string {
 	if strings.Contains(text, "\r\n") && strings.Contains(old, "\n") {
 		return " The file mixes CRLF and LF line endings, so a text of several lines may not match; edit line by line."
 	}
-	const mostWant, mostHave = 200, 200_000 // Limits in lines, because a hint must not take much time.
+	const mostWant, mostHave = 200, 200_000 // maximum numbers of lines of old and of text, because a hint must not take much time
 	want, have := trimmedLines(old), trimmedLines(text)
 	if len(want) <= mostWant && len(have) <= mostHave {
 		for i := 0; i+len(want) <= len(have); i++ {

@@ -2,7 +2,8 @@ package files
 
 import "strings"
 
-// usesCRLF reports whether s has line ends and all of them are CRLF. Such a file is edited with LF line ends and written with CRLF.
+// usesCRLF reports whether s has line ends and all of them are CRLF. The tools convert such a file to LF for an edit, and back to CRLF when
+// they write it.
 func usesCRLF(s string) bool {
 	n := strings.Count(s, "\r\n")
 	return n > 0 && n == strings.Count(s, "\n")

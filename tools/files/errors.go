@@ -33,12 +33,12 @@ const (
 	reasonIO           = "IO_ERROR"
 )
 
-// refuse returns an error that becomes an ERROR result, which the model reads.
+// refuse returns an error that the call returns as an ERROR result, which the model reads.
 func refuse(reason, format string, args ...any) *tool.Error {
 	return &tool.Error{Code: tool.ExecutionFailed, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalid returns Validate's error for one argument.
+// invalid returns the error with which Validate rejects one argument.
 func invalid(field, reason, format string, args ...any) *tool.Error {
 	text := fmt.Sprintf(format, args...)
 	return &tool.Error{
@@ -47,7 +47,7 @@ func invalid(field, reason, format string, args ...any) *tool.Error {
 	}
 }
 
-// explain turns a workspace's error about a path into a refusal. It returns context errors unchanged.
+// explain converts a workspace's error about a path to a refusal. It returns context errors unchanged.
 func explain(name string, err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -82,7 +82,7 @@ func explain(name string, err error) error {
 	}
 }
 
-// cause returns the innermost error, which contains no path.
+// cause returns the innermost wrapped error, because its text contains no path.
 func cause(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno

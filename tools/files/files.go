@@ -8,14 +8,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Config configures the files that the tools may use.
+// Config configures the tools.
 type Config struct {
-	// Workspace is required.
+	// Workspace contains the files. Required.
 	Workspace Workspace
-	// Root is the absolute path of the workspace that people and models know. Absolute paths in arguments are accepted when they begin with
-	// it; when it is empty, all absolute paths are refused. Root is never opened.
+	// Root is the absolute path by which people and models know the workspace. It is only compared with arguments and never opened. An
+	// absolute path in arguments is accepted when it begins with Root. When Root is empty, all absolute paths are refused.
 	Root string
-	// Protect lists the files whose change is DESTRUCTIVE, in the format of [sandbox.Protects]. Nil means [sandbox.DefaultAsked].
+	// Protect lists files whose change counts as DESTRUCTIVE, in the format of [sandbox.Protects]. Nil means [sandbox.DefaultAsked].
 	Protect []string
 	// Artifacts gives read and grep access to output of earlier calls. Nil means no access.
 	Artifacts Artifacts
@@ -28,29 +28,29 @@ type Limits struct {
 	FileSize int64
 	// MediaSize is the maximum size of an image or PDF that read returns, in bytes. Default: 32 MiB.
 	MediaSize int64
-	// ScanSize is how many bytes of one file read and grep look at. Default: 64 MiB.
+	// ScanSize is the maximum number of bytes of one file that read and grep process. Default: 64 MiB.
 	ScanSize int64
-	// Entries is how many directory entries one glob, grep or listing visits. Default: 500,000.
+	// Entries is the maximum number of directory entries that one glob, grep or listing visits. Default: 500,000.
 	Entries int
 	// SearchTime is the time after which a glob or grep returns what it has found so far. Default: 10 s.
 	SearchTime time.Duration
 }
 
-// Limits for what a model gets in one result, for files of any size.
+// Limits of one result, whatever the size of the files.
 const (
-	defaultLines  = 2000 // lines of a read
+	defaultLines  = 2000 // lines that read returns without a limit in the arguments
 	maxLines      = 5000
-	maxLineLength = 2000      // characters of a line in a read
-	textBudget    = 88 << 10  // bytes of text, encoded as JSON; the line that exceeds the budget is the last
-	outputBudget  = 256 << 10 // bytes of data and message: twice textBudget and the line numbers
-	inlineMedia   = 64 << 10  // bytes; larger media become an artifact
+	maxLineLength = 2000      // characters of a line that read returns
+	textBudget    = 88 << 10  // bytes of text, encoded as JSON; the line that reaches this limit is the last one
+	outputBudget  = 256 << 10 // bytes of data and message: the text is in both, and the message also has line numbers
+	inlineMedia   = 64 << 10  // bytes of an image or PDF; a larger one becomes an artifact
 	diffPreview   = 64 << 10  // bytes of a diff that an approver sees
 	diffResult    = 16 << 10  // bytes of a diff in a result
 	readArguments = 64 << 10
 	editArguments = 1 << 20
 	category      = "files"
 	toolVersion   = "1"
-	maxDepth      = 200 // nesting depth of folders that a walk enters
+	maxDepth      = 200 // nesting depth of folders up to which a walk enters them
 	sniffLength   = 8000
 )
 
@@ -61,7 +61,8 @@ type family struct {
 	root      string
 	protect   []string
 	limits    Limits
-	// writing allows one call at a time to check a file and replace it, so that no change by these tools is lost in between.
+	// writing is a lock that a call holds while it checks a file and replaces it. Otherwise another call could change the file in between,
+	// and this change would be lost.
 	writing chan struct{}
 }
 
@@ -99,7 +100,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// observing returns the effects of read, glob and grep.
+// observing returns the effects of the tools that only read: read, glob and grep.
 func observing() tool.Effects {
 	return tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 }

@@ -47,7 +47,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzEdit compares edit with a simple model of its rules.
+// FuzzEdit compares the results of edit with those of a simple implementation of its rules.
 func FuzzEdit(f *testing.F) {
 	f.Add("a b c\n", "b", "x", false)
 	f.Add("a\r\nb\r\n", "a\nb", "x\ny", false)
@@ -111,7 +111,7 @@ func FuzzDiff(f *testing.F) {
 	})
 }
 
-// patch applies a unified diff and checks everything in it.
+// patch applies a unified diff. It returns an error when any part of the diff does not agree with before.
 func patch(before, diff string) (string, error) {
 	old := strings.SplitAfter(before, "\n")
 	var out strings.Builder

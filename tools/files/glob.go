@@ -18,7 +18,7 @@ import (
 const (
 	globLimit    = 100
 	globMost     = 1000
-	searchBudget = 64 << 10 // bytes of the output of glob and grep, encoded as JSON
+	searchBudget = 64 << 10 // maximum size in bytes of the output of glob and grep, encoded as JSON
 )
 
 type glob struct{ *family }
@@ -44,7 +44,8 @@ func (t *glob) Descriptor() tool.Descriptor {
 	}
 }
 
-// Prompt implements [tool.Prompt]: Validate and Describe only process the text of the arguments.
+// Prompt marks the tool as [tool.Prompt]: Validate and Describe read no files and never block, so the engine calls them without a time
+// limit.
 func (*glob) Prompt() {}
 
 func (t *glob) Validate(args tool.Arguments) error {
@@ -73,7 +74,7 @@ func (t *glob) start(args tool.Arguments) (dir, pattern string, err error) {
 		return "", "", invalid("pattern", "", "holds .. after a wildcard, which matches nothing")
 	}
 	if !path.IsAbs(dir) {
-		dir = base + "/" + dir // locate cleans the path, so .. is resolved.
+		dir = base + "/" + dir // locate has cleaned the path, so it contains no "..".
 	}
 	dir, err = t.locate("pattern", dir)
 	return dir, pattern, err
@@ -99,7 +100,7 @@ type globData struct {
 	Files     []globFile `json:"files"`
 	Total     int        `json:"total"`
 	Truncated bool       `json:"truncated"`
-	Cut       string     `json:"cut,omitempty"`             // what is missing, and why
+	Cut       string     `json:"cut,omitempty"`             // says what is missing from the result, and why
 	Closed    int        `json:"unreadable_dirs,omitempty"` // number of folders that could not be read
 }
 
@@ -149,7 +150,7 @@ func (t *glob) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return t.result(&found, w, call), nil
 }
 
-// folder returns the place of a clean path that must be a directory.
+// folder resolves a clean path. It returns an error when the path is not a directory.
 func (f *family) folder(ctx context.Context, name string) (place, error) {
 	p, err := f.follow(ctx, name)
 	if err != nil {
@@ -170,7 +171,8 @@ func (f *family) folder(ctx context.Context, name string) (place, error) {
 	return p, nil
 }
 
-// fileInfo returns the info of a file, or of the file inside the workspace that a link leads to. It returns nil for anything else.
+// fileInfo returns the info of an entry that is a regular file, or a link to a regular file inside the workspace. It returns nil for all
+// other entries.
 func (t *glob) fileInfo(ctx context.Context, actual string, e fs.DirEntry) fs.FileInfo {
 	if e.Type()&fs.ModeSymlink != 0 {
 		f, err := t.workspace.Open(ctx, actual)
@@ -190,7 +192,7 @@ func (t *glob) fileInfo(ctx context.Context, actual string, e fs.DirEntry) fs.Fi
 	return info
 }
 
-// under returns name relative to dir, which must contain it.
+// under returns name relative to dir. name must be below dir.
 func under(dir, name string) string {
 	if dir == "." {
 		return name

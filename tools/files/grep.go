@@ -17,8 +17,8 @@ const (
 	grepLimit     = 200
 	grepMost      = 2000
 	grepContext   = 20
-	patternText   = 4096 // maximum size of a regular expression in bytes
-	patternSteps  = 2000 // maximum number of its instructions; a match executes up to this many for each byte
+	patternText   = 4096 // maximum size of a regular expression, in bytes
+	patternSteps  = 2000 // maximum number of instructions of the compiled expression; a match may execute all of them for each byte
 	progressEvery = 2 * time.Second
 )
 
@@ -60,7 +60,7 @@ type query struct {
 	before, after int
 	output        string
 	limit         int
-	from          int // Matches in earlier lines do not count.
+	from          int // number of the first line in which matches count
 }
 
 func queryOf(args tool.Arguments) (*query, error) {
@@ -115,7 +115,8 @@ func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
 	return &query{re: re, anchored: hasTextAnchor(tree)}, nil
 }
 
-// wants reports whether the file glob selects a file. The names are its paths relative to the start of the search and to the workspace.
+// wants reports whether the glob argument selects a file. The names are the paths of the file, relative to the start of the search and to
+// the workspace.
 func (q *query) wants(names ...string) bool {
 	return q.glob == "" || slices.ContainsFunc(names, func(name string) bool { return matches(q.glob, name, true) })
 }
@@ -124,12 +125,12 @@ func cleanRegexpError(err error) string {
 	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 }
 
-// hasTextAnchor reports whether the expression contains an anchor of the whole text, not of a line.
+// hasTextAnchor reports whether the expression contains \A or \z, which match only at the beginning and the end of the whole text.
 func hasTextAnchor(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText || slices.ContainsFunc(re.Sub, hasTextAnchor)
 }
 
-// Prompt implements [tool.Prompt]: Validate and Describe only process the text of the arguments.
+// Prompt marks the tool as [tool.Prompt]: Validate and Describe read no files and never block.
 func (*grep) Prompt() {}
 
 func (t *grep) Validate(args tool.Arguments) error {
@@ -172,7 +173,7 @@ func (t *grep) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	} else if tool.AsError(err).Reason != reasonNotDirectory {
 		return nil, err
 	}
-	file, err := t.workspace.Open(ctx, p.actual) // The call names this file, so .gitignore and glob do not apply.
+	file, err := t.workspace.Open(ctx, p.actual) // The arguments name this file, so it is searched even if .gitignore or the glob excludes it.
 	if err != nil {
 		return nil, explain(p.path, err)
 	}

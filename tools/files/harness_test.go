@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// documents holds the THREAD documents of one thread, as the journal would.
+// documents simulates the THREAD documents of one thread.
 type documents map[string]tool.Document
 
 func (d documents) Get(scope tool.Scope, key string) (tool.Document, bool, error) {
@@ -57,7 +57,7 @@ func (a *artifacts) SaveArtifact(name, mime string, b []byte) (tool.Artifact, er
 	return tool.Artifact{Name: name, MIMEType: mime, Size: int64(len(b))}, nil
 }
 
-// bench is a workspace on disk with the six tools and one thread.
+// bench is a workspace on disk, the six tools, and one thread that calls them.
 type bench struct {
 	t     testing.TB
 	dir   string
@@ -118,7 +118,6 @@ func (b *bench) link(target, name string) {
 	}
 }
 
-// object holds the arguments of a call.
 type object = map[string]any
 
 func arguments(t testing.TB, v object) tool.Arguments {
@@ -136,7 +135,7 @@ func arguments(t testing.TB, v object) tool.Arguments {
 	return tool.NewArguments(string(text), parsed)
 }
 
-// call returns a call in the bench's thread.
+// call returns a call of the bench's thread.
 func (b *bench) call(args object) *tool.Call {
 	b.t.Helper()
 	return &tool.Call{
@@ -145,7 +144,7 @@ func (b *bench) call(args object) *tool.Call {
 	}
 }
 
-// run executes a call as the engine does, but without gates. A refusal by Validate becomes a result too.
+// run executes a call as the engine does, but without gates. When Validate returns an error, run returns it as a result.
 func (b *bench) run(id string, args object) *tool.Result {
 	b.t.Helper()
 	return b.execute(id, b.call(args))
@@ -165,7 +164,7 @@ func (b *bench) execute(id string, call *tool.Call) *tool.Result {
 	return r
 }
 
-// check checks what must hold for every result.
+// check fails the test when a result violates a rule for all results.
 func (b *bench) check(id string, r *tool.Result) {
 	b.t.Helper()
 	text := r.ModelText()

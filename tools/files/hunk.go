@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// hunkWriter writes the hunks of a unified diff until it has written most bytes.
+// hunkWriter writes the hunks of a unified diff, up to most bytes.
 type hunkWriter struct {
 	a, b   []string
-	offset int // lines before the first line of a and b
+	offset int // number of lines of the files before the first line of a and b
 	most   int
 	out    strings.Builder
 	full   bool
@@ -79,7 +79,7 @@ func (w *hunkWriter) hunk(ops []op) {
 	}
 }
 
-// lines returns a range in the format of hunks. An empty range names the line before it.
+// lines returns a range of lines as a hunk header shows it. For an empty range, the header shows the line before it.
 func (w *hunkWriter) lines(start, n int) string {
 	if n == 0 {
 		return fmt.Sprintf("%d,0", w.offset+start)

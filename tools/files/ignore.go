@@ -12,10 +12,10 @@ import (
 
 const (
 	ignoreFile = ".gitignore"
-	ignoreSize = 256 << 10 // bytes read of one .gitignore
+	ignoreSize = 256 << 10 // maximum number of bytes that are read of one .gitignore
 )
 
-// ignores holds the rules of one .gitignore. parent has the rules of the folders above.
+// ignores contains the rules of one .gitignore. parent contains the rules of the nearest folder above.
 type ignores struct {
 	parent *ignores
 	dir    string // folder of the file, relative to the workspace
@@ -24,14 +24,14 @@ type ignores struct {
 
 type ignoreRule struct {
 	pattern  string
-	literal  bool // compare as text, not as a pattern
-	byName   bool // The pattern has no slash, so it matches at any depth.
+	literal  bool // The pattern has no wildcards, so it is compared as text.
+	byName   bool // The pattern contains no slash, so it matches at any depth.
 	onlyDirs bool
 	negated  bool
 }
 
-// ignored reports whether git ignores this path. The last matching rule of the nearest file decides. Ignored parent folders are not checked
-// here, because a walk does not enter them.
+// ignored reports whether the rules ignore a path. The last matching rule of the nearest file applies. Whether a parent folder is ignored
+// is not checked here, because a walk does not enter ignored folders.
 func (g *ignores) ignored(name string, isDir bool) bool {
 	base := path.Base(name)
 	for ; g != nil; g = g.parent {
@@ -56,7 +56,8 @@ func (g *ignores) ignored(name string, isDir bool) bool {
 	return false
 }
 
-// below returns the rules for the content of dir. A file that cannot be read has no rules.
+// below returns the rules for the content of dir: these rules and those of dir's .gitignore. A .gitignore that cannot be read counts as
+// empty.
 func (g *ignores) below(ctx context.Context, w Workspace, dir string) *ignores {
 	f, err := w.Open(ctx, path.Join(dir, ignoreFile))
 	if err != nil {
@@ -84,7 +85,7 @@ func parseIgnores(r io.Reader) []ignoreRule {
 	return rules
 }
 
-// parseIgnore parses a line as gitignore(5) defines. It returns false for a line that git does not accept.
+// parseIgnore parses a line of a .gitignore as gitignore(5) defines. It returns false for a line that contains no valid rule.
 func parseIgnore(line string) (ignoreRule, bool) {
 	line = strings.TrimPrefix(strings.TrimSuffix(line, "\r"), "\ufeff")
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
@@ -103,9 +104,9 @@ func parseIgnore(line string) (ignoreRule, bool) {
 	r.byName = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	if inside, ok := strings.CutSuffix(line, "/**"); ok {
-		line = inside + "/**/*" // the content of the folder, not the folder itself
+		line = inside + "/**/*" // matches the content of the folder, but not the folder itself
 	}
-	r.pattern = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, "{", `\{`, "}", `\}`).Replace(line) // git does not support braces.
+	r.pattern = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, "{", `\{`, "}", `\}`).Replace(line) // Braces are escaped, because they have no special meaning in a .gitignore.
 	r.literal = !strings.ContainsAny(line, `*?[\`)
 	if r.literal {
 		r.pattern = line

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// slow is a workspace on a disk that takes a second to open a file.
+// slow is a workspace in which each Open takes a second.
 type slow struct{ files.Workspace }
 
 func (s slow) Open(ctx context.Context, name string) (files.File, error) {

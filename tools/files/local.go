@@ -10,18 +10,19 @@ import (
 	"syscall"
 )
 
-// maxLinks is the maximum number of symbolic links in a path, as in the kernel.
+// maxLinks is the maximum number of symbolic links in a path, as in the Linux kernel.
 const maxLinks = 40
 
 // Local is the workspace of an [os.Root]. The caller owns the root and must keep it open while the tools are used.
 type Local struct {
 	Root *os.Root
-	// AllowHardLinks permits files with several names, which package managers create. The other names may lie outside the workspace. When
-	// it is false, such files are refused.
+	// AllowHardLinks permits files with several names (hard links). Package managers create such files. When it is false, they are refused,
+	// because another name may be outside the workspace.
 	AllowHardLinks bool
 }
 
-// Resolve implements [Workspace]. The result may be outdated a moment later; only os.Root guarantees that no access leaves the workspace.
+// Resolve implements [Workspace]. The file system may change after Resolve returns, so its result does not protect the workspace. The
+// protection is os.Root, which no access can leave.
 func (l *Local) Resolve(ctx context.Context, name string) (string, error) {
 	done, rest := ".", strings.Split(path.Clean(name), "/")
 	for links := 0; len(rest) > 0; {
@@ -60,7 +61,7 @@ func (l *Local) Resolve(ctx context.Context, name string) (string, error) {
 			return "", plain(err)
 		}
 		if path.IsAbs(target) {
-			return "", ErrOutside // Even when the link leads back in: os.Root does not follow it either.
+			return "", ErrOutside // An absolute link is refused even when its target is in the workspace, because os.Root does not follow it either.
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
@@ -102,7 +103,8 @@ func (l *Local) open(ctx context.Context, name string) (*os.File, fs.FileInfo, e
 	return f, info, nil
 }
 
-// acceptable checks an open file, so that the file cannot be exchanged after the check.
+// acceptable returns an error for a file that the tools must not use. It checks the open file, because a file at a path could be exchanged
+// after the check.
 func (l *Local) acceptable(info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -122,7 +124,7 @@ func plain(err error) error {
 	switch {
 	case !errors.As(err, &errno):
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			if p.Err.Error() == "path escapes from parent" { // The package os does not export this error.
+			if p.Err.Error() == "path escapes from parent" { // The package os does not export this error, so its text is compared.
 				return ErrOutside
 			}
 			return p.Err
@@ -139,7 +141,7 @@ func plain(err error) error {
 	}
 }
 
-// localFile makes directory entries get their info through the root. By default they would use the path of the host.
+// localFile changes the entries of a directory, so that Info reads through the root. The entries of os would use a path of the host.
 type localFile struct {
 	*os.File
 	root *os.Root

@@ -31,7 +31,7 @@ func newLocal(t *testing.T) (*files.Local, string) {
 
 func TestReplaceOnlyWhatIsExpected(t *testing.T) {
 	tests := []struct {
-		name, before string // before is empty when there is no file
+		name, before string // before is the content of the existing file; empty means that there is no file
 		was          string
 		want         error
 	}{
@@ -67,7 +67,8 @@ func TestReplaceOnlyWhatIsExpected(t *testing.T) {
 	}
 }
 
-// meddler is a context that calls do once, when a temporary replacement exists beside its file.
+// meddler is a context that calls do once, as soon as a temporary file exists beside the file that is replaced. So a test can change the
+// file at this moment.
 type meddler struct {
 	context.Context
 	dir string

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// mediaType returns the type of an image or document that models accept, or "". It depends on the bytes, never on the name.
+// mediaType returns the media type of an image or document that models accept, or "". It looks only at the bytes, never at the name.
 func mediaType(head []byte) string {
 	switch mime := http.DetectContentType(head); mime {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":
@@ -19,7 +19,7 @@ func mediaType(head []byte) string {
 	return ""
 }
 
-// isBinary uses the same rule as git: a NUL byte.
+// isBinary reports whether the bytes contain a NUL byte, which is also git's rule.
 func isBinary(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }
 
 type mediaData struct {

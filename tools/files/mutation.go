@@ -9,12 +9,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// mutation is a tool that changes the content of one file. write, edit and multi_edit differ in their arguments and in next.
+// mutation is a tool that changes the content of one file. write, edit and multi_edit are mutations with different arguments and different
+// functions check and next.
 type mutation struct {
 	*family
 	descriptor tool.Descriptor
 	verb       string
-	// check checks what the schema cannot. It is pure.
+	// check checks the arguments for what the schema cannot express. It is pure.
 	check func(tool.Arguments) error
 	// next returns the new content of the file. It is pure. When it fails, the file stays unchanged.
 	next func(name string, args tool.Arguments, now snapshot) (revision, error)
@@ -24,13 +25,13 @@ type mutation struct {
 type revision struct {
 	content      []byte
 	replacements int
-	done         string // what was done, for the model, such as "Replaced 2 occurrences"
+	done         string // text for the model that says what was done, such as "Replaced 2 occurrences"
 }
 
-// change is the state of one call's work.
+// change is the state of the work on one call.
 type change struct {
 	place place
-	// hidden reports that a link leads to a protected file, and the path does not show that.
+	// hidden reports that the path leads to a protected file through a link, and is not itself the path of a protected file.
 	hidden bool
 	was    snapshot
 	know   knowledge
@@ -46,8 +47,8 @@ func (t *mutation) Validate(args tool.Arguments) error {
 	return t.check(args)
 }
 
-// Assess implements [tool.Assessor]. Without overwrite, a call can only replace what its thread has read. A change of a protected file is
-// destructive. Assess follows the links that exist now; open and held check later changes when the call runs.
+// Assess implements [tool.Assessor]. A change of a protected file is destructive, and so is a call with overwrite. Assess follows the links
+// that exist when it is called. When the call runs, open and held detect later changes.
 func (t *mutation) Assess(args tool.Arguments) tool.Effects {
 	name, err := t.locate("path", args.String("path"))
 	if flag(args, "overwrite") || err == nil && t.protected(name) {
@@ -61,7 +62,7 @@ func (t *mutation) Assess(args tool.Arguments) tool.Effects {
 
 func (t *mutation) protected(name string) bool { return sandbox.Protects(t.protect, name) }
 
-// mutating returns the effects for unknown arguments, and the mildest effects.
+// mutating returns the effects of a call with unknown arguments, and the mildest effects of any call.
 func mutating() (tool.Effects, *tool.Effects) {
 	worst := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm}
 	mildest := worst
@@ -69,7 +70,7 @@ func mutating() (tool.Effects, *tool.Effects) {
 	return worst, &mildest
 }
 
-// prepare reads the file. It returns an error when the file cannot be changed.
+// prepare reads the file and what the thread knows about it. It returns an error when the file cannot be changed.
 func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error) {
 	p, err := t.find(ctx, call.Arguments.String("path"))
 	if err != nil {
@@ -83,13 +84,14 @@ func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error
 	return &change{place: p, hidden: t.protected(p.actual) && !t.protected(p.path), was: now, know: know}, err
 }
 
-// basis identifies the content of the file, the path and the target of the path. The description of the change was made from these.
+// basis identifies the state from which the description of the change was made: the content of the file, the path, and the target of the
+// path.
 func (c *change) basis() string {
 	return c.was.basis() + " " + sumOf([]byte(c.place.path)) + " " + sumOf([]byte(c.place.actual))
 }
 
-// outdated reports whether the file differs from the one of a basis, or the path leads elsewhere now. When an approver has edited the path,
-// only the content is compared.
+// outdated reports whether the state has changed since basis was made: the file has other content, or the path leads to another file. When
+// an approver has edited the path, outdated compares only the content.
 func (c *change) outdated(basis string) bool {
 	content, where, _ := strings.Cut(basis, " ")
 	named, _, whole := strings.Cut(where, " ")
@@ -99,7 +101,7 @@ func (c *change) outdated(basis string) bool {
 	return whole && named == sumOf([]byte(c.place.path)) && basis != c.basis()
 }
 
-// open refuses to change a protected file through a link, unless an approver saw where the link leads.
+// open returns an error for a protected file behind a link, unless an approver saw where the link leads.
 func (c *change) open(call *tool.Call) error {
 	if !c.hidden || call.Resume != nil && call.Resume.Basis == c.basis() {
 		return nil
@@ -108,7 +110,7 @@ func (c *change) open(call *tool.Call) error {
 		quote(c.place.path), quote(c.place.actual))
 }
 
-// held refuses to change a file that differs from what the thread read or what an approver saw.
+// held returns an error when the file differs from what the thread read, or from what an approver saw.
 func (c *change) held(call *tool.Call) error {
 	name := quote(c.place.path)
 	if call.Resume != nil && call.Resume.Basis != "" && c.outdated(call.Resume.Basis) {
@@ -187,7 +189,7 @@ type changeData struct {
 	Replacements int    `json:"replacements,omitempty"`
 	Added        int    `json:"lines_added"`
 	Removed      int    `json:"lines_removed"`
-	FirstLine    int    `json:"first_line,omitempty"` // the first new line
+	FirstLine    int    `json:"first_line,omitempty"` // number of the first new line
 	Size         int    `json:"size"`
 	SHA256       string `json:"sha256"`
 }
@@ -214,7 +216,7 @@ func (c *change) result(after string) *tool.Result {
 	return r
 }
 
-// Describe implements [tool.Describer]. It also describes a change that would be refused, with the reason as a note.
+// Describe implements [tool.Describer]. When the change would be refused, the description contains the reason as a note.
 func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Description, error) {
 	name, err := t.locate("path", call.Arguments.String("path"))
 	if err != nil {

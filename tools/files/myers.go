@@ -1,18 +1,18 @@
 package files
 
-// op is a run of n lines that stay (' '), are removed ('-') or are added ('+'). a and b are its positions in the two texts.
+// op says that n lines stay (' '), are removed ('-') or are added ('+'). a and b are the positions of these lines in the two texts.
 type op struct {
 	kind    byte
 	n, a, b int
 }
 
 // shortest returns the shortest edit script from a to b (Myers, "An O(ND) Difference Algorithm and Its Variations", 1986). It returns false
-// when more than diffEdits lines differ, because the time is proportional to lines times differences.
+// when more than diffEdits lines differ, because its time is proportional to the number of lines times the number of differences.
 func shortest(a, b []string) ([]op, bool) {
 	x, y := intern(a, b)
 	most := min(len(x)+len(y), diffEdits)
-	reach := make([]int32, 2*most+3) // furthest position in a for each diagonal
-	var trace [][]int32              // reach after each round
+	reach := make([]int32, 2*most+3) // furthest position in a that was reached, for each diagonal
+	var trace [][]int32              // copy of reach after each round
 	for d := range most + 1 {
 		trace = append(trace, append([]int32(nil), reach[most+1-d:most+2+d]...))
 		for k := -d; k <= d; k += 2 {
@@ -37,7 +37,7 @@ func shortest(a, b []string) ([]op, bool) {
 func walkBack(trace [][]int32, i, j int) []op {
 	var back []op
 	for d := len(trace) - 1; d > 0; d-- {
-		reach := trace[d] // diagonals -d to d
+		reach := trace[d] // positions on the diagonals -d to d
 		k := i - j
 		down := k == -d || k != d && reach[d+k-1] < reach[d+k+1]
 		var pi, pj int
@@ -69,7 +69,7 @@ func walkBack(trace [][]int32, i, j int) []op {
 	return back
 }
 
-// prepend adds o before the ops that were found so far. The ops are found from the end to the beginning.
+// prepend adds an op that comes before the earlier ones in the text. walkBack finds the ops from the end to the beginning.
 func prepend(back []op, o op) []op {
 	if o.n == 0 {
 		return back
@@ -82,7 +82,7 @@ func prepend(back []op, o op) []op {
 	return append(back, o)
 }
 
-// intern numbers the lines, so that comparing two lines means comparing two integers.
+// intern replaces each line by a number, so that comparing two lines means comparing two integers.
 func intern(a, b []string) (x, y []int32) {
 	numbers := make(map[string]int32, len(a))
 	number := func(lines []string) []int32 {
@@ -100,7 +100,8 @@ func intern(a, b []string) (x, y []int32) {
 	return number(a), number(b)
 }
 
-// allOf removes all lines and adds all new ones, except for equal lines at the beginning.
+// allOf returns a simple edit script: it keeps the equal lines at the beginning, removes all other lines of a, and adds all other lines of
+// b.
 func allOf(a, b []string) []op {
 	same := 0
 	for same < len(a) && same < len(b) && a[same] == b[same] {
@@ -127,7 +128,7 @@ func tally(ops []op) (added, removed int) {
 	return added, removed
 }
 
-// firstChange returns the first line that differs in the new text, counted from 1.
+// firstChange returns the number of the first line that differs in the new text, counted from 1.
 func firstChange(ops []op, head int) int {
 	for _, o := range ops {
 		if o.kind != ' ' {

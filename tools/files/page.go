@@ -15,7 +15,7 @@ import (
 
 var errNUL = errors.New("NUL byte in text")
 
-// page is the part of a text that read returns. Its memory does not depend on the length of the file or of a line.
+// page is the part of a text that read returns. The size of the page does not depend on the length of the file or of a line.
 type page struct {
 	window
 	content  strings.Builder // original text with LF line ends
@@ -30,8 +30,8 @@ type page struct {
 	sum      hash.Hash
 }
 
-// read reads a file of at most whole bytes to its end, because edits need its hash. Of a larger file it reads until the window is full, and
-// never more than most bytes. With whole 0 it computes no hash.
+// read reads a file of at most whole bytes to its end, because edits need the hash of the whole file. When the file is larger, it stops
+// when the window is full, and after most bytes at the latest. When whole is 0, it computes no hash.
 func (p *page) read(in io.Reader, whole, most int64) error {
 	if whole > 0 {
 		p.sum = sha256.New()
@@ -67,12 +67,12 @@ func (p *page) read(in io.Reader, whole, most int64) error {
 		}
 		if err != nil {
 			p.atEnd = true
-			return nil // err is io.EOF here: the page ends.
+			return nil // err is io.EOF here, which ends the page.
 		}
 	}
 }
 
-// readers is a pool of buffers. For short files, a new buffer would be most of the cost.
+// readers is a pool of buffers. For a short file, allocating a buffer would be most of the work.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
 
 func borrowReader(in io.Reader) *bufio.Reader {
@@ -81,14 +81,14 @@ func borrowReader(in io.Reader) *bufio.Reader {
 	return r
 }
 
-// returnReader returns a buffer to the pool. The caller must not keep slices of the buffer.
+// returnReader returns a buffer to the pool. The caller must no longer use slices of the buffer.
 func returnReader(r *bufio.Reader) {
 	r.Reset(nil)
 	readers.Put(r)
 }
 
-// nextLine returns the beginning of the next line, with all that may be shown of it, and the length of the whole line with its line end. It
-// stops inside a line that is longer than most.
+// nextLine reads the next line. It returns the beginning of the line, which contains everything that may be shown, and the length of the
+// whole line with its line end. In a line that is longer than most, it stops.
 func nextLine(in *bufio.Reader, most int64) (start []byte, length int, err error) {
 	const keep = utf8.UTFMax*maxLineLength + 1
 	for {
@@ -98,7 +98,7 @@ func nextLine(in *bufio.Reader, most int64) (start []byte, length int, err error
 		}
 		length += len(part)
 		if !errors.Is(err, bufio.ErrBufferFull) || int64(length) > most {
-			if length > len(start) { // Adds the line end of a long line.
+			if length > len(start) { // When a line was too long for start, its line end is added.
 				start = append(start, ending(part)...)
 			}
 			if errors.Is(err, bufio.ErrBufferFull) {

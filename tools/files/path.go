@@ -11,13 +11,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// place is a path that a call named.
+// place is a path from the arguments of a call, after symbolic links were followed.
 type place struct {
-	path   string // clean path relative to the workspace, as the call named it
-	actual string // the same without symbolic links
+	path   string // clean path relative to the workspace, with the links that the arguments contain
+	actual string // the same path after all symbolic links were followed
 }
 
-// locate returns the clean relative path of an argument. It only processes text.
+// locate returns the clean relative path of an argument. It does not access files.
 func (f *family) locate(field, arg string) (string, error) {
 	name := arg
 	switch {
@@ -52,7 +52,7 @@ func outside(field, arg string) *tool.Error {
 	return invalid(field, reasonOutside, "%s is outside the workspace; give a path inside it, such as src/main.go", quote(arg))
 }
 
-// find does the same as locate and then follows symbolic links.
+// find returns the place of an argument: locate cleans its path, and follow follows the symbolic links.
 func (f *family) find(ctx context.Context, arg string) (place, error) {
 	name, err := f.locate("path", arg)
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *family) find(ctx context.Context, arg string) (place, error) {
 	return f.follow(ctx, name)
 }
 
-// follow returns the place of a clean path.
+// follow follows the symbolic links in a clean path and returns its place.
 func (f *family) follow(ctx context.Context, name string) (place, error) {
 	actual, err := f.workspace.Resolve(ctx, name)
 	if err != nil {
@@ -70,8 +70,8 @@ func (f *family) follow(ctx context.Context, name string) (place, error) {
 	return place{name, actual}, nil
 }
 
-// quote returns a name for messages. A name that could be misread becomes a Go string literal: one with line breaks, escapes, bidirectional
-// controls or invalid UTF-8. locate accepts such literals, so a call can use a name that JSON cannot hold.
+// quote returns a name for messages. A name that people could misread becomes a Go string literal: a name with line breaks, escapes,
+// bidirectional controls or invalid UTF-8. locate accepts such literals, so a call can also use a name that JSON cannot contain.
 func quote(name string) string {
 	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) {
 		return strconv.Quote(name)
@@ -84,7 +84,7 @@ func quote(name string) string {
 	return name
 }
 
-// exact returns a name for programs. It is unchanged if JSON can hold it and locate accepts it.
+// exact returns a name for programs. It quotes the name only when JSON cannot contain it or locate would not accept it.
 func exact(name string) string {
 	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) {
 		return strconv.Quote(name)
@@ -92,7 +92,7 @@ func exact(name string) string {
 	return name
 }
 
-// short returns a shortened quote for titles.
+// short returns a name for titles: quoted and shortened.
 func short(name string) string {
 	const most = 160
 	q := quote(name)

@@ -9,12 +9,12 @@ import (
 
 const (
 	patternLength = 1024
-	// alternatives is the maximum number of alternatives that the braces of a pattern may expand to. The matcher tries all of them: {a,a}
-	// twenty times in a row would take a second for each name.
+	// alternatives is the maximum number of patterns without braces to which a pattern may expand. The matcher tries all of them. For
+	// example, {a,a} twenty times in a row expands to a million patterns and would take a second for each name.
 	alternatives = 1000
 )
 
-// checkPattern rejects an invalid glob, and one that is expensive to match.
+// checkPattern returns an error for a glob that is invalid or expensive to match.
 func checkPattern(field, pattern string) error {
 	switch {
 	case pattern == "" || len(pattern) > patternLength:
@@ -29,8 +29,8 @@ func checkPattern(field, pattern string) error {
 	return nil
 }
 
-// countAlternatives returns an upper bound for the number of patterns without braces that the pattern expands to. Above the limit, it may
-// return any number above the limit.
+// countAlternatives returns an upper bound for the number of patterns without braces to which the pattern expands. When the bound exceeds
+// the limit, the returned number may be any number above the limit.
 func countAlternatives(pattern string) int {
 	total := 1
 	var open []int
@@ -54,7 +54,7 @@ func countAlternatives(pattern string) int {
 	return total
 }
 
-// literalPrefix splits off the leading folders without wildcards, so that only these are walked.
+// literalPrefix splits a pattern into its leading folders without wildcards and the rest, so that a walk visits only these folders.
 func literalPrefix(pattern string) (dir, rest string) {
 	dir, rest = ".", pattern
 	for {
@@ -66,8 +66,8 @@ func literalPrefix(pattern string) (dir, rest string) {
 	}
 }
 
-// matches reports whether the pattern matches a path, which is relative to the start of the pattern. With byName, a pattern without a slash
-// matches only the last element of the path, as in .gitignore.
+// matches reports whether the pattern matches a path. name is relative to the folder where the pattern applies. With byName, a pattern
+// without a slash is compared only with the last element of the path, as in .gitignore.
 func matches(pattern, name string, byName bool) bool {
 	if byName && !strings.Contains(pattern, "/") {
 		name = path.Base(name)

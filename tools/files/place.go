@@ -2,8 +2,9 @@ package files
 
 import "context"
 
-// Place returns the clean path, relative to the workspace, of a path in arguments. actual is the same path without symbolic links, or ""
-// when they cannot be followed. root is the workspace's absolute path. ok is false for a path outside the workspace.
+// Place resolves a path in the arguments of a call. root is the workspace's absolute path. clean is the path relative to the workspace.
+// actual is the same path after all symbolic links were followed, or "" when that is impossible. ok is false for a path outside the
+// workspace.
 func Place(ctx context.Context, w Workspace, root, name string) (clean, actual string, ok bool) {
 	f := &family{workspace: w, root: root}
 	clean, err := f.locate("path", name)

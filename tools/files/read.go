@@ -38,7 +38,7 @@ func (t *read) Descriptor() tool.Descriptor {
 	}
 }
 
-// Prompt implements [tool.Prompt]: Validate and Describe only process the text of the arguments.
+// Prompt marks the tool as [tool.Prompt]: Validate and Describe read no files and never block.
 func (*read) Prompt() {}
 
 func (t *read) Validate(args tool.Arguments) error {
@@ -119,7 +119,7 @@ func binary(p place) error {
 	return refuse(reasonBinary, "%s is a binary file. Only text, images (PNG, JPEG, GIF, WebP) and PDFs can be read.", quote(p.path))
 }
 
-// window is the requested part: count lines or entries, starting at first. first counts from 1.
+// window is the requested part of a text or a directory: count lines or entries, starting at number first, counted from 1.
 type window struct{ first, count int }
 
 type readData struct {
@@ -128,11 +128,11 @@ type readData struct {
 	FirstLine  int    `json:"first_line"`
 	Lines      int    `json:"lines"`
 	TotalLines int    `json:"total_lines,omitempty"` // 0 when the file was not read to its end
-	CutLines   int    `json:"cut_lines,omitempty"`   // number of lines that are shown in part
+	CutLines   int    `json:"cut_lines,omitempty"`   // number of lines of which only the beginning is in the result
 	Size       int64  `json:"size"`
 	SHA256     string `json:"sha256,omitempty"` // hash of the whole file; empty when it was not read to its end
 	Endings    string `json:"line_endings,omitempty"`
-	Lossy      bool   `json:"lossy,omitempty"` // invalid UTF-8 is shown as U+FFFD
+	Lossy      bool   `json:"lossy,omitempty"` // The file contains invalid UTF-8, which the result shows as U+FFFD.
 	Truncated  bool   `json:"truncated"`
 }
 

@@ -36,8 +36,8 @@ func TestRead(t *testing.T) {
 	tests := []struct {
 		name, content string
 		args          object
-		want          readResult // the hash is not compared
-		message       string     // must be part of the message
+		want          readResult // expected data, without the hash
+		message       string     // expected part of the message
 	}{
 		{"whole", "a\nb\n", nil, readResult{Content: "a\nb\n", FirstLine: 1, Lines: 2, TotalLines: 2, Endings: "lf"}, "     1\ta\n     2\tb"},
 		{"no newline at the end", "a\nb", nil, readResult{Content: "a\nb\n", FirstLine: 1, Lines: 2, TotalLines: 2, Endings: "lf"}, "     2\tb"},
@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 
 func TestReadShowsBigTextPartByPart(t *testing.T) {
 	b := newBench(t, files.Config{})
-	line := strings.Repeat("<&>\t\"", 300) + "\n" // expensive to encode
+	line := strings.Repeat("<&>\t\"", 300) + "\n" // characters that become longer in JSON
 	b.put("f", strings.Repeat(line, 500))
 	offset, parts := 1, 0
 	for offset <= 500 {
@@ -189,7 +189,7 @@ func TestReadGivesImagesAndPDFsAsContent(t *testing.T) {
 	}
 }
 
-// Reading a short file allocates no buffers. They would be most of the cost of such a read.
+// The test checks that reading a short file allocates no new buffers, which would be most of the work.
 func TestReadOfALineAllocatesLittle(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put("line.txt", "one line\n")
@@ -200,7 +200,7 @@ func TestReadOfALineAllocatesLittle(t *testing.T) {
 		b.ok("read", object{"path": "line.txt"})
 	}
 	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 96<<10 { // The race detector drops some buffers.
+	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 96<<10 { // The limit is high because sync.Pool drops some buffers when the race detector is enabled.
 		t.Errorf("%d bytes for each read", each)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// checkpoint is saved before a file is replaced. After a crash, it shows together with the file what happened.
+// checkpoint is saved before a file is replaced. After a crash, Reconcile compares it with the file to find out what happened.
 type checkpoint struct {
-	Path   string `json:"path"` // without symbolic links
+	Path   string `json:"path"` // path after all symbolic links were followed
 	Before string `json:"before,omitempty"`
 	After  string `json:"after"`
 }
@@ -26,7 +26,8 @@ func mark(call *tool.Call, actual, before, after string) error {
 	return nil
 }
 
-// Reconcile implements [tool.Reconciler]. The file contains the new content or the old content; otherwise the outcome is unknown.
+// Reconcile implements [tool.Reconciler]. With the new content in the file the call has succeeded; with the old content it has not run.
+// With any other content the outcome is unknown.
 func (t *mutation) Reconcile(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	var c checkpoint
 	if len(call.Checkpoint) == 0 || json.Unmarshal(call.Checkpoint, &c) != nil {

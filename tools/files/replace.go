@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Prefix and suffix of the name of a temporary file. The name does not depend on the final name, which may have the maximum length of the
-// file system.
+// Prefix and suffix of the name of a temporary file. The name does not contain the final name, because that may already have the maximum
+// length of the file system.
 const tempPrefix, tempSuffix = ".toold-", ".tmp"
 
 func isTemp(name string) bool {
@@ -21,7 +21,7 @@ func isTemp(name string) bool {
 }
 
 // Replace implements [Workspace]. It writes a new file beside the old one, syncs it, and renames it over the old one. It opens the folder
-// of the name once, without following links, so later changes of the path have no effect.
+// once, without following links, and works in the open folder. So later changes of the path have no effect.
 func (l *Local) Replace(ctx context.Context, name string, content []byte, was string) error {
 	dir, err := l.folder(path.Dir(name))
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *Local) Replace(ctx context.Context, name string, content []byte, was st
 	if err := in.fill(temp, content, old); err != nil {
 		return errors.Join(plain(err), in.discard(temp))
 	}
-	// The second check reduces the time for other changes to the moment before the rename.
+	// This second check leaves other programs only a moment before the rename to change the file unnoticed.
 	if _, err := in.unchanged(ctx, name, was); err != nil {
 		return errors.Join(err, in.discard(temp))
 	}
@@ -47,8 +47,8 @@ func (l *Local) Replace(ctx context.Context, name string, content []byte, was st
 	return in.sync()
 }
 
-// folder opens a folder and creates missing parts of it. It follows no link, because a part of the path that became a link would lead to
-// another folder than the approved one.
+// folder opens a folder and creates missing parts of its path. It follows no link: if a part of the path became a link after the approval,
+// it would lead to another folder.
 func (l *Local) folder(name string) (*os.Root, error) {
 	at, err := l.Root.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -63,7 +63,7 @@ func (l *Local) folder(name string) (*os.Root, error) {
 	return at, err
 }
 
-// step opens or creates a subfolder. It returns ErrChanged when the opened folder is not the one that Lstat saw.
+// step opens a subfolder, or creates it. It returns ErrChanged when the opened folder is not the folder that Lstat found.
 func step(at *os.Root, part string) (*os.Root, error) {
 	seen, err := at.Lstat(part)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +84,8 @@ func step(at *os.Root, part string) (*os.Root, error) {
 	return next, nil
 }
 
-// unchanged returns the info of the file if its hash is was. An empty was means that the file must not exist; then the info is nil.
-// Otherwise it returns ErrChanged.
+// unchanged returns the info of the file if was is the file's hash. An empty was means that the file must not exist; then the info is nil.
+// In all other cases it returns ErrChanged.
 func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, error) {
 	if was == "" {
 		_, err := l.Root.Lstat(name)
@@ -123,7 +123,7 @@ func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, e
 
 // fill writes the temporary file with the mode and, where the system permits it, the owner of old.
 func (l *Local) fill(temp string, content []byte, old fs.FileInfo) error {
-	mode := fs.FileMode(0o666) // The umask applies.
+	mode := fs.FileMode(0o666) // The umask reduces this mode.
 	if old != nil {
 		mode = 0o600 // Other users must not read the file before it has its final mode.
 	}
@@ -134,9 +134,9 @@ func (l *Local) fill(temp string, content []byte, old fs.FileInfo) error {
 	_, err = f.Write(content)
 	if err == nil && old != nil {
 		if stat, ok := old.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // Only root may do this. The content matters more, so an error is ignored.
+			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // Only root may change the owner. An error is ignored, because the content matters more.
 		}
-		err = f.Chmod(old.Mode().Perm()) // Removes setuid and setgid, as each write does.
+		err = f.Chmod(old.Mode().Perm()) // Setuid and setgid are not kept, because writing to a file also removes them.
 	}
 	if err == nil {
 		err = f.Sync()

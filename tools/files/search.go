@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	blockSize   = 128 << 10 // also the number of bytes of one line that are searched
-	shownLength = 500       // characters of a line in the output of grep
-	shownBefore = 100       // characters before the match when the line is longer
+	blockSize   = 128 << 10 // size of a block in bytes; of a longer line, only this many bytes are searched
+	shownLength = 500       // maximum number of characters of a line in the output of grep
+	shownBefore = 100       // when a line is longer, the number of characters shown before the match
 )
 
 // search collects the matches of grep in all files.
 type search struct {
 	query  *query
-	most   int64 // bytes of one file to search
+	most   int64 // maximum number of bytes of one file that are searched
 	until  time.Time
 	block  blocks
-	budget int // bytes of output left
+	budget int // number of bytes that may still be added to the output
 
 	lines   []grepLine
 	files   []grepFile
-	shown   int // matching lines in the output
-	total   int // all matching lines
-	matched int // files with matches
-	seen    int // searched text files
+	shown   int // number of matching lines in the output
+	total   int // number of all matching lines
+	matched int // number of files with matches
+	seen    int // number of text files that were searched
 	closed  bool
 
 	binary, unreadable, cutLines, cutFiles int
@@ -59,9 +59,9 @@ type grepData struct {
 	MatchingFiles int        `json:"matching_files"`
 	SearchedFiles int        `json:"searched_files"`
 	Truncated     bool       `json:"truncated"`
-	Cut           string     `json:"cut,omitempty"` // what is missing, and why
+	Cut           string     `json:"cut,omitempty"` // says what is missing from the result, and why
 	Binary        int        `json:"binary_files,omitempty"`
-	Unreadable    int        `json:"unreadable,omitempty"` // number of files and folders
+	Unreadable    int        `json:"unreadable,omitempty"` // number of files and folders that could not be read
 }
 
 func newSearch(q *query, l Limits) *search {
@@ -109,16 +109,16 @@ func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 // fileSearch is the state of the search in one file.
 type fileSearch struct {
 	*search
-	path      string     // path for programs
-	shownPath string     // path for messages
-	line      int        // lines before this block
+	path      string     // path in the data, for programs
+	shownPath string     // path in messages, for the model
+	line      int        // number of lines before this block
 	last      []grepLine // the last lines, as context for a later match
-	after     int        // lines of context that are still to be shown
+	after     int        // number of context lines that must still be shown after a match
 	count     int
 }
 
-// block searches whole lines. It matches the expression against the whole block, which is much faster than line by line. If a line alone
-// matches, the block has a match at or before it; each found line is then matched alone.
+// block searches a block of whole lines. It matches the expression against the whole block, which is much faster than matching each line.
+// When some line matches alone, the block has a match in this line or before it. So block matches each line that it finds once more, alone.
 func (f *fileSearch) block(b []byte) {
 	if bytes.IndexByte(b, '\r') >= 0 {
 		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
@@ -140,13 +140,13 @@ func (f *fileSearch) block(b []byte) {
 		}
 		f.skip(b[pos:start])
 		if start == len(b) {
-			return // The expression matched the empty text after the last line.
+			return // The expression matched the empty text after the last line end, which is not a line.
 		}
 		pos = lineEnd(b, start)
 		line := bytes.TrimSuffix(b[start:pos], []byte{'\n'})
 		m := f.query.re.FindIndex(line)
 		if m == nil {
-			misses++ // The match extended over a line end. After several such misses, the search continues line by line, because otherwise it could take very long.
+			misses++ // The match crossed a line end, so the line alone does not match. After several such misses, block matches each line alone, because otherwise the search could take very long.
 			f.add(line, 0, false)
 			continue
 		}
@@ -167,7 +167,7 @@ func lineEnd(b []byte, pos int) int {
 	return len(b)
 }
 
-// skip counts lines that do not match, and keeps lines for context.
+// skip counts the lines in b, which do not match, and keeps the last ones as context.
 func (f *fileSearch) skip(b []byte) {
 	if len(b) == 0 {
 		return
@@ -189,7 +189,7 @@ func (f *fileSearch) skip(b []byte) {
 	f.line += n
 }
 
-// add processes the next line.
+// add adds the next line to the output, as a match or as context.
 func (f *fileSearch) add(line []byte, at int, match bool) {
 	f.line++
 	match = match && f.line >= f.query.from
@@ -239,7 +239,7 @@ func (f *fileSearch) done() {
 	}
 }
 
-// excerpt returns a line, or the part around offset at of a long line.
+// excerpt returns a line. Of a long line, it returns the part around offset at.
 func excerpt(line []byte, at int) string {
 	text := strings.ToValidUTF8(string(line), "\ufffd")
 	if utf8.RuneCountInString(text) <= shownLength {

@@ -30,7 +30,7 @@ func (g globResult) paths() []string {
 
 func TestGlob(t *testing.T) {
 	b := newBench(t, files.Config{})
-	// Files later in this list are newer.
+	// The files get ascending modification times in this order.
 	for i, name := range []string{
 		"main.go", "src/a.go", "src/b.ts", "src/deep/er/c.go", "src/deep/d.tsx", ".hidden/e.go", ".git/config", "sub/.git/x.go", "x{y}.go", ".toold-A.tmp",
 	} {
@@ -56,7 +56,7 @@ func TestGlob(t *testing.T) {
 		{object{"pattern": "./src/*.go"}, []string{"src/a.go"}},
 		{object{"pattern": `x\{y\}.go`}, []string{"x{y}.go"}},
 		{object{"pattern": "[lm]*.go"}, []string{"link.go", "main.go"}},
-		{object{"pattern": "linked/*.go"}, []string{"linked/a.go"}}, // The pattern names the link, so it is followed.
+		{object{"pattern": "linked/*.go"}, []string{"linked/a.go"}}, // The link is part of the pattern, so it is followed.
 		{object{"pattern": "config", "path": ".git"}, []string{".git/config"}},
 		{object{"pattern": "missing/*.go"}, nil},
 		{object{"pattern": "main.go/*.go"}, nil},
@@ -125,7 +125,7 @@ func TestGrep(t *testing.T) {
 	tests := []struct {
 		name string
 		args object
-		want string // must be part of the message
+		want string // expected part of the message
 	}{
 		{"all", object{"pattern": "TODO"}, "a.go:2:two TODO\na.go:5:five TODO\nb.txt:2:TODO end\nsrc/c.go:1:TODO first\nsrc/c.go:2:last TODO\n[5 matching lines in 3 files.]"},
 		{"case", object{"pattern": "todo", "ignore_case": true, "glob": "*.txt"}, "b.txt:1:todo\nb.txt:2:TODO end\n[2 matching lines in 1 files.]"},
@@ -185,7 +185,7 @@ func TestGrepCutsLongLinesAndLargeFiles(t *testing.T) {
 	}
 }
 
-// Grep with blocks and context returns the same as a search line by line.
+// The test checks that grep, which searches blocks, returns the same lines and context as a search of each line.
 func TestGrepAgreesWithASearchLineByLine(t *testing.T) {
 	patterns := []string{"a", "^a", "b$", `a\s`, "[^a]b", "", "x*", `\bab\b`, "(?-m)^ab$", "a+?b", `\z`, "(?s)a.b", "ba|ab"}
 	b := newBench(t, files.Config{})
@@ -196,7 +196,7 @@ func TestGrepAgreesWithASearchLineByLine(t *testing.T) {
 			state = state*1664525 + 1013904223
 			text[i] = "aab b\n"[state>>24%6]
 			if length > 10_000 && text[i] == '\n' && state>>16%20 > 0 {
-				text[i] = 'c' // few lines, so that they span several blocks
+				text[i] = 'c' // Replaces most line ends, so that a long text has few lines. It still has several blocks.
 			}
 		}
 		b.put("f", string(text))
@@ -266,7 +266,7 @@ func TestGrepHonoursGitignore(t *testing.T) {
 	if !slices.Equal(paths, searched) {
 		t.Errorf("searched\n%q\nwant\n%q", paths, searched)
 	}
-	// The rules of parent folders apply inside a subfolder. A path that the call names is searched even when it is ignored.
+	// The .gitignore rules of parent folders apply inside a subfolder. A path in the arguments is searched even when it is ignored.
 	if r := b.ok("grep", object{"pattern": "needle", "path": "sub/deep", "output": "files"}); !strings.HasPrefix(r.Message, "sub/deep/here\n[1 ") {
 		t.Errorf("from below: %s", r.Message)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// seen is the document with the content of a file that a thread knows.
+// seen is a document that says which content of a file a thread knows.
 type seen struct {
 	Hash string `json:"hash"` // SHA-256 of the whole file, in hex
 }
 
-// seenKey returns the key of the document for a path without links. For a path that is too long or not valid UTF-8, it uses the hash of the
-// path.
+// seenKey returns the key of the document for a path without links. When the path is too long or not valid UTF-8, the key contains the hash
+// of the path.
 func seenKey(actual string) tool.Key[seen] {
 	name := actual
 	if len(name) > 400 || !utf8.ValidString(name) {
@@ -29,8 +29,8 @@ func seenKey(actual string) tool.Key[seen] {
 	return tool.Key[seen]{Scope: tool.ThreadScope, Name: "files.read/" + name}
 }
 
-// remember records in r that the thread knows the file. It does nothing without a thread. It also does nothing when the document is already
-// up to date, because storing a document in a read-only call costs a durable write.
+// remember adds to r the command that records that the thread knows the file. It does nothing when the call has no thread. When the
+// document is already up to date, it does nothing either, because storing a document costs a read-only call a durable write.
 func remember(call *tool.Call, r *tool.Result, actual, sum string) *tool.Result {
 	if call.Run.Thread == "" || sum == "" {
 		return r
@@ -42,11 +42,11 @@ func remember(call *tool.Call, r *tool.Result, actual, sum string) *tool.Result 
 	return r.With(key.Set(seen{sum}))
 }
 
-// knowledge is what a thread knows about the current content of a file.
+// knowledge says whether a thread knows the current content of a file.
 type knowledge int
 
 const (
-	known   knowledge = iota // The thread knows the content, or the check does not apply: a new file, or a call without a thread.
+	known   knowledge = iota // The thread knows the content; or the check does not apply, because the file is new or the call has no thread.
 	unread                   // The thread has never read the file.
 	changed                  // The file has changed since the thread read it.
 )
@@ -67,7 +67,7 @@ func knows(call *tool.Call, actual string, now snapshot) (knowledge, error) {
 	return known, nil
 }
 
-// snapshot is the content of a file when a call read it. The zero snapshot is a file that does not exist.
+// snapshot is the content of a file when a call read it. The zero snapshot means that the file does not exist.
 type snapshot struct {
 	content []byte
 	hash    string
@@ -125,7 +125,7 @@ func hashOf(ctx context.Context, r io.Reader) (string, error) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// reader stops when ctx is done.
+// reader reads from another reader. It returns an error when ctx is done.
 type reader struct {
 	ctx context.Context
 	r   io.Reader

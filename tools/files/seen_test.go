@@ -24,12 +24,12 @@ func TestThreadMustKnowWhatItChanges(t *testing.T) {
 			b := newBench(t, files.Config{})
 			b.put("f", "old\n")
 			b.refused(id, "NOT_READ", args)
-			b.ok("grep", object{"pattern": "old"}) // sees only a part of the file
+			b.ok("grep", object{"pattern": "old"}) // grep shows only a part of the file, so the thread still does not know the file.
 			b.refused(id, "NOT_READ", args)
 			b.ok("read", object{"path": "./f"})
 			b.put("f", "old old\n")
 			b.refused(id, "FILE_CHANGED", args)
-			b.put("f", "old\n") // The hash decides, not the modification time.
+			b.put("f", "old\n") // The file has a new modification time, but the same hash, so the thread still knows it.
 			b.ok(id, args)
 
 			b.put("f", "old\n")
@@ -81,7 +81,7 @@ func TestReadRecordsOnlyNews(t *testing.T) {
 	}
 }
 
-// resumed returns a call that a decision resumed, with the basis of the ticket.
+// resumed returns the call after a decision resumed it. basis is the basis in the ticket.
 func resumed(call *tool.Call, basis string) *tool.Call {
 	again := *call
 	again.Attempt, again.Resume = 2, &tool.ResumeInput{Reason: "approval", Basis: basis}

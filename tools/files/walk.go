@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// errEnough ends a walk that reached a limit.
+// errEnough ends a walk that has reached a limit.
 var errEnough = errors.New("walk has seen enough")
 
-// walk visits a folder and everything below it, in order of names. It follows no links and skips .git.
+// walk visits a folder and everything below it, ordered by name. It does not follow links and skips .git.
 type walk struct {
 	family  *family
 	honour  bool // obey .gitignore
 	until   time.Time
 	visited int
-	cut     string // why the walk ended early, for the model
+	cut     string // reason why the walk ended early, for the model; empty when it did not
 	closed  int    // number of folders that could not be read
 	visit   func(shown, actual string, e fs.DirEntry) error
 }
@@ -40,7 +40,7 @@ func (w *walk) run(ctx context.Context, p place) error {
 	return err
 }
 
-// above reads the rules of the folders above dir.
+// above returns the .gitignore rules of the folders above dir.
 func (w *walk) above(ctx context.Context, dir string) *ignores {
 	if dir == "." {
 		return nil
@@ -89,7 +89,7 @@ func (w *walk) enter(ctx context.Context, p place, rules *ignores, depth int) er
 	return nil
 }
 
-// entries reads a folder and closes it, so that a deep walk holds only one file descriptor.
+// entries reads a folder and closes it. So the walk holds only one file descriptor, whatever its depth.
 func (w *walk) entries(ctx context.Context, actual string) ([]fs.DirEntry, bool, error) {
 	dir, err := w.family.workspace.Open(ctx, actual)
 	if err != nil {
@@ -99,7 +99,7 @@ func (w *walk) entries(ctx context.Context, actual string) ([]fs.DirEntry, bool,
 	return entriesOf(ctx, dir, w.family.limits.Entries-w.visited)
 }
 
-// within returns an error when time or the number of entries is used up.
+// within returns an error when the walk has used up its time or its number of entries.
 func (w *walk) within(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:

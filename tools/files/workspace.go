@@ -9,21 +9,21 @@ import (
 // A Workspace is a tree of files that tools may use. Names are relative and slash-separated; "." is the root. A Workspace must be safe for
 // concurrent use.
 //
-// Errors do not contain paths of the host. They are [fs.ErrNotExist], [fs.ErrPermission], the sentinels of this package or, for other
-// errors, the system's text.
+// Errors do not contain paths of the host. They are [fs.ErrNotExist], [fs.ErrPermission] or a sentinel of this package. Other errors
+// contain only the system's error text.
 type Workspace interface {
-	// Resolve follows the symbolic links in name. Parts of a path that do not exist are returned unchanged.
+	// Resolve returns name with all symbolic links followed. Parts of the path that do not exist stay unchanged.
 	Resolve(ctx context.Context, name string) (string, error)
 	// Open opens a regular file or a directory for reading. It never blocks on a pipe or device.
 	Open(ctx context.Context, name string) (File, error)
 	// Replace replaces the whole file with content, atomically. The content is on disk when Replace returns. was is the SHA-256, in hex, of
-	// the current content, or empty when the file must not exist. When the file differs from that, nothing changes and the error is
+	// the content that the file must have; empty means that the file must not exist. Otherwise Replace changes nothing and returns
 	// ErrChanged. Replace creates missing folders and keeps the mode of an existing file. It does not convert line ends.
 	Replace(ctx context.Context, name string, content []byte, was string) error
 }
 
-// A File is an open file or directory. ReadDir returns entries in any order; their Info describes the entry itself, not the target of a
-// link.
+// A File is an open file or directory. ReadDir returns entries in any order. When an entry is a link, its Info describes the link, not the
+// target.
 type File interface {
 	fs.ReadDirFile
 }
@@ -38,10 +38,10 @@ var (
 	ErrHardLink = errors.New("file has more than one name")
 	// ErrChanged means that the file is not the expected one.
 	ErrChanged = errors.New("file has changed")
-	// ErrLoop means that there are too many symbolic links, possibly in a loop.
+	// ErrLoop means that following the path needs too many symbolic links, possibly because of a loop.
 	ErrLoop = errors.New("too many symbolic links")
-	// ErrNotDirectory means that the path needs a directory where a file exists.
+	// ErrNotDirectory means that a part of the path must be a directory and is a file.
 	ErrNotDirectory = errors.New("not a directory")
-	// ErrReadOnly means that the file's mode permits no user to write it.
+	// ErrReadOnly means that no user may write the file, according to its mode.
 	ErrReadOnly = errors.New("file is read-only")
 )
