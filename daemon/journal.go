@@ -65,7 +65,7 @@ func (d *daemon) openJournal(ctx context.Context) (journal, error) {
 	wait := &standby{d: d, ctx: ctx, give: cancel}
 	opened, err := postgres.Open(ctx, postgres.Config{
 		URL: d.cfg.Store, Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: outputLimits(d.cfg), Waiting: wait.begin, Lost: d.fail,
-		Patience: d.cfg.Failover.Lease, Start: d.cfg.Failover.Start, Kill: d.cfg.Failover.Kill, Hold: d.cfg.Failover.Hold,
+		Lease: d.cfg.Failover.Lease, Start: d.cfg.Failover.Start, Kill: d.cfg.Failover.Kill, Hold: d.cfg.Failover.Hold,
 	})
 	wait.end(err == nil)
 	if cause := context.Cause(ctx); cause != nil {

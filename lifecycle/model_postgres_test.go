@@ -29,7 +29,7 @@ type base struct {
 func (b *base) open(cfg lifecycle.Config) (*lifecycle.Engine, error) {
 	dead := &atomic.Bool{}
 	// On a busy machine the test may end connections faster than the store opens new ones, for longer than the default patience.
-	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, Patience: 3 * time.Minute, FailPoint: func(string) error {
+	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, Lease: 3 * time.Minute, FailPoint: func(string) error {
 		if dead.Load() {
 			return fmt.Errorf("%w: killed", store.ErrFatal)
 		}

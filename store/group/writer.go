@@ -46,8 +46,8 @@ type Database interface {
 // Config configures a Writer.
 type Config struct {
 	Database Database
-	// Patience is the time limit of a transaction. Zero means no limit.
-	Patience time.Duration
+	// Timeout is the time limit of a transaction. Zero means no limit.
+	Timeout time.Duration
 	// Lost is called once when the writer stops with ErrFatal.
 	Lost func(error)
 }
@@ -336,13 +336,13 @@ func (w *Writer) steps(ctx context.Context, p *Plan) error {
 	return db.Commit(ctx, p)
 }
 
-// context limits a transaction to Patience. An op that may take long is limited only by the life of the store.
+// context limits a transaction to Timeout. An op that may take long is limited only by the life of the store.
 func (w *Writer) context(o *Op) (context.Context, context.CancelFunc) {
 	switch {
-	case w.cfg.Patience == 0:
+	case w.cfg.Timeout == 0:
 		return context.Background(), func() {}
 	case !o.Bare && !o.Slow:
-		return context.WithTimeout(context.Background(), w.cfg.Patience)
+		return context.WithTimeout(context.Background(), w.cfg.Timeout)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // Ends when the store stops or the caller cancels.

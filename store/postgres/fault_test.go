@@ -186,7 +186,7 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	var gone atomic.Bool
 	lost := make(chan error, 2)
 	s, err := postgres.Open(t.Context(), postgres.Config{
-		URL: own.URL("unknown"), Dir: t.TempDir(), Patience: 300 * time.Millisecond, Lost: func(err error) { lost <- err },
+		URL: own.URL("unknown"), Dir: t.TempDir(), Lease: 300 * time.Millisecond, Lost: func(err error) { lost <- err },
 		FailPoint: func(point string) error {
 			if point == "commit" && gone.CompareAndSwap(true, false) {
 				return errors.Join(errors.New("connection reset by peer"), own.Stop(syscall.SIGQUIT))
@@ -220,7 +220,7 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 func testNoLogin(t *testing.T, own *pgtest.Server) {
 	var cut atomic.Bool
 	s, err := postgres.Open(t.Context(), postgres.Config{
-		URL: own.URL("login"), Dir: t.TempDir(), Patience: time.Second,
+		URL: own.URL("login"), Dir: t.TempDir(), Lease: time.Second,
 		FailPoint: func(point string) error {
 			if point == "commit" && cut.CompareAndSwap(true, false) {
 				return errors.Join(errors.New("connection reset by peer"), own.Exec("ALTER ROLE toold NOLOGIN"))

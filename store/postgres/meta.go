@@ -62,7 +62,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 			VALUES (1, $1, $2, $3, $4, $5, $6, false, $7, $8, $9)
 			ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, place = excluded.place, clean = false,
 				lease = excluded.lease, home = excluded.home, holding = excluded.holding`,
-			id.StoreID, id.Epoch, s.clock.now().UnixNano(), position, groups, place, int64(s.cfg.Patience), home, hold > 0)
+			id.StoreID, id.Epoch, s.clock.now().UnixNano(), position, groups, place, int64(s.cfg.Lease), home, hold > 0)
 		return err
 	})
 	if err == nil {
@@ -73,10 +73,10 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 
 // A predecessor describes the previous owner.
 type predecessor struct {
-	Clean   bool          // It closed the store cleanly.
-	Moved   bool          // The journal was in another place. Its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
-	Holding bool          // It stopped while it still had to leave the attempts of its own predecessor alone.
-	Lease   time.Duration // its patience
+	Clean   bool // It closed the store cleanly.
+	Moved   bool // The journal was in another place. Its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
+	Holding bool // It stopped while it still had to leave the attempts of its own predecessor alone.
+	Lease   time.Duration
 	Home    string
 }
 
@@ -86,7 +86,7 @@ func (s *Store) holdAfter(p predecessor, home string) time.Duration {
 	if p.Moved || s.cfg.Moved || !p.Holding && (p.Clean || p.Home == home) {
 		return 0
 	}
-	return max(s.cfg.Hold, HoldFor(max(s.cfg.Patience, p.Lease), s.cfg.Kill))
+	return max(s.cfg.Hold, HoldFor(max(s.cfg.Lease, p.Lease), s.cfg.Kill))
 }
 
 // home identifies the directory that this daemon has locked. It contains the boot id, so it is valid until the machine restarts.

@@ -16,8 +16,8 @@ var errTaken = errors.New("another daemon has taken the journal over")
 // standbyEvery is how often a standby checks whether the journal is free.
 const standbyEvery = 250 * time.Millisecond
 
-// An owner holds the advisory lock of a journal on its own connection. When the connection is silent for the lease, the server ends the
-// session and frees the lock.
+// An owner holds the advisory lock of a journal on its own connection. When the connection is silent for Config.SessionTimeout, the
+// server ends the session and frees the lock.
 type owner struct {
 	s      *Store
 	conn   *pgx.Conn // nil while the connection is lost
@@ -104,7 +104,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		switch {
 		case err == nil && holder == "" && told && !waited && !o.clean(ctx):
 			// The owner may have lost only its connection. If it is alive, it takes the lock first: it tries five times during this pause.
-			waited, wait = true, s.cfg.Lease/2
+			waited, wait = true, s.cfg.SessionTimeout/2
 			o.drop()
 		case err == nil && holder == "":
 			return o, nil
@@ -114,7 +114,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 				told = true
 				s.cfg.Waiting(holder)
 			}
-		case !lost(err) || !told && time.Since(began) > s.cfg.Patience:
+		case !lost(err) || !told && time.Since(began) > s.cfg.Lease:
 			o.cancel()
 			return nil, err
 		default:
@@ -132,7 +132,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 
 // clean reports whether the previous owner closed the journal cleanly.
 func (o *owner) clean(ctx context.Context) (clean bool) {
-	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.SessionTimeout)
 	defer cancel()
 	err := o.conn.QueryRow(ctx, "SELECT clean FROM meta").Scan(&clean)
 	return err == nil && clean
@@ -146,12 +146,12 @@ const selectHolder = `SELECT coalesce(a.application_name, '') || ' at ' || coale
 // try takes the lock, or returns its holder.
 func (o *owner) try(ctx context.Context) (holder string, err error) {
 	if o.conn == nil {
-		if o.conn, err = o.s.target.connect(ctx, func(p map[string]string) { p["idle_session_timeout"] = millis(o.s.cfg.Lease) }); err != nil {
+		if o.conn, err = o.s.target.connect(ctx, func(p map[string]string) { p["idle_session_timeout"] = millis(o.s.cfg.SessionTimeout) }); err != nil {
 			o.conn = nil
 			return "", err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.SessionTimeout)
 	defer cancel()
 	class, id := o.s.target.lockKey()
 	var mine bool
@@ -169,10 +169,10 @@ func (o *owner) try(ctx context.Context) (holder string, err error) {
 }
 
 // keep does three things until the store is done. It shows the server that the owner is alive. It takes the lock again after the connection
-// was lost. It stops the store when another daemon has taken the journal, or when there was no proof for Config.Patience.
+// was lost. It stops the store when another daemon has taken the journal, or when there was no proof for Config.Lease.
 func (o *owner) keep() {
 	defer close(o.kept)
-	every := max(o.s.cfg.Lease/10, time.Millisecond)
+	every := max(o.s.cfg.SessionTimeout/10, time.Millisecond)
 	for {
 		select {
 		case <-o.s.Done():
@@ -191,8 +191,8 @@ func (o *owner) keep() {
 		case !lost(err):
 			o.s.Lose(err)
 			return
-		case boot()-proven > o.s.cfg.Patience:
-			o.s.Lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
+		case boot()-proven > o.s.cfg.Lease:
+			o.s.Lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Lease, err))
 			return
 		case len(o.asked) > 0: // Drop the request: a goroutine that waits for a proof must not cause checks without a pause.
 			<-o.asked
@@ -206,10 +206,10 @@ const (
 	endHold = "UPDATE meta SET holding = false WHERE id IN (SELECT id FROM meta WHERE epoch = $1 FOR UPDATE SKIP LOCKED)"
 )
 
-// check proves that this daemon still owns the journal. It returns at the latest when Config.Patience has passed since the last proof.
+// check proves that this daemon still owns the journal. It returns at the latest when Config.Lease has passed since the last proof.
 func (o *owner) check() error {
 	proven, _ := o.last()
-	within, done := context.WithTimeout(o.ctx, max(proven+o.s.cfg.Patience-boot(), time.Millisecond))
+	within, done := context.WithTimeout(o.ctx, max(proven+o.s.cfg.Lease-boot(), time.Millisecond))
 	defer done()
 	holder := ""
 	if o.conn == nil {
@@ -218,7 +218,7 @@ func (o *owner) check() error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(within, o.s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(within, o.s.cfg.SessionTimeout)
 	defer cancel()
 	asked := boot()
 	var epoch, micros int64

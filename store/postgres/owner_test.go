@@ -164,13 +164,13 @@ func (w *wire) close() {
 	w.all.Wait()
 }
 
-// TestT89CutOffOwner cuts the connection of an active owner. The server frees the journal after the lease, and another daemon takes it.
+// TestT89CutOffOwner cuts the connection of an active owner. The server frees the journal after the session timeout, and another daemon takes it.
 // Changes that the first daemon submits meanwhile, or after the connection is repaired, are refused.
 func TestT89CutOffOwner(t *testing.T) {
 	direct := freshURL(t)
 	w := newWire(t)
 	lost := make(chan error, 1)
-	first := open(t, postgres.Config{URL: w.through(t, direct), Lease: 500 * time.Millisecond, Patience: time.Minute, Lost: func(err error) { lost <- err }})
+	first := open(t, postgres.Config{URL: w.through(t, direct), SessionTimeout: 500 * time.Millisecond, Lease: time.Minute, Lost: func(err error) { lost <- err }})
 	c := newCall("a")
 	for _, change := range []*store.Change{creation(c), step(c, call.Running)} {
 		if err := first.Commit(t.Context(), change); err != nil {
@@ -221,13 +221,13 @@ func (w *wire) through(t *testing.T, direct string) string {
 }
 
 // TestT126ProofOfOwnership checks that an owner without connection starts no effect once its last proof is old. When the proof is as old as
-// its patience, the owner stops, whatever it waits for. Own succeeds again after a short interruption.
+// its lease, the owner stops, whatever it waits for. Own succeeds again after a short interruption.
 func TestT126ProofOfOwnership(t *testing.T) {
-	t.Parallel()                      // Most of this test is waiting.
-	const patience = 15 * time.Second // longer than a busy machine delays a test
+	t.Parallel()                   // Most of this test is waiting.
+	const lease = 15 * time.Second // longer than a busy machine delays a test
 	w, direct, lost := newWire(t), freshURL(t), make(chan time.Time, 1)
 	s := open(t, postgres.Config{
-		URL: w.through(t, direct), Patience: patience, Lease: 2 * patience, Start: 200 * time.Millisecond,
+		URL: w.through(t, direct), Lease: lease, SessionTimeout: 2 * lease, Start: 200 * time.Millisecond,
 		Lost: func(error) { lost <- time.Now() },
 	})
 	if err := s.Own(t.Context()); err != nil {
@@ -255,8 +255,8 @@ func TestT126ProofOfOwnership(t *testing.T) {
 	if err := s.Own(t.Context()); !errors.Is(err, store.ErrFatal) {
 		t.Errorf("Own of an owner that was cut off = %v, want ErrFatal", err)
 	}
-	if d := (<-lost).Sub(cut); d > 8*patience {
-		t.Errorf("the owner ended %v after it was cut off, with a patience of %v", d, patience)
+	if d := (<-lost).Sub(cut); d > 8*lease {
+		t.Errorf("the owner ended %v after it was cut off, with a lease of %v", d, lease)
 	}
 	w.set(false)
 }
@@ -267,9 +267,9 @@ func TestT126ProofOfOwnership(t *testing.T) {
 func TestT126Hold(t *testing.T) {
 	t.Parallel() // This test waits for a hold.
 	at := freshURL(t)
-	begin := func(dir string, patience time.Duration, clean bool) *postgres.Store {
+	begin := func(dir string, lease time.Duration, clean bool) *postgres.Store {
 		t.Helper()
-		cfg := postgres.Config{URL: at, Dir: dir, Patience: patience, Kill: time.Millisecond, Hold: patience*11/10 + 2*time.Millisecond}
+		cfg := postgres.Config{URL: at, Dir: dir, Lease: lease, Kill: time.Millisecond, Hold: lease*11/10 + 2*time.Millisecond}
 		if !clean {
 			cfg.FailPoint = func(point string) error {
 				if point == "close" {
@@ -283,19 +283,19 @@ func TestT126Hold(t *testing.T) {
 	const quick, long = 15 * time.Second, 3 * time.Minute
 	mine := t.TempDir()
 	for _, tt := range []struct {
-		dir      string
-		patience time.Duration
-		clean    bool          // ends cleanly
-		hold     time.Duration // least hold; zero means no hold
+		dir   string
+		lease time.Duration
+		clean bool          // ends cleanly
+		hold  time.Duration // least hold; zero means no hold
 	}{
 		{t.TempDir(), quick, true, 0},
 		{t.TempDir(), long, false, 0},
-		{t.TempDir(), quick, false, long}, // The larger patience counts.
+		{t.TempDir(), quick, false, long}, // The larger lease counts.
 		{mine, quick, true, quick},        // It ends cleanly, but its predecessor may still act.
 		{mine, quick, false, quick},
 	} {
 		began := time.Now()
-		s := begin(tt.dir, tt.patience, tt.clean)
+		s := begin(tt.dir, tt.lease, tt.clean)
 		if d := s.Hold(); d > 0 != (tt.hold > 0) || d < tt.hold-time.Since(began) {
 			t.Errorf("%+v: the journal is held for %v", tt, d)
 		}
@@ -310,7 +310,7 @@ func TestT126Hold(t *testing.T) {
 	if d := begin(mine, quick, true).Hold(); d != 0 {
 		t.Errorf("the journal is held for %v by who outlived its owner", d)
 	}
-	_, err := postgres.Open(t.Context(), postgres.Config{URL: at, Dir: t.TempDir(), Patience: time.Second, Kill: time.Second, Hold: 2199 * time.Millisecond})
+	_, err := postgres.Open(t.Context(), postgres.Config{URL: at, Dir: t.TempDir(), Lease: time.Second, Kill: time.Second, Hold: 2199 * time.Millisecond})
 	if !errors.Is(err, postgres.ErrHold) {
 		t.Errorf("Open with a hold that is too short = %v", err)
 	}
@@ -335,7 +335,7 @@ func waitFor(t *testing.T, at, question string) {
 func TestP7OwnerOutlivesItsServer(t *testing.T) {
 	t.Parallel() // Most of this test is waiting.
 	own := startOwn(t)
-	cfg := postgres.Config{URL: own.URL("journal"), Start: 50 * time.Millisecond, Lease: time.Minute}
+	cfg := postgres.Config{URL: own.URL("journal"), Start: 50 * time.Millisecond, SessionTimeout: time.Minute}
 	owner := open(t, cfg)
 	waiting, leave := context.WithCancel(t.Context())
 	defer leave()

@@ -14,8 +14,8 @@ import (
 // After a clean end the standby takes over at once.
 func TestT89OwnerWhoseConnectionEnds(t *testing.T) {
 	direct := freshURL(t)
-	first := open(t, postgres.Config{URL: direct, Lease: 10 * time.Second, Start: time.Millisecond})
-	waiting := standBy(t.Context(), t, postgres.Config{URL: direct, Lease: 10 * time.Second})
+	first := open(t, postgres.Config{URL: direct, SessionTimeout: 10 * time.Second, Start: time.Millisecond})
+	waiting := standBy(t.Context(), t, postgres.Config{URL: direct, SessionTimeout: 10 * time.Second})
 	conn, err := pgx.Connect(t.Context(), direct)
 	if err != nil {
 		t.Fatal(err)

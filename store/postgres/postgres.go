@@ -11,7 +11,7 @@
 // daemon has begun an epoch. Its effects outside the journal have other bounds:
 //
 //   - Each effect calls [Store.Own] right before it starts.
-//   - An owner without a proof for Config.Patience stops.
+//   - An owner without a proof for Config.Lease stops.
 //   - Its successor leaves the attempts of that owner alone for [Store.Hold].
 //
 // The output of calls stays in files, in the directory of the daemon.
@@ -51,16 +51,16 @@ type Config struct {
 	MaxOpen int // maximum open files of the spool; 0 means 256
 	Output  store.OutputLimits
 	Readers int // reading connections; 0 means 8
-	// Patience is how long the server may be away before the store stops, counted from the last proof that this daemon is the owner. Zero
+	// Lease is how long the server may be away before the store stops, counted from the last proof that this daemon is the owner. Zero
 	// means 30 s.
-	Patience time.Duration
-	// Lease is how long the owner may be silent before the server frees the journal. Zero means a third of Patience.
 	Lease time.Duration
+	// SessionTimeout is how long the owner may be silent before the server frees the journal. Zero means a third of Lease.
+	SessionTimeout time.Duration
 	// Start is the maximum age of a proof when an effect starts ([Store.Own]). Zero means 2 s.
 	Start time.Duration
 	// Kill is how long the daemon needs to end all attempts after the store has stopped. Zero means 5 s.
 	Kill time.Duration
-	// Hold is how long a daemon leaves the attempts of its predecessor alone ([Store.Hold]). It must be at least 1.1 × (Patience + Kill).
+	// Hold is how long a daemon leaves the attempts of its predecessor alone ([Store.Hold]). It must be at least 1.1 × (Lease + Kill).
 	// Zero means 40 s, or that minimum when it is longer.
 	Hold time.Duration
 	// Waiting is called once with the name of the owner when another daemon owns the journal. Open continues to wait.
@@ -75,20 +75,20 @@ type Config struct {
 // ErrHold means that Config.Hold is too short: a successor could act before the previous owner has ended.
 var ErrHold = errors.New("hold must be at least 1.1 times lease and kill together")
 
-// HoldFor returns how long an owner with this patience and kill time may still act without the server. It adds a tenth for clocks that run
+// HoldFor returns how long an owner with this lease and kill time may still act without the server. It adds a tenth for clocks that run
 // at different speeds.
-func HoldFor(patience, kill time.Duration) time.Duration { return (patience + kill) * 11 / 10 }
+func HoldFor(lease, kill time.Duration) time.Duration { return (lease + kill) * 11 / 10 }
 
 func (cfg *Config) defaults() error {
 	cfg.Readers = max(cfg.Readers, 0)
 	if cfg.Readers == 0 {
 		cfg.Readers = 8
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 30 * time.Second
+	if cfg.Lease == 0 {
+		cfg.Lease = 30 * time.Second
 	}
-	cfg.Lease, cfg.Start, cfg.Kill = cmp.Or(cfg.Lease, cfg.Patience/3), cmp.Or(cfg.Start, 2*time.Second), cmp.Or(cfg.Kill, 5*time.Second)
-	least := HoldFor(cfg.Patience, cfg.Kill)
+	cfg.SessionTimeout, cfg.Start, cfg.Kill = cmp.Or(cfg.SessionTimeout, cfg.Lease/3), cmp.Or(cfg.Start, 2*time.Second), cmp.Or(cfg.Kill, 5*time.Second)
+	least := HoldFor(cfg.Lease, cfg.Kill)
 	if cfg.Hold = cmp.Or(cfg.Hold, max(40*time.Second, least)); cfg.Hold < least {
 		return fmt.Errorf("%w: %v is less than %v", ErrHold, cfg.Hold, least)
 	}
@@ -134,14 +134,14 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
 	}
-	target, err := parse(cfg.URL, cfg.Lease)
+	target, err := parse(cfg.URL, cfg.SessionTimeout)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, target: target, clock: &clock{machine: cfg.Now}}
 	s.Reader = rows.NewReader(s, &queries)
 	s.writer = &writer{s: s}
-	s.Writer = group.New(group.Config{Database: s.writer, Patience: cfg.Patience, Lost: cfg.Lost})
+	s.Writer = group.New(group.Config{Database: s.writer, Timeout: cfg.Lease, Lost: cfg.Lost})
 	s.shutdown = sync.OnceValue(s.close)
 	defer func() {
 		if err != nil {
@@ -164,7 +164,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 
 // take waits for the journal and begins an epoch. It starts over when it loses the server.
 func (s *Store) take(ctx context.Context) (err error) {
-	for until := time.Now().Add(s.cfg.Patience); ; {
+	for until := time.Now().Add(s.cfg.Lease); ; {
 		if s.owner, err = acquire(ctx, s); err != nil {
 			return err
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// read calls f with a reading connection. When the server is lost, read calls f again from the beginning, for up to Config.Patience.
+// read calls f with a reading connection. When the server is lost, read calls f again from the beginning, for up to Config.Lease.
 func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	pause := 5 * time.Millisecond
-	for until := time.Now().Add(s.cfg.Patience); ; pause = min(2*pause, 500*time.Millisecond) {
+	for until := time.Now().Add(s.cfg.Lease); ; pause = min(2*pause, 500*time.Millisecond) {
 		if err := s.Refusal(); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) err
 }
 
 func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func CheckURL(text string) error {
 	return err
 }
 
-func parse(text string, lease time.Duration) (*target, error) {
+func parse(text string, sessionTimeout time.Duration) (*target, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, errors.New("want a URL such as postgres://role@host/database") // Do not quote the text: it may contain a secret.
@@ -75,7 +75,7 @@ func parse(text string, lease time.Duration) (*target, error) {
 	p["enable_mergejoin"] = "off"              // for the same reason as enable_seqscan
 	p["plan_cache_mode"] = "force_custom_plan" // A plan for an empty table would be kept when the table grows.
 	p["lock_timeout"] = "10s"                  // No other session has a reason to lock a table of toold.
-	p["idle_in_transaction_session_timeout"] = millis(lease)
+	p["idle_in_transaction_session_timeout"] = millis(sessionTimeout)
 	p["statement_timeout"], p["idle_session_timeout"] = "0", "0" // A role or database may have limits for interactive users.
 	p["default_transaction_read_only"], p["default_transaction_isolation"] = "off", "read committed"
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"], p["tcp_keepalives_count"] = "5", "2", "3"

@@ -10,10 +10,10 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestTrimMayTakeItsTime checks that Trim and purges may take longer than Config.Patience. A slow trim once stopped the daemon, and then
+// TestTrimMayTakeItsTime checks that Trim and purges may take longer than Config.Lease. A slow trim once stopped the daemon, and then
 // the next daemon, which began with the same trim.
 func TestTrimMayTakeItsTime(t *testing.T) {
-	t.Parallel() // This test waits longer than the patience.
+	t.Parallel() // This test waits longer than the lease.
 	for name, work := range map[string]struct {
 		table string
 		do    func(s *postgres.Store) error
@@ -34,8 +34,8 @@ func TestTrimMayTakeItsTime(t *testing.T) {
 }
 
 func takesItsTime(t *testing.T, table string, work func(s *postgres.Store) error) {
-	const patience = 15 * time.Second
-	cfg := postgres.Config{URL: freshURL(t), Patience: patience}
+	const lease = 15 * time.Second
+	cfg := postgres.Config{URL: freshURL(t), Lease: lease}
 	s := open(t, cfg)
 	conn, err := pgx.Connect(t.Context(), cfg.URL)
 	if err != nil {
@@ -47,7 +47,7 @@ func takesItsTime(t *testing.T, table string, work func(s *postgres.Store) error
 	}
 	trimmed := make(chan error, 1)
 	go func() { trimmed <- work(s) }()
-	time.Sleep(patience + 500*time.Millisecond)
+	time.Sleep(lease + 500*time.Millisecond)
 	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}

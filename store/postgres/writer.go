@@ -208,9 +208,9 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 // outcome finds out whether the transaction with the lost answer is stored.
 func (w *writer) outcome(ctx context.Context) (there bool, err error) {
 	w.loseConn()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.cfg.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.cfg.Lease)
 	defer cancel()
-	for until := time.Now().Add(w.s.cfg.Patience); ; {
+	for until := time.Now().Add(w.s.cfg.Lease); ; {
 		if there, err = w.look(ctx, w.groups+1); err == nil || errors.Is(err, store.ErrFatal) || !w.pause(ctx, until) {
 			return there, err
 		}
@@ -258,8 +258,8 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 	if w.failing.IsZero() {
 		w.failing, w.nextPause = time.Now(), 0
 	}
-	if !w.pause(context.WithoutCancel(ctx), w.failing.Add(w.s.cfg.Patience)) {
-		return false, fmt.Errorf("%w: the server was away for %v: %w", store.ErrFatal, w.s.cfg.Patience, err)
+	if !w.pause(context.WithoutCancel(ctx), w.failing.Add(w.s.cfg.Lease)) {
+		return false, fmt.Errorf("%w: the server was away for %v: %w", store.ErrFatal, w.s.cfg.Lease, err)
 	}
 	return true, err
 }
