@@ -40,15 +40,15 @@ type activeCall struct {
 	mu sync.Mutex
 	// c is the current record. When lent is set, readers may hold c, so each change must replace it by a copy. Its LastSequence may be
 	// outdated; use last instead.
-	c       *call.Call
-	lent    bool
-	stored  bool // the journal has a row for the call
-	log     calllog.Log
-	stalled bool                              // the journal refused the unwritten events; the next try is after flushPause
-	lost    error                             // why the call was never accepted; returned to watchers
-	shared  atomic.Pointer[watch.SharedFrame] // frame with the newest events, shared by several watchers; set only with mu held
-	reopen  *store.Run                        // the run that this call reopens; stored with its first change
-	dirty   bool                              // listed in Engine.behind
+	c          *call.Call
+	lent       bool
+	stored     bool // the journal has a row for the call
+	log        calllog.Log
+	stalled    bool                              // the journal refused the unwritten events; the next try is after flushPause
+	settlement settlement                        // of the newest pipeline run, when it is not committed
+	shared     atomic.Pointer[watch.SharedFrame] // frame with the newest events, shared by several watchers; set only with mu held
+	reopen     *store.Run                        // the run that this call reopens; stored with its first change
+	dirty      bool                              // listed in Engine.behind
 
 	watchers int
 	linger   *time.Timer
@@ -330,9 +330,9 @@ func (l *activeCall) commitSlotted(s step) error {
 
 func (l *activeCall) commitOnce(s step) error {
 	l.mu.Lock()
-	if l.lost != nil {
+	if l.settlement.is != committed {
 		defer l.mu.Unlock()
-		return l.lost
+		return l.settlement.err
 	}
 	wasBehind := l.c.Class == call.Behind
 	next, err := l.nextLocked(&s)

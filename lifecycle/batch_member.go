@@ -27,7 +27,7 @@ func (m member) State() batch.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.lost != nil:
+	case l.settlement.is != committed:
 		return batch.Stuck
 	case l.cancel != nil:
 		return batch.Running
@@ -54,8 +54,7 @@ func (m member) State() batch.State {
 
 func (m member) Interrupt(why string) {
 	p, asked := lookupPipeline(m.l), m.l.record().LastRound()
-	p.finishFound(context.Background(), outcome.Interrupted(why))
-	if asked != nil {
+	if s := p.finishFound(context.Background(), outcome.Interrupted(why)); s.is == committed && asked != nil {
 		p.abandoned(&asked.Suspension)
 	}
 }

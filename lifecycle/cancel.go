@@ -241,7 +241,7 @@ func (l *activeCall) waitTerminal(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	for {
 		l.mu.Lock()
-		if l.c.Status.Terminal() || l.lost != nil {
+		if l.c.Status.Terminal() || l.settlement.is != committed {
 			l.mu.Unlock()
 			return
 		}

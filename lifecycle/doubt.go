@@ -25,12 +25,12 @@ type doubt struct{ p *pipeline }
 // doubt resolves a call whose attempt was interrupted by a crash and cannot simply run again. If the tool can reconcile, doubt asks it in
 // the background, because that may take time. The call stays RUNNING until the tool's answer is stored. After another crash, the tool is
 // therefore asked again.
-func (r *recovery) doubt(ctx context.Context, p *pipeline) {
+func (r *recovery) doubt(ctx context.Context, p *pipeline) settlement {
 	l := p.l
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && (doubt{p}).canReconcile(); {
 	case asks:
-		run := counted(l.e.trace.Begin(context.Background(), l.record()), l, func(ctx context.Context) { doubt{p}.settle(ctx) })
+		run := counted(l.e.trace.Begin(context.Background(), l.record()), l, doubt{p}.settle)
 		if p.def.stopper() != nil {
 			r.later = append(r.later, run)
 		} else {
@@ -40,14 +40,16 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) {
 		if p.def.stopper() != nil && !(doubt{p}).asks() {
 			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
 		}
-		r.settleLater(context.Background(), l, func(ctx context.Context) {
-			if !errors.Is(context.Cause(ctx), outcome.Drained) { // If the daemon drains, nothing is stored: the next daemon finds the call unchanged.
-				doubt{p}.undecided(context.WithoutCancel(ctx))
+		r.settleLater(context.Background(), l, func(ctx context.Context) settlement {
+			if errors.Is(context.Cause(ctx), outcome.Drained) {
+				return settlement{} // If the daemon drains, nothing is stored: the next daemon finds the call unchanged.
 			}
+			return doubt{p}.undecided(context.WithoutCancel(ctx))
 		})
 	default:
-		doubt{p}.undecided(ctx)
+		return doubt{p}.undecided(ctx)
 	}
+	return settlement{} // It ends later.
 }
 
 // same reports whether the definition of the tool is unchanged since the call was accepted.
@@ -60,7 +62,7 @@ func (d doubt) canReconcile() bool {
 }
 
 // settle asks the tool about the attempt and continues or ends the call accordingly.
-func (d doubt) settle(ctx context.Context) {
+func (d doubt) settle(ctx context.Context) settlement {
 	p := d.p
 	l := p.l
 	result, err := d.reconcile(ctx)
@@ -70,15 +72,16 @@ func (d doubt) settle(ctx context.Context) {
 	case errors.Is(cause, outcome.Drained), errors.Is(cause, errJournal):
 		// Nothing is stored: the next daemon finds the call unchanged.
 	case cause != nil:
-		p.finish(context.WithoutCancel(ctx), outcome.StoppedBy(cause, call.ExecutedUnknown))
+		return p.finish(context.WithoutCancel(ctx), outcome.StoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
 		lookupPipeline(l).again()
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
-		p.carryOut(ctx, returned{p}.conclusion(ctx, answer{result: result}))
+		return p.carryOut(ctx, returned{p}.conclusion(ctx, answer{result: result}))
 	default:
-		d.undecided(ctx)
+		return d.undecided(ctx)
 	}
+	return settlement{}
 }
 
 // reconcile asks the tool for the result of the interrupted attempt.
@@ -103,19 +106,17 @@ func (d doubt) asks() bool {
 }
 
 // undecided ends a call in doubt, or suspends it with a question to a person.
-func (d doubt) undecided(ctx context.Context) {
+func (d doubt) undecided(ctx context.Context) settlement {
 	p := d.p
 	if !d.asks() {
-		p.finish(ctx, outcome.InDoubt())
-		return
+		return p.finish(ctx, outcome.InDoubt())
 	}
 	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
 	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	if s, err := suspension(p, out); err != nil || noApprover(p, s, call.ExecutedUnknown) != nil {
-		p.finish(ctx, outcome.InDoubt())
-		return
+		return p.finish(ctx, outcome.InDoubt())
 	}
-	p.suspend(ctx, out)
+	return p.suspend(ctx, out)
 }
 
 // doubtTicket returns the question about an attempt in doubt. The default approvers answer it.

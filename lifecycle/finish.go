@@ -17,7 +17,7 @@ import (
 
 // finish stores the outcome of a call and publishes it afterwards. One transaction stores the documents, the records, the result, the
 // status and the terminal event.
-func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
+func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) settlement {
 	l := p.l
 	asked := l.peek().LastRound()
 	ending(ctx, p, out)
@@ -27,13 +27,13 @@ func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) {
 	l.e.cfg.FailPoint("before-result")
 	if err := p.storeEnd(s, out); err != nil {
 		l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
-		l.lose(refusal.OfCall(err, l.key.ID))
-		return
+		return l.lose(err)
 	}
 	l.e.cfg.FailPoint("after-result")
 	if asked != nil && asked.Decision == nil { // The call ended without an answer to its question, so the tool must be notified.
 		p.abandoned(&asked.Suspension)
 	}
+	return settlement{}
 }
 
 // storeEnd stores the last step of a call. While the journal may accept the step later, storeEnd tries again, because without an end the

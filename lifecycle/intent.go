@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/outcome"
-	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -61,7 +59,7 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	known, wish := p.l.stored || p.l.log.Published() > 0, p.l.c.Cancel
 	p.l.mu.Unlock()
 	switch {
-	case !known || errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed):
+	case !known || settle(err, p.l.key.ID).is == fatal:
 		return nil
 	case wish != nil:
 		return outcome.StoppedBy(outcome.Wished(wish), call.NotStarted)
@@ -70,18 +68,17 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 }
 
 // refuse marks a call as never accepted. If the call was stored meanwhile, it ends with an outcome.
-func (p *pipeline) refuse(ctx context.Context, err error, ran bool) {
+func (p *pipeline) refuse(ctx context.Context, err error, ran bool) settlement {
 	l := p.l
 	l.slot.Take()
 	out := p.outcomeWithout(err)
 	if out == nil {
-		l.lose(refusal.OfCall(err, l.key.ID)) // With the slot held, so that the next holder sees it.
-		l.unslot()
-		return
+		defer l.unslot() // After lose, so that the next holder sees it.
+		return l.lose(err)
 	}
 	l.unslot()
 	if ran {
 		out = outcome.CutOff(p.forOperators(err.Error()))
 	}
-	p.finish(ctx, out)
+	return p.finish(ctx, out)
 }

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -116,7 +115,7 @@ func (l *activeCall) stallLocked(err error) {
 		return
 	}
 	l.stalled = true
-	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {
+	if settle(err, l.key.ID).is == fatal {
 		return
 	}
 	l.retain()
@@ -169,18 +168,6 @@ func (l *activeCall) flushSlotted() {
 // publishLocked publishes numbered events to watchers.
 func (l *activeCall) publishLocked(events []call.Event) {
 	l.e.stats.events.Add(int64(l.log.Publish(events)))
-}
-
-// lose ends the watchers of a call that was never accepted.
-func (l *activeCall) lose(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lost = err
-	l.log.Wake()
-	if !l.stored {
-		l.e.owners.Unopened(l.reopen)
-		l.e.forget(l)
-	}
 }
 
 // numberLocked assigns the next sequences to events.

@@ -57,7 +57,7 @@ func (r returned) continues(result *tool.Result) outcome.Conclusion {
 }
 
 // park stores that the work of a call continues outside the daemon. From then on the call uses no goroutine and no slot.
-func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
+func (p *pipeline) park(ctx context.Context, out *outcome.Continued) settlement {
 	l := p.l
 	documents, events := p.documentChanges(out.Commands, nil)
 	if out.Note != "" {
@@ -67,8 +67,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
 		stopOperation(p, out.Operation) // The operation is not stored, so nothing else would stop it.
-		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
-		return
+		return p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 	}
 	err := l.commitSlotted(step{
 		durability: store.Full, documents: documents, group: p.group, events: events, actions: p.storedActions(out.Actions),
@@ -82,11 +81,11 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) {
 	l.unslot()
 	if err != nil {
 		stopOperation(p, out.Operation)
-		p.unasked(ctx, call.OriginTool, err)
-		return
+		return p.unasked(ctx, call.OriginTool, err)
 	}
 	l.e.cfg.FailPoint("after-operation")
 	l.e.operations.Arm(l.key, out.Operation, 0)
+	return settlement{}
 }
 
 // stopOperation asks a tool to stop an operation. The caller does this before the end of the call is stored, so a crash in between stops
@@ -113,43 +112,43 @@ func stopOperation(p *pipeline, o *call.Operation) {
 func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, PollAfter: o.Every} }
 
 // turn polls or ends an operation. given returns the answer of a completion; a nil given polls the tool. Turns of a call run one after the
-// other. turn returns nil when the answer was applied and stored.
-func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) error {
+// other. An error means that there was no turn.
+func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) (settlement, error) {
+	var none settlement
 	if !e.drain.Admit() {
-		return refusal.Draining() // The next daemon handles it.
+		return none, refusal.Draining() // The next daemon handles it.
 	}
 	defer e.drain.Leave()
 	defer e.operations.Take(key)()
 	l, err := e.acquire(context.Background(), key)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer l.release()
-	if err := l.unstored(context.Background()); err != nil {
-		return err // The journal refused the end of the call; recovery decides.
+	if s := l.settled(); s.is != committed {
+		return s, nil
 	}
 	o := l.record().Operation()
 	switch {
 	case e.held.Holds(l.record()):
-		return errNoOperation
+		return none, errNoOperation
 	case o == nil && given != nil && began(l.record()) && l.record().Status == call.Running:
-		return errNotYet // The tool may be about to return the operation.
+		return none, errNotYet // The tool may be about to return the operation.
 	case o == nil:
-		return errNoOperation
+		return none, errNoOperation
 	}
 	p := lookupPipeline(l)
 	p.attempt, p.resume = len(l.record().Attempts), lastInput(l.record())
 	var a *answer
 	if given != nil {
 		if a = given(l.record(), p); a == nil {
-			return errNoOperation
+			return none, errNoOperation
 		}
 	}
 	rounds := l.e.trace.Rounds(l.record)
 	ctx := l.started(l.e.trace.Begin(context.Background(), l.record()))
 	defer l.release()
 	next := p.turn(ctx, o, a)
-	err = l.unstored(ctx)
 	l.endPipeline(ctx)
 	l.e.trace.End(ctx, l.record, rounds)
 	l.e.output.Spool.Release(l.key)
@@ -161,26 +160,17 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 		}
 		e.operations.Arm(key, next.operation, failures)
 	}
-	return err
+	return next.settlement, nil
 }
 
-// pollOperation calls turn for the schedule of operations. It returns an error only when the turn must be repeated.
+// pollOperation calls turn for the schedule of operations. It returns an error only when the turn must be repeated. A call
+// whose end is not committed leaves the schedule. It then has no owner, so [Engine.CheckOwners] takes it up.
 func (e *Engine) pollOperation(key call.Key, failures int) error {
-	err := e.turn(key, failures, nil)
+	_, err := e.turn(key, failures, nil)
 	if errors.Is(err, errNoOperation) || e.drain.Refusing() {
 		return nil
 	}
 	return err
-}
-
-// unstored returns an error when the journal does not have the conclusion of the pipeline run with ctx.
-func (l *activeCall) unstored(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errJournal) {
-		return refusal.OfCall(store.ErrFatal, l.key.ID)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost
 }
 
 var (
@@ -190,6 +180,7 @@ var (
 
 // coming is the result of a turn. operation is nil when the operation is over.
 type coming struct {
+	settlement
 	operation *call.Operation
 	failed    bool // the tool could not report the state
 }
@@ -209,23 +200,17 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errJournal):
-		return coming{} // The next daemon finds the call unchanged.
+		return coming{settlement: settle(store.ErrFatal, l.key.ID)} // The next daemon finds the call unchanged.
 	case a != nil && a.result != nil || a != nil && a.err != nil:
-		if now, goesOn := answered(ctx, p, *a, o); goesOn {
-			next.operation = now
-			break
-		}
-		return coming{}
+		next.operation, next.settlement = answered(ctx, p, *a, o)
 	case errors.Is(cause, outcome.Drained):
 		next = coming{}
 	case cause != nil:
 		stopOperation(p, o)
-		p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
-		return coming{}
+		next = coming{settlement: p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))}
 	case expired:
 		stopOperation(p, o)
-		p.finish(ctx, outcome.OperationTimeout())
-		return coming{}
+		next = coming{settlement: p.finish(ctx, outcome.OperationTimeout())}
 	}
 	return next
 }
@@ -252,8 +237,8 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	return &answer{result: result, err: err}
 }
 
-// answered applies an answer about an operation. It reports whether the operation continues, and returns its new state.
-func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*call.Operation, bool) {
+// answered applies an answer about an operation. It returns the operation in its new state, or nil when it is over.
+func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*call.Operation, settlement) {
 	out := returned{p}.conclusion(ctx, a)
 	switch out := out.(type) {
 	case *outcome.Continued:
@@ -266,25 +251,25 @@ func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*c
 		if out.Note != "" {
 			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: calllog.Readable(out.Note)}})
 		}
-		return o, true
+		return o, settlement{}
 	case outcome.Lost:
-		return o, true // The operation may have ended, so the tool is polled again.
+		return o, settlement{} // The operation may have ended, so the tool is polled again.
 	case *outcome.Terminal:
 		if a.err == nil && a.result.IsPending() { // The operation continues in a way that toold cannot follow.
 			stopOperation(p, o)
 		}
 	}
-	p.carryOut(ctx, out)
-	return nil, false
+	return nil, p.carryOut(ctx, out)
 }
 
 // Complete ends an operation of a source with a result or an error, and returns when that is stored. It returns [errNoOperation] when the
 // source has no such operation.
 func (e *Engine) Complete(namespace, source, id, operation string, r *tool.Result, failed error) error {
-	return e.turn(call.Key{Namespace: namespace, ID: id}, 0, func(c *call.Call, p *pipeline) *answer {
+	s, err := e.turn(call.Key{Namespace: namespace, ID: id}, 0, func(c *call.Call, p *pipeline) *answer {
 		if o := c.Operation(); o.ID != operation || !p.same() || p.def.Descriptor.Source != source || r == nil && failed == nil {
 			return nil
 		}
 		return &answer{result: r, err: failed}
 	})
+	return or(err, s.err)
 }

@@ -88,11 +88,11 @@ func awaitBack(l *activeCall, x tool.Expected) bool {
 }
 
 // settled notifies the tool that the outcome of its attempt is stored.
-func (p *pipeline) settled(ctx context.Context) {
+func (p *pipeline) settled() {
 	if p.attempt == 0 || p.def == nil {
 		return
 	}
-	if s, ok := p.def.Tool.(tool.Settler); ok && p.l.unstored(ctx) == nil {
+	if s, ok := p.def.Tool.(tool.Settler); ok {
 		s.Settled(p.l.key.Namespace, p.l.key.ID, p.attempt)
 	}
 }

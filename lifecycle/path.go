@@ -15,7 +15,6 @@ import (
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outcome"
-	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -153,16 +152,19 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	for _, release := range p.capacity.releases {
 		p.capacity.giveBack(release)
 	}
+	var s settlement
 	if errors.Is(context.Cause(ctx), errJournal) {
-		l.lose(refusal.OfCall(store.ErrFatal, l.key.ID)) // The content of the journal is unknown; recovery decides.
+		s = l.lose(store.ErrFatal) // The content of the journal is unknown; recovery decides.
 	} else {
-		p.carryOut(ctx, out)
+		s = p.carryOut(ctx, out)
 	}
-	p.settled(ctx)
+	if s.is == committed {
+		p.settled()
+	}
 	if p.capacity.leaveThread != nil { // Now the next call of the thread sees the effects of this one.
 		p.capacity.leaveThread()
 	}
-	if out == (outcome.Lost{}) {
+	if s.is == committed && out == (outcome.Lost{}) {
 		takeUpLost(ctx, l)
 	}
 	l.endPipeline(ctx)
@@ -171,18 +173,18 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 }
 
 // carryOut stores a conclusion.
-func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) {
+func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) settlement {
 	switch c := c.(type) {
 	case *outcome.Terminal:
-		p.finish(ctx, c)
+		return p.finish(ctx, c)
 	case *outcome.Question:
-		p.suspend(ctx, c)
+		return p.suspend(ctx, c)
 	case *outcome.Continued:
-		p.park(ctx, c)
+		return p.park(ctx, c)
 	case outcome.Unaccepted:
-		p.refuse(ctx, c.Err, false)
-	case outcome.Lost, outcome.Postponed: // The record of the call does not change.
+		return p.refuse(ctx, c.Err, false)
 	}
+	return settlement{} // outcome.Lost and outcome.Postponed: the record of the call does not change
 }
 
 // A stage is a step of a pipeline run. It returns nil when the call continues.

@@ -111,7 +111,7 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 	return r.takeUp(ctx, l)
 }
 
-// takeUp recovers a call whose newest event is known.
+// takeUp recovers a call whose newest event is known. It returns an error when the journal has ended.
 func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	c := l.record()
 	p := lookupPipeline(l)
@@ -126,13 +126,12 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
 		if p.def.stopper() == nil && !r.e.cfg.Full() {
-			p.finishFound(ctx, out)
-			break
+			return p.finishFound(ctx, out).stops()
 		}
 		if p.def.stopper() != nil {
 			r.warnBelow(ctx, l, *c.Cancel)
 		}
-		r.settleLater(context.Background(), l, func(ctx context.Context) { p.finishFound(context.WithoutCancel(ctx), out) })
+		r.settleLater(context.Background(), l, func(ctx context.Context) settlement { return p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		r.found.Resumed++ // Its batch resumes it.
 	case c.Status == call.Resuming:
@@ -146,7 +145,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		l.unwatched()
 	default:
 		r.found.InDoubt++
-		r.doubt(ctx, p)
+		return r.doubt(ctx, p).stops()
 	}
 	return nil
 }
@@ -163,12 +162,12 @@ func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.Ca
 }
 
 // settleLater defers settle, as a pipeline run of the call, until all calls are recovered.
-func (r *recovery) settleLater(base context.Context, l *activeCall, settle func(ctx context.Context)) {
+func (r *recovery) settleLater(base context.Context, l *activeCall, settle func(ctx context.Context) settlement) {
 	r.later = append(r.later, counted(base, l, settle))
 }
 
 // counted starts to count settle as a pipeline run of the call. The returned function executes it.
-func counted(base context.Context, l *activeCall, settle func(ctx context.Context)) (run func()) {
+func counted(base context.Context, l *activeCall, settle func(ctx context.Context) settlement) (run func()) {
 	ctx := l.start(base)
 	return func() {
 		defer l.release()
@@ -312,10 +311,10 @@ func awaitCaller(p *pipeline, linger time.Duration) {
 }
 
 // finishFound ends a call during a recovery.
-func (p *pipeline) finishFound(ctx context.Context, out *outcome.Terminal) {
+func (p *pipeline) finishFound(ctx context.Context, out *outcome.Terminal) settlement {
 	l := p.l
 	if c := l.record(); began(c) {
 		p.attempt = len(c.Attempts)
 	}
-	p.finish(ctx, out)
+	return p.finish(ctx, out)
 }

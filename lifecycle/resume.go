@@ -39,8 +39,9 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	holds := p.def == nil || p.holds(&s, &d)
 	switch {
 	case d.Action == tool.Cancel:
-		p.settleRun(ctx, outcome.Declined(d.Reason))
-		p.abandoned(&s)
+		if p.settleRun(ctx, outcome.Declined(d.Reason)).is == committed {
+			p.abandoned(&s)
+		}
 	case s.Origin == call.OriginDoubt:
 		doubt{p}.answered(ctx, &d, holds)
 	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
@@ -79,7 +80,7 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 }
 
 // settleRun ends a resumed call without running its tool.
-func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
+func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) settlement {
 	l := p.l
 	defer l.release()
 	defer l.e.drain.Leave()
@@ -93,9 +94,10 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) {
 		}
 	}
 	rounds := l.e.trace.Rounds(l.record)
-	p.finish(ctx, out)
+	s := p.finish(ctx, out)
 	l.endPipeline(ctx)
 	l.e.trace.End(ctx, l.record, rounds)
+	return s
 }
 
 // abandoned notifies a tool that its question will not be answered.

@@ -41,26 +41,23 @@ func mayAsk(p *pipeline, s *call.Suspension, origin string, executed call.Execut
 }
 
 // suspend stores a question and publishes it. From then on the call uses no goroutine, process or slot.
-func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
+func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) settlement {
 	l := p.l
 	executed := or(out.Executed, call.NotStarted)
 	s, err := suspension(p, out)
 	switch {
 	case err != nil && out.Origin == call.OriginTool:
-		p.finish(ctx, outcome.Unaskable(p.forOperators(err.Error())))
-		return
+		return p.finish(ctx, outcome.Unaskable(p.forOperators(err.Error())))
 	case err != nil:
-		p.finish(ctx, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
-		return
+		return p.finish(ctx, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
 	}
 	if refused := noApprover(p, s, executed); refused != nil {
-		p.finish(ctx, refused)
-		return
+		return p.finish(ctx, refused)
 	}
 	if refused := mayAsk(p, s, out.Origin, executed); refused != nil {
-		p.finish(ctx, refused)
+		ended := p.finish(ctx, refused)
 		p.abandoned(s)
-		return
+		return ended
 	}
 	now := time.Now()
 	documents, events := p.documentChanges(out.Commands, nil)
@@ -68,8 +65,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	if cause := p.mustEnd(ctx); cause != nil { // The cancel request came first, and a question is no result.
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
-		p.finish(ctx, outcome.StoppedBy(cause, executed))
-		return
+		return p.finish(ctx, outcome.StoppedBy(cause, executed))
 	}
 	events, kept := l.intake.question(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
@@ -89,11 +85,11 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) {
 	if err != nil {
 		l.e.limits.Questions.Closed(l.peek())
 		p.suppressed = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
-		p.unasked(ctx, out.Origin, err)
-		return
+		return p.unasked(ctx, out.Origin, err)
 	}
 	l.e.expiry.Asked(s.ExpiresAt)
 	l.e.cfg.FailPoint("after-suspend")
+	return settlement{}
 }
 
 // mustEnd returns why a call must end although its tool has returned a question. It returns nil when the call may be suspended. That
@@ -109,18 +105,17 @@ func (p *pipeline) mustEnd(ctx context.Context) error {
 }
 
 // unasked ends a call whose question was not stored.
-func (p *pipeline) unasked(ctx context.Context, origin string, err error) {
+func (p *pipeline) unasked(ctx context.Context, origin string, err error) settlement {
 	out := p.outcomeWithout(err)
 	switch {
 	case out == nil:
-		p.refuse(ctx, err, origin == call.OriginTool)
-		return
+		return p.refuse(ctx, err, origin == call.OriginTool)
 	case origin == call.OriginTool:
 		out = outcome.CutOff(p.forOperators(err.Error()))
 	case origin == call.OriginDoubt:
 		out = outcome.InDoubt()
 	}
-	p.finish(ctx, out)
+	return p.finish(ctx, out)
 }
 
 // suspension returns the question in its stored form.

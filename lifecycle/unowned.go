@@ -67,7 +67,7 @@ func (r *recovery) adopt(ctx context.Context, key call.Key) error {
 	}
 	e.stats.unowned.Add(1)
 	e.log.Error("bug: nothing carried this call on; it is taken up as after a restart, please report it",
-		zap.String("call_id", key.ID), zap.String("status", string(c.Status)), zap.String("batch_id", c.BatchID), zap.NamedError("lost", l.takeLost()))
+		zap.String("call_id", key.ID), zap.String("status", string(c.Status)), zap.String("batch_id", c.BatchID), zap.NamedError("lost", l.forgive().err))
 	if c.BatchID != "" && c.Status != call.Running {
 		e.batches.Wake(call.Key{Namespace: key.Namespace, ID: c.BatchID})
 		return nil
@@ -77,13 +77,4 @@ func (r *recovery) adopt(ctx context.Context, key call.Key) error {
 	}
 	noteUnseen(l)
 	return r.takeUp(ctx, l)
-}
-
-// takeLost clears and returns the error that ended the watchers of the call.
-func (l *activeCall) takeLost() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lost := l.lost
-	l.lost = nil
-	return lost
 }

@@ -48,3 +48,28 @@ func TestCheckerTakesUpLostCalls(t *testing.T) {
 		})
 	}
 }
+
+// The call of an operation whose end the journal refuses for good leaves the schedule of operations, so that the checker takes it up: its
+// tool is asked again.
+func TestCheckerTakesUpOperations(t *testing.T) {
+	r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }}
+	operating(t, r, func(t *testing.T, w *world, poll func()) {
+		var refused atomic.Int64
+		w.useStore(nil, func(c *store.Change) error {
+			if c.Call != nil && c.Call.Status.Terminal() && refused.Add(1) <= 2 { // the result, and the error in its place
+				return store.ErrCorrupt
+			}
+			return nil
+		})
+		poll()
+		w.unowned = 1
+		s := spec("render", "{}")
+		w.park(s)
+		defer w.start(s, call.ExecuteOptions{}).Close() // it keeps the call in memory
+		time.Sleep(5 * time.Minute)
+		if c := w.get(s.ID); c.Status != call.Succeeded || r.polls() != 2 {
+			t.Errorf("%s after %d polls, want SUCCEEDED after 2: %+v", c.Status, r.polls(), c.Result)
+		}
+		w.checkLog(s.ID)
+	})
+}

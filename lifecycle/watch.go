@@ -38,8 +38,8 @@ func (w watched) Look(after int64) (look watch.Look, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.lost != nil:
-		return look, l.lost
+	case l.settlement.is != committed:
+		return look, l.settlement.err
 	case l.log.Published() > after:
 		look.More = true
 		if l.watchers > 1 {
@@ -60,8 +60,8 @@ func (w watched) Rested() (c *call.Call, changed <-chan struct{}, err error) {
 	l := w.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost != nil {
-		return nil, nil, l.lost
+	if l.settlement.is != committed {
+		return nil, nil, l.settlement.err
 	}
 	if s := l.c.Status; s.Terminal() || s == call.Suspended {
 		return l.snapshotLocked(), nil, nil
