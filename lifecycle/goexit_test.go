@@ -14,8 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestToolThatEndsItsGoroutine checks that a tool that calls runtime.Goexit ends its call like a panic, and that a drain does not wait for
-// it.
+// TestToolThatEndsItsGoroutine checks a tool that calls runtime.Goexit. The call ends as after a panic, and a drain does not wait for it.
 func TestToolThatEndsItsGoroutine(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		gone := made("t", effects, func(context.Context, *tool.Call) (*tool.Result, error) { runtime.Goexit(); return nil, nil })
@@ -30,13 +29,14 @@ func TestToolThatEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// leaver ends its goroutine while it validates arguments.
+// leaver calls runtime.Goexit while it validates arguments.
 type leaver struct{ tool.Tool }
 
 func (leaver) Validate(tool.Arguments) error { runtime.Goexit(); return nil }
 
-// TestHookThatEndsItsGoroutine checks that a hook or tool that ends its goroutine or panics before the tool runs ends only its call.
-// Published events are stored, the slot is released, and a drain does not wait. The request of a quick call ends with its goroutine.
+// TestHookThatEndsItsGoroutine checks hooks and tools that panic or call runtime.Goexit before the tool runs. Only the call ends: its
+// published events are stored, its slot is released, and a drain does not wait for it. A quick call runs in the goroutine of its request,
+// so the request ends too.
 func TestHookThatEndsItsGoroutine(t *testing.T) {
 	leave := func() { runtime.Goexit() }
 	kinds := map[string]func(c *lifecycle.Config, d time.Duration, gone func()){
@@ -93,8 +93,8 @@ func endsTwice(t *testing.T, w *world) {
 	}
 }
 
-// TestHooksBehindTheToolCannotHoldUpTheEnd checks that the result is stored even if a hook after the tool hangs, panics or ends its
-// goroutine. These hooks run in a separate goroutine with a deadline.
+// TestHooksBehindTheToolCannotHoldUpTheEnd checks hooks after the tool that hang, panic or call runtime.Goexit. They run in a separate
+// goroutine with a deadline, so the result of the call is stored in any case.
 func TestHooksBehindTheToolCannotHoldUpTheEnd(t *testing.T) {
 	for how, gone := range map[string]func(){"goexit": func() { runtime.Goexit() }, "panic": func() { panic("h") }, "wait": func() { time.Sleep(time.Hour) }} {
 		t.Run(how, func(t *testing.T) {

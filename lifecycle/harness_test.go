@@ -22,17 +22,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// world is an engine with tools on an in-memory store, which a test can crash.
+// world is an engine with tools on an in-memory store. A test can crash the engine.
 type world struct {
 	t     *testing.T
 	store *memory.Store
 	cfg   lifecycle.Config
 	e     *lifecycle.Engine
 	tools *toolbox
-	past  []*lifecycle.Engine // crashed engines
+	past  []*lifecycle.Engine // engines that crashed
 
-	unowned int64  // calls that the checker should adopt, over all engines
-	check   func() // stops the owner checks of e
+	unowned int64  // number of calls that the owner checks of all engines should adopt
+	check   func() // stops the owner checks of the engine e
 }
 
 // toolbox is a registry of tools by id.
@@ -56,7 +56,7 @@ func (b *toolbox) set(t *testing.T, tools ...tool.Tool) {
 	b.put(tools...)
 }
 
-// put replaces all tools. They must be valid.
+// put replaces all tools. The new tools must be valid.
 func (b *toolbox) put(tools ...tool.Tool) {
 	r := registry.New(registry.Config{})
 	if err := register(r, tools); err != nil {
@@ -148,7 +148,7 @@ func (w *world) open() {
 	w.checkOwners()
 }
 
-// checkOwners checks the owners of calls each minute, like the daemon. In tests that cover weeks the interval grows.
+// checkOwners runs the owner checks, first each minute as in the daemon. The interval grows, because some tests cover weeks.
 func (w *world) checkOwners() {
 	if w.check != nil {
 		w.check()
@@ -161,20 +161,20 @@ func (w *world) checkOwners() {
 			case <-ctx.Done():
 				return
 			case <-time.After(wait):
-				_ = e.CheckOwners(ctx) // The journal may fail in this test.
+				_ = e.CheckOwners(ctx) // Ignore the error, because the journal may fail in this test.
 			}
 		}
 	}(w.e)
 }
 
-// crash ends the daemon like kill -9, and starts the next one. Running calls lose the journal and are stopped.
+// crash ends the daemon as kill -9 does, and starts the next one. Running calls can no longer write to the journal, and are stopped.
 func (w *world) crash() {
 	w.t.Helper()
 	w.kill()
 	w.open()
 }
 
-// kill ends the daemon like kill -9. Its later writes have no effect.
+// kill ends the daemon as kill -9 does: its later writes have no effect.
 func (w *world) kill() {
 	w.store = w.store.Crash()
 	w.past = append(w.past, w.e)
@@ -223,7 +223,7 @@ func spec(id, args string) call.Spec {
 	return call.Spec{Tool: id, Arguments: args, ID: newCallID(), Run: tool.Run{ID: "run-1", Thread: "thread-1"}}
 }
 
-// apart removes the call from its thread, so that it waits for no other call.
+// apart removes the call from its thread, so that it does not wait for other calls of the thread.
 func apart(s call.Spec) call.Spec {
 	s.Run.Thread = "thread of " + s.ID
 	return s
@@ -315,12 +315,12 @@ func gates(named ...hook.Entry[hook.Gate]) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) { c.Hooks.Gate = named }
 }
 
-// namedGate returns a gate without a deadline, because it only computes. Most gates of real daemons are like this.
+// namedGate returns a gate without a deadline, because it only computes. Most real gates are like this.
 func namedGate(name string, g gate) hook.Entry[hook.Gate] {
 	return hook.Entry[hook.Gate]{Name: name, Hook: g, Deadline: hook.NoDeadline}
 }
 
-// approval returns a gate that asks until it has an answer for exactly the current arguments.
+// approval returns a gate that asks for approval. It allows the call when an answer for exactly the current arguments exists.
 func approval(ticket tool.Ticket) gate {
 	if ticket.Approvers == nil {
 		ticket.Approvers = &tool.Approvers{}

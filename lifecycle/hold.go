@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// hold keeps the calls that another daemon may still run.
+// hold contains the calls that another daemon may still run, and recovers them when the hold is over.
 type hold struct {
 	custody.Hold
 	store store.Owned // nil when no other daemon can take over the journal
@@ -26,8 +26,8 @@ func (h *hold) begin(s store.Store) {
 	}
 }
 
-// keep adds a call to the hold if its newest attempt is of an earlier epoch and has no known end. It reports whether it did. The caller's
-// reference then belongs to the hold.
+// keep adds a call to the hold and reports whether it did. It adds only a call whose newest attempt began in an earlier epoch and has no
+// known end. The hold then owns the caller's reference to the call.
 func (h *hold) keep(l *activeCall) bool {
 	c := l.record()
 	if !h.Began() || !began(c) || c.Operation() != nil {
@@ -38,7 +38,8 @@ func (h *hold) keep(l *activeCall) bool {
 	return true
 }
 
-// await recovers the calls in the hold when the hold is over. If the daemon ends earlier, the next daemon recovers them.
+// await starts a goroutine that recovers the calls of the hold when the hold is over. If the daemon ends before, the next daemon recovers
+// them.
 func (h *hold) await(e *Engine) {
 	if !h.Began() {
 		return
@@ -53,7 +54,7 @@ func (h *hold) await(e *Engine) {
 			return
 		}
 		if !e.drain.Admit() {
-			return // The daemon drains.
+			return // The daemon is stopping, so the next daemon recovers the calls.
 		}
 		defer e.drain.Leave()
 		r := recovery{e: e}
@@ -69,7 +70,7 @@ func (h *hold) await(e *Engine) {
 	}()
 }
 
-// awaitThread waits until no earlier call of the thread is in the hold. The queue timeout begins after that.
+// awaitThread waits until no earlier call of the thread is in the hold. Only then does the queue timeout begin.
 func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 	p := c.p
 	if !p.l.e.hold.Holds(p.l.record()) {
@@ -81,8 +82,8 @@ func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 	return out
 }
 
-// own returns an outcome if the effect of the pipeline run may not start because another daemon may own the journal. It returns nil
-// otherwise, and always for a read-only effect.
+// own returns an outcome when the effect of the pipeline run may not start, because another daemon may own the journal. For a read-only
+// effect it always returns nil.
 func (p *pipeline) own(ctx context.Context) outcome.Conclusion {
 	if p.l.peek().Class == call.Behind {
 		return nil

@@ -48,9 +48,9 @@ func (w *world) takeOver(hold time.Duration, own func(context.Context) error) {
 	w.e = e
 }
 
-// TestT126SuccessorLeavesAttemptsAlone checks that a new owner does not touch a call that the previous owner may still run. Until the hold
-// is over, it neither repeats nor ends the call, even after a cancellation, and starts no other call of its thread. Calls of other threads
-// run at once.
+// TestT126SuccessorLeavesAttemptsAlone checks a new owner of the journal while the previous owner may still run a call. Until the hold is
+// over, the new owner neither repeats nor ends the call, even after a cancellation. It also starts no other call of the thread. Calls of
+// other threads run at once.
 func TestT126SuccessorLeavesAttemptsAlone(t *testing.T) {
 	for _, as := range []tool.Descriptor{{ID: "t"}, {ID: "t", Idempotent: true}} {
 		p := held()
@@ -87,7 +87,7 @@ func TestT126SuccessorLeavesAttemptsAlone(t *testing.T) {
 	}
 }
 
-// TestT126CallGoesOnAfterTheHold is the same test without a cancellation.
+// TestT126CallGoesOnAfterTheHold checks that the call, if it was not cancelled, continues after the hold.
 func TestT126CallGoesOnAfterTheHold(t *testing.T) {
 	p := held()
 	again := p.toolAs(tool.Descriptor{ID: "again", Idempotent: true})
@@ -108,7 +108,7 @@ func TestT126CallGoesOnAfterTheHold(t *testing.T) {
 	})
 }
 
-// TestT126DaemonEndsInTheHold checks that a daemon can end during the hold, and that the next daemon recovers the calls.
+// TestT126DaemonEndsInTheHold checks a daemon that ends during the hold. The next daemon recovers the calls of the hold.
 func TestT126DaemonEndsInTheHold(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -126,8 +126,8 @@ func TestT126DaemonEndsInTheHold(t *testing.T) {
 	})
 }
 
-// TestT126NothingStartsWithoutProof checks a daemon that was paused between the intent and the start of a tool. If it is not the owner any
-// more, it does not start the tool. If only its server was slow, it starts the tool when it is the owner again.
+// TestT126NothingStartsWithoutProof checks a daemon that was paused between the intent and the start of a tool. If another daemon owns the
+// journal by then, it does not start the tool. If only the database server was slow, it starts the tool when its ownership is proven again.
 func TestT126NothingStartsWithoutProof(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		p := &probe{}
@@ -175,7 +175,7 @@ func TestT126NothingStartsWithoutProof(t *testing.T) {
 	}
 }
 
-// TestT89FencedOwnerSendsCallersOn checks that a daemon that has lost its journal answers every request with UNAVAILABLE, so that clients
+// TestT89FencedOwnerSendsCallersOn checks a daemon that has lost its journal. It answers every request with UNAVAILABLE, so that clients
 // reconnect to the next daemon.
 func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 	inBubble(t, nil, nil, func(t *testing.T, w *world) {
@@ -195,7 +195,7 @@ func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 	})
 }
 
-// TestT126NoWebhookOfAFencedOwner checks that only the daemon that owns the journal executes actions after a commit.
+// TestT126NoWebhookOfAFencedOwner checks that actions, such as webhooks, are executed only by the daemon that owns the journal.
 func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 	h := &handler{}
 	inBubble(t, []tool.Tool{asksFor(do(tool.AfterCommit, "1"))}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
@@ -211,7 +211,8 @@ func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 	})
 }
 
-// TestT126BatchGoesOnAfterTheHold checks that a batch waits for a call that the previous owner may still run, and ends after it.
+// TestT126BatchGoesOnAfterTheHold checks a batch with a call that the previous owner may still run. The batch waits for the hold, and then
+// continues to its end.
 func TestT126BatchGoesOnAfterTheHold(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// scrubber returns the filters for texts of the call outside its events. For a call that ended early, it first creates the input of the
-// filters.
+// scrubber returns the filters for texts of the call that are not part of its events. When the call ended before it had an input for hooks,
+// scrubber first creates that input.
 func (p *pipeline) scrubber() *hooks.Scrubber {
 	if p.in == nil {
 		p.in = newInput(p.l.peek(), p.def)
@@ -18,8 +18,8 @@ func (p *pipeline) scrubber() *hooks.Scrubber {
 	return &hooks.Scrubber{Set: p.hooks, In: p.in, Failed: func(name string, err error) { failures{p.l.e}.FilterFailed(name, p.l.key.ID, err) }}
 }
 
-// forOperators hides the text of an internal error from callers. It logs the text under an id and returns the id. For a caller with the
-// role operator it returns the text.
+// forOperators hides the text of an internal error from callers: it logs the text under an id and returns the id. For a caller with the
+// role operator it returns the text itself.
 func (p *pipeline) forOperators(text string) string {
 	if text == "" || p.l == nil {
 		return ""
@@ -35,7 +35,7 @@ func (p *pipeline) forOperators(text string) string {
 	return "the log has the cause under the id " + id
 }
 
-// SetHooks replaces the hooks. Active pipeline runs keep their hooks; a suspended call is resumed with the new ones.
+// SetHooks replaces the hooks. Active pipeline runs keep the old hooks; a suspended call resumes with the new ones.
 func (e *Engine) SetHooks(s hook.Set) error {
 	set, err := hooks.New(s)
 	if err == nil {
@@ -44,8 +44,8 @@ func (e *Engine) SetHooks(s hook.Set) error {
 	return err
 }
 
-// failedHook counts and logs the failure of a hook, and applies the failure mode of its entry. It returns nil when the call continues as if
-// the hook did not exist.
+// failedHook counts and logs the failure of a hook, and applies the hook's failure mode. It returns nil when the call continues without the
+// hook.
 func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *outcome.Terminal {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error(kind+" hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))

@@ -44,7 +44,7 @@ func TestRewriteHooksRunInOrderAndOnce(t *testing.T) {
 			t.Fatalf("requested %s, effective %s by %v", c.Requested, c.Effective, c.Rewriters)
 		}
 		w.crash()
-		c = w.answer(bob, c, yes()) // The approved arguments run unchanged; no Rewrite hook runs again.
+		c = w.answer(bob, c, yes()) // The answer approved the rewritten arguments, so no Rewrite hook runs again.
 		if got := p.seen(); len(got) != 1 || got[0].Arguments.Text() != `{"s":"axy"}` {
 			t.Errorf("ran %+v", got)
 		}
@@ -54,8 +54,8 @@ func TestRewriteHooksRunInOrderAndOnce(t *testing.T) {
 	})
 }
 
-// TestRewriteHooksRunOnEditedArguments checks that Rewrite hooks run on edited arguments. If they change these, the approval does not apply
-// any more.
+// TestRewriteHooksRunOnEditedArguments checks that Rewrite hooks also run on arguments that an approver edited. If a hook changes them, the
+// approval no longer applies.
 func TestRewriteHooksRunOnEditedArguments(t *testing.T) {
 	p := &probe{}
 	once := rewriteFunc(func(in *hook.Input) (string, error) {
@@ -124,7 +124,8 @@ func TestAdmitOnceForEachAttemptAndReleased(t *testing.T) {
 	})
 }
 
-// TestLatePlaceIsGivenBack checks that an admission that arrives after the deadline of its hook, or after a cancellation, is released.
+// TestLatePlaceIsGivenBack checks an Admit hook that admits the call too late: after its deadline, or after a cancellation. The engine must
+// release the admission.
 func TestLatePlaceIsGivenBack(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cancelled %t", cancelled), func(t *testing.T) {
@@ -268,8 +269,8 @@ func TestFailingAfterHookHidesTheData(t *testing.T) {
 	}
 }
 
-// redactor replaces the word "secret" in all events of a tool. It delays the end of each output, because a word may continue in the next
-// one.
+// redactor replaces the word "secret" in all events of a tool. It delays the end of each output until the next one, because the word may be
+// split between them.
 func redactor(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
 	kept := map[string][]byte{}
 	mask := func(s string) string { return strings.ReplaceAll(s, "secret", "******") }
@@ -409,7 +410,8 @@ func TestFailingFilterWithholds(t *testing.T) {
 	})
 }
 
-// TestFilterAndAFullJournal checks that output that a filter released for a refused end is published once, with the end that is stored.
+// TestFilterAndAFullJournal checks output that a filter releases only at the end of the call, when the journal refuses that end. The output
+// is published exactly once, together with the end that is stored.
 func TestFilterAndAFullJournal(t *testing.T) {
 	config := func(c *lifecycle.Config) {
 		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "redact", Hook: filterFunc(redactor)}}

@@ -31,7 +31,7 @@ func TestT104SameIDFromElsewhere(t *testing.T) {
 			"number":    func(s *call.Spec) tool.Principal { s.Arguments = `{"secret":1.0}`; return alice },
 			"broken":    func(s *call.Spec) tool.Principal { s.Arguments = `{"secret":1`; return alice },
 		}
-		for range 2 { // the second time after a restart
+		for range 2 { // The second round is after a restart.
 			for name, change := range others {
 				again := s
 				who := change(&again)
@@ -46,7 +46,7 @@ func TestT104SameIDFromElsewhere(t *testing.T) {
 			}
 			w.crash()
 		}
-		// Equivalent JSON is the same request. In another namespace the id belongs to another call.
+		// The same arguments in another JSON form are the same request. In another namespace, the same id belongs to another call.
 		again := s
 		again.Arguments = " { \"secret\" : 1 } "
 		if c := w.do(again); c.Status != call.Succeeded || p.runs.Load() != 1 {
@@ -109,7 +109,7 @@ func TestT105RefusedAtTheFence(t *testing.T) {
 		generated.ID = ""
 		_, err := w.e.Execute(t.Context(), alice, generated, call.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
-		w.start(queued, call.ExecuteOptions{}).Close() // Attaching needs no capacity.
+		w.start(queued, call.ExecuteOptions{}).Close() // Attaching to an existing call needs no capacity.
 		ctx, cancel := context.WithCancel(t.Context())
 		drained := make(chan struct{})
 		go func() { w.e.Drain(ctx); close(drained) }()
@@ -142,7 +142,7 @@ func TestSameIDAtOnceRunsOnce(t *testing.T) {
 				for i := range 100 {
 					all.Go(func() {
 						if i%10 == 9 {
-							_, _ = w.e.Records().Get(t.Context(), alice, s.ID) // A reader of the id must not make the call unknown.
+							_, _ = w.e.Records().Get(t.Context(), alice, s.ID) // Reading an unknown id must not create an entry that makes the later call with this id fail.
 							return
 						}
 						watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Attended: i%2 == 0})
@@ -181,7 +181,8 @@ func (s *slowStore) Call(ctx context.Context, key call.Key) (*call.Call, error) 
 	return c, err
 }
 
-// TestLookForACallThatComes checks that reading an unknown id does not make a call with this id unknown that arrives at the same time.
+// TestLookForACallThatComes checks a call that arrives while a reader looks for its id. Although the reader does not find the call, the
+// call runs.
 func TestLookForACallThatComes(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		slow := &slowStore{Store: w.store, asked: make(chan struct{}), answer: make(chan struct{})}

@@ -28,10 +28,11 @@ func (r *reporter) Input(c tool.Controls) (io.ReadCloser, error) {
 	return k, nil
 }
 
-// openingTime is how long a tool that has just begun may take until it asks for input.
+// openingTime is how long SendInput waits for a tool that has just begun and has not asked for input yet.
 const openingTime = time.Second
 
-// SendInput sends input to a running call of the principal, and returns the position of the input.
+// SendInput sends input to a running call of the principal. It returns the state of the input, with the position up to which bytes were
+// accepted.
 func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error) {
 	if err := input.Check(&in); err != nil {
 		return call.InputState{}, err
@@ -55,7 +56,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 		if errors.Is(err, errNotRunning) || time.Since(began) > openingTime {
 			return call.InputState{}, err
 		}
-		select { // The tool may not have asked for input yet.
+		select { // Wait, because the tool may not have asked for input yet.
 		case <-ctx.Done():
 			return call.InputState{}, err
 		case <-time.After(openingTime / 50):
@@ -65,7 +66,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 
 var errNotRunning = call.Refuse(call.FailedPrecondition, "NOT_RUNNING", "the call does not run, so nothing can be typed into it")
 
-// keyboard returns the keyboard and the number of the running attempt, or an error when the call takes no input.
+// keyboard returns the keyboard and the number of the running attempt, or an error when the call does not read input.
 func (l *activeCall) keyboard() (*input.Keyboard, int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 // typist is a tool that reads input and returns it.
 type typist struct {
-	gate    chan struct{} // nil: reads immediately
+	gate    chan struct{} // the tool reads after this channel is closed; nil: it reads at once
 	signals []string
 	sizes   [][2]int
 }
@@ -51,7 +51,7 @@ func (w *world) send(id string, in call.Input) call.InputState {
 	return state
 }
 
-// TestInputIsTypedOnce checks that repeated or overlapping input and repeated signals take effect once.
+// TestInputIsTypedOnce checks that input that is repeated or overlaps earlier input takes effect once, and also a repeated signal.
 func TestInputIsTypedOnce(t *testing.T) {
 	p := &typist{}
 	inBubble(t, []tool.Tool{p.tool()}, nil, func(t *testing.T, w *world) {
@@ -89,7 +89,8 @@ func TestInputIsTypedOnce(t *testing.T) {
 	})
 }
 
-// TestInputPushesBack checks that unread input fills only a bounded buffer, and that refused input may be sent again.
+// TestInputPushesBack checks that input that the tool does not read fills only a bounded buffer. Further input is refused and may be sent
+// again later.
 func TestInputPushesBack(t *testing.T) {
 	p := &typist{}
 	inBubble(t, []tool.Tool{p.tool()}, nil, func(t *testing.T, w *world) {
@@ -116,13 +117,13 @@ func TestInputPushesBack(t *testing.T) {
 	})
 }
 
-// TestInputIsRefused checks that only the caller of a running call that reads input may send input. A tool that waits for input must still
-// end when it is cancelled.
+// TestInputIsRefused checks that input needs a running call that reads input, and that only its caller may send it. It also checks that a
+// cancellation ends a tool that waits for input.
 func TestInputIsRefused(t *testing.T) {
 	p, deaf := &typist{}, held()
 	inBubble(t, []tool.Tool{p.tool(), deaf.tool("deaf", mutating)}, nil, func(t *testing.T, w *world) {
 		s, other := spec("types", ""), spec("deaf", "")
-		other.Run = tool.Run{} // Without a thread, so that the call does not wait for its turn.
+		other.Run = tool.Run{} // Without a run and a thread, the call does not wait for its turn.
 		w.begin(s)
 		w.begin(other)
 		try := func(who tool.Principal, id string, in call.Input) error {

@@ -14,18 +14,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// An intake passes the events of a call through its filters, and stores their output in the spool of the call.
+// An intake passes the events of a call through its filters, and stores the output of the tool in the spool of the call.
 type intake struct {
 	l *activeCall
 
-	order    sync.Mutex       // held while events pass the filters; taken before activeCall.mu
+	order    sync.Mutex       // held while events pass the filters; lock it before activeCall.mu
 	filters  *calllog.Filters // nil until they are created
-	accepted *call.Accepted   // content of the accepted event; nil after the log has begun
+	accepted *call.Accepted   // content of the accepted event; nil when the log has begun
 	output   calllog.Output
 }
 
-// pass filters events and stores the remaining output in the spool. Events are numbered, stored and published only after that. It also
-// returns the records that filters store with the events. The error reports output that was lost.
+// pass filters events and stores the remaining output in the spool. The caller numbers, stores and publishes the events after that. pass
+// also returns the records that filters store with the events. The error reports output that was lost.
 func (in *intake) pass(events []call.Event) ([]call.Event, []store.Record, error) {
 	l := in.l
 	in.order.Lock()
@@ -88,7 +88,7 @@ func (in *intake) save(name string, b []byte) (string, error) {
 	return name, in.exhausted(err)
 }
 
-// step is like pass, for a step. Output that cannot be stored does not stop the step.
+// step filters the events of a step like pass. A step must not fail, so it ignores an error about output that could not be stored.
 func (in *intake) step(events []call.Event) ([]call.Event, []store.Record) {
 	l := in.l
 	events, kept, err := in.pass(events)
@@ -105,14 +105,16 @@ func (in *intake) changes() bool {
 	return in.filters.Changes()
 }
 
-// reset creates new filters after an end was not stored, because the call continues.
+// reset makes the next events use new filters. The caller calls it when the end of the call was not stored, because the call then
+// continues.
 func (in *intake) reset() {
 	in.order.Lock()
 	defer in.order.Unlock()
 	in.filters = nil
 }
 
-// open begins the log with the accepted event, even if the call was not described. The caller holds in.order.
+// open begins the log with the accepted event, if that is not done yet. The tool may not have described the call. The caller holds
+// in.order.
 func (in *intake) open() {
 	l := in.l
 	if in.accepted == nil {
@@ -121,7 +123,7 @@ func (in *intake) open() {
 	accepted, c := in.accepted, l.peek()
 	in.accepted, accepted.Class = nil, c.Class
 	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
-	events, records, _ := in.passOrdered(append(make([]call.Event, 0, calllog.Few), first)) // The error only reports lost output, and this event has none.
+	events, records, _ := in.passOrdered(append(make([]call.Event, 0, calllog.Few), first)) // The error would report lost output, and this event has no output.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.log.Begin(events, records, c.Class == call.Behind)
@@ -131,8 +133,8 @@ func (in *intake) open() {
 	}
 }
 
-// end passes the last events of a call through its filters. It also returns the result to store, which equals the result in the filtered
-// events. Filters can neither change nor remove the status of the outcome.
+// end passes the last events of a call through its filters. It also returns the result to store, which is the result in the filtered
+// events. Filters cannot change the status and the error code of the outcome, and cannot remove the outcome.
 func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
 	events, kept := in.step(events)

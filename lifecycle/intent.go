@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// intent stores that the attempt starts. If that fails, the tool does not run. A BEHIND call whose intent must be stored first becomes
-// SYNC.
+// intent stores that the attempt starts. If that fails, the tool does not run. When the intent of a BEHIND call must be stored before the
+// tool starts, the call becomes SYNC.
 func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
 	p.l.intake.output.Cut(nil)
@@ -41,7 +41,7 @@ func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	return nil
 }
 
-// unwritten returns how a pipeline run ends when the journal refused a step.
+// unwritten returns the conclusion of a pipeline run after the journal refused a step.
 func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	if out := p.outcomeWithout(err); out != nil {
 		return out
@@ -49,10 +49,12 @@ func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	return outcome.Unaccepted{Err: err}
 }
 
-// outcomeWithout returns the outcome of a call when the journal refused a step. It returns nil for a call that is neither stored nor
-// published: such a call is forgotten. A call with published events must have an outcome, because otherwise a new call with the same
-// call_id would publish other events under their numbers. A cancellation that was stored meanwhile determines the outcome. After a failure
-// of the journal it returns nil, because recovery decides.
+// outcomeWithout returns the outcome of a call after the journal refused a step. The rules are:
+//
+//   - A call that is neither stored nor published gets no outcome (nil). It counts as never accepted, and its id can be used again.
+//   - A call that is stored or published must get an outcome. Otherwise a new call with the same call_id would publish other events under the same numbers.
+//   - A cancellation that was stored meanwhile determines the outcome.
+//   - After a failure of the journal the result is nil, because recovery decides.
 func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
@@ -67,7 +69,8 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	return outcome.NotStored(p.forOperators(err.Error()))
 }
 
-// refuse marks a call as never accepted. If the call was stored meanwhile, it ends with an outcome.
+// refuse ends a call whose step the journal refused. If the call is neither stored nor published, refuse marks it as never accepted.
+// Otherwise it ends the call with an outcome. ran reports that the tool has run.
 func (p *pipeline) refuse(ctx context.Context, err error, ran bool) settlement {
 	l := p.l
 	l.slot.Take()

@@ -7,10 +7,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fullIsolation lists the facts that must hold for [tool.IsolationFull]. A tool that requires an open network does not need the fact "net".
+// fullIsolation lists the facts that must hold for [tool.IsolationFull]. For a tool that requires an open network, the fact "net" need not
+// hold.
 var fullIsolation = []string{"fs_read", "fs_write", "net", "processes_killed"}
 
-// isolate returns an outcome if the required isolation of the tool is not available. No tool ever runs with less isolation.
+// isolate returns an outcome if the isolation that the tool requires is not available. A tool never runs with less isolation than it
+// requires.
 func (p *pipeline) isolate(context.Context) outcome.Conclusion {
 	if p.basis.Isolation != tool.IsolationFull {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// forgetful is a hook that records which runs and calls it must forget.
+// forgetful is a hook that records the runs and calls whose data it was asked to remove.
 type forgetful struct {
 	admitFunc
 	told []string

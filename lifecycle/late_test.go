@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// late is a tool like a sandbox that starts only read-only commands, because the daemon may have lost its store.
+// late is a tool whose sandbox starts only read-only commands, because the daemon may no longer own its store.
 type late struct{}
 
 func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -21,7 +21,8 @@ func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, fmt.Errorf("%s: %w", spec.Path, sandbox.ErrKept)
 }
 
-// TestT126LateCallIsNotStarted checks that a call whose command was too late to start ends as not executed. A read-only command may start.
+// TestT126LateCallIsNotStarted checks a call whose command was too late to start: it ends as not executed. A read-only command may start in
+// the same state.
 func TestT126LateCallIsNotStarted(t *testing.T) {
 	tools, _, err := shell.New(shell.Config{Exec: late{}, Dir: t.TempDir()})
 	if err != nil {

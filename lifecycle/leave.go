@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// left is called when a watcher has left. The call ends if all of these hold: it is NEW or RUNNING, a stream started it, it was never
-// suspended, it is in no batch, and it has had no watcher for its linger time. Watchers of feeds do not count.
+// left is called when a watcher of the call is closed. The call is then cancelled if all of these hold: it is NEW or RUNNING, a stream
+// started it, it was never suspended, it is in no batch, and it has had no watcher for its linger time. Watchers of feeds do not count.
 func (l *activeCall) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,14 +36,14 @@ func (l *activeCall) unwatchedLocked() {
 	l.lingerLocked()
 }
 
-// lingerLocked starts the timer that ends the call if no watcher returns in time.
+// lingerLocked starts the timer that cancels the call, unless a watcher attaches before it fires.
 func (l *activeCall) lingerLocked() {
 	if linger := lingerOf(l.c, l.e.cfg.Linger); linger >= 0 {
 		l.linger = time.AfterFunc(linger, l.gone)
 	}
 }
 
-// lingerOf returns how long a call runs without watchers. A negative value means no limit.
+// lingerOf returns how long a call keeps running without watchers. A negative value means no limit.
 func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	if c.Linger != nil {
 		return *c.Linger
@@ -51,8 +51,9 @@ func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	return usual
 }
 
-// gone cancels a call without watchers. It stores the request first, with the slot held, and checks again: meanwhile a watcher may have
-// returned, a client may have cancelled the call, or the call may have asked a question.
+// gone cancels a call that has no watchers. It takes the slot, and then checks again whether the call must end: meanwhile a watcher may
+// have attached, a client may have cancelled the call, or the call may have asked a question. It stores the cancel request before it
+// cancels.
 func (l *activeCall) gone() {
 	l.retain()
 	defer l.release()

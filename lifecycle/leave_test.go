@@ -21,7 +21,7 @@ func TestLeaving(t *testing.T) {
 		linger  *time.Duration
 		options call.ExecuteOptions
 		tool    string
-		after   time.Duration // the call still runs just before this time
+		after   time.Duration // time at which the call must still run; it ends right after
 		ends    bool
 	}{
 		{"default", nil, attended, "held", 30 * time.Second, true},
@@ -93,7 +93,7 @@ func TestWhoComesBackKeepsTheCall(t *testing.T) {
 		s := spec("t", "")
 		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		synctest.Wait()
-		for range 5 { // returns by attaching or by watching the id
+		for range 5 { // Each round attaches to the call or watches its id.
 			time.Sleep(29 * time.Second)
 			w.start(s, call.ExecuteOptions{}).Close()
 			time.Sleep(29 * time.Second)

@@ -8,10 +8,10 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// flushPause is the delay before events that the journal refused are written again.
+// flushPause is the delay after which events that the journal refused are written again.
 const flushPause = 100 * time.Millisecond
 
-// emit adds events to the call's log. It waits for the journal only when too much is unwritten.
+// emit adds events to the call's log. It waits for the journal only when too many bytes are unwritten.
 func (l *activeCall) emit(events ...call.Event) error {
 	if l.over() {
 		return errEnded
@@ -48,7 +48,7 @@ func (l *activeCall) emit(events ...call.Event) error {
 	return nil
 }
 
-// over reports whether the call has ended, and counts the late report of the tool, which is dropped.
+// over reports whether the call has ended. If it has, over counts the late report of the tool, which the caller drops.
 func (l *activeCall) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,8 @@ func (l *activeCall) over() bool {
 	return false
 }
 
-// makeRoom waits until the journal has stored the unwritten events, or the call is stopped. This bounds memory when a tool prints a lot or
-// the disk is full.
+// makeRoom waits until the journal has stored the unwritten events, or until the call is stopped. The wait bounds memory when a tool prints
+// a lot or the disk is full.
 func (l *activeCall) makeRoom(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 			return nil
 		}
 		if progress {
-			continue // Other goroutines of the tool print too.
+			continue // Check again, because other goroutines of the tool may have printed meanwhile.
 		}
 		select {
 		case <-ctx.Done():
@@ -90,10 +90,11 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 	}
 }
 
-// kick writes the unwritten events of a SYNC call, unless the holder of the slot will do so.
+// kick starts to write the unwritten events of a SYNC call. It does nothing when another goroutine holds the slot, because that goroutine
+// will write them.
 func (l *activeCall) kick() {
 	l.mu.Lock()
-	idle := !l.stored || l.stalled // The first step of the call or the next try will write them.
+	idle := !l.stored || l.stalled // The first step of the call will write them, or the next attempt after a refusal.
 	l.mu.Unlock()
 	if idle {
 		return
@@ -109,7 +110,7 @@ func (l *activeCall) kick() {
 	}()
 }
 
-// stallLocked delays the next write after a refusal. It does not try again when the journal has failed.
+// stallLocked delays the next write after the journal refused one. When the journal has failed, there is no next write.
 func (l *activeCall) stallLocked(err error) {
 	if l.stalled {
 		return
@@ -128,8 +129,8 @@ func (l *activeCall) stallLocked(err error) {
 	})
 }
 
-// flushSlotted appends the unwritten events to the journal. The caller holds the slot. Events that fail stay unwritten and are written with
-// the next step.
+// flushSlotted writes the unwritten events to the journal. The caller holds the slot. If the write fails, the events stay unwritten, and
+// the next write includes them.
 func (l *activeCall) flushSlotted() {
 	l.mu.Lock()
 	if !l.log.Unwritten() || !l.stored {
@@ -141,7 +142,7 @@ func (l *activeCall) flushSlotted() {
 	l.numberLocked(events)
 	change := &store.Change{Key: l.key, Events: events, Durability: store.Normal, Records: records, Actions: l.e.outbox.NewPosts(l.c, events)}
 	if epochs := l.c.Epochs; len(epochs) > 0 && epochs[len(epochs)-1].First > l.log.Written() {
-		// These events begin a new epoch, which the record must contain.
+		// These events are the first of a new epoch, and the record must list the epoch.
 		next := *l.c
 		next.Revision++
 		next.LastSequence = l.log.Last()

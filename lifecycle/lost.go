@@ -8,11 +8,10 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// maxLost is the number of attempts of a call that may be lost before toold stops trying, because the call itself may crash its worker or
-// the daemon.
+// maxLost is the number of lost attempts after which toold does not run a call again: the call itself may crash its worker or the daemon.
 const maxLost = 3
 
-// lostTooOften reports whether a call has lost maxLost attempts since the last progress.
+// lostTooOften reports whether a call has lost maxLost attempts since the last attempt that saved a checkpoint.
 func lostTooOften(c *call.Call) bool {
 	lost := 0
 	for i := len(c.Attempts) - 1; i >= 0 && !c.Attempts[i].Saved; i-- {
@@ -23,8 +22,8 @@ func lostTooOften(c *call.Call) bool {
 	return lost >= maxLost
 }
 
-// takeUpLost recovers a call whose attempt was lost, like a recovery after a crash. The pipeline run of the attempt has released its
-// resources, but still holds a reference to the call.
+// takeUpLost recovers a call whose attempt was lost, as after a crash. When it is called, the pipeline run of the attempt has released its
+// resources but still holds a reference to the call.
 func takeUpLost(ctx context.Context, l *activeCall) {
 	p, c := lookupPipeline(l), l.record()
 	l.e.log.Warn("attempt lost: nobody saw its end", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))

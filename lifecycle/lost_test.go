@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// losing is a tool whose first attempts are lost.
+// losing is a tool whose first attempts end as lost.
 type losing struct {
 	d    tool.Descriptor
 	lose int64
@@ -72,7 +72,7 @@ func TestLostAttempt(t *testing.T) {
 	}
 }
 
-// TestNotBegun checks that a tool that could not begin counts as not executed, although an intent is stored.
+// TestNotBegun checks a tool that reports that it could not begin. The call counts as not executed, although its intent is stored.
 func TestNotBegun(t *testing.T) {
 	inBubble(t, []tool.Tool{tool.Func(tool.Descriptor{ID: "t", Parameters: json.RawMessage(anyObject)}, func(context.Context, *tool.Call) (*tool.Result, error) {
 		return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, tool.Errorf(tool.Upstream, "nobody is there"))

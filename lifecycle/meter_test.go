@@ -33,7 +33,7 @@ func TestToolStats(t *testing.T) {
 		if _, err := w.resume(alice, first, tool.Decision{Action: tool.Cancel}); err != nil {
 			t.Fatal(err)
 		}
-		w.crash() // The next daemon, which did not see the second call begin, receives its answer.
+		w.crash() // The answer to the second call goes to the next daemon, which did not see this call begin.
 		if len(w.past[0].ToolStats()) != 5 {
 			t.Errorf("counted are %v", w.past[0].ToolStats())
 		}
@@ -61,7 +61,7 @@ func TestToolStats(t *testing.T) {
 	})
 }
 
-// TestCountsOfTheEngine checks that counts of open resources return to zero, and that published events are counted once.
+// TestCountsOfTheEngine checks that the counts of open resources return to zero, and that each published event is counted once.
 func TestCountsOfTheEngine(t *testing.T) {
 	prints := made("prints", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.Text("done"), c.Output("stdout", make([]byte, 100_000))

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model of batches predicts the status of each call when no call can change any more, after any sequence of decisions, cancellations,
-// repeats, crashes and restarts. It also checks that no call runs twice without a decision.
+// The model in this file predicts the status of each call of a batch when no call can change any more. The test makes random decisions,
+// cancellations, repeated requests, crashes and restarts. It also checks that no call runs twice without a decision.
 
 var batchTools = []string{"plain", "read", "gated", "asker", "fails", "bad", "turns"}
 
@@ -46,7 +46,7 @@ func drawBatch(t *rapid.T) batchPlan {
 	}
 	most := 3
 	if p.options.FailFast || slices.Contains(p.tools, "turns") {
-		most = 1 // When two calls end together, their order is not defined.
+		most = 1 // With more than one, two calls could end together, and the order of their ends is not defined.
 	}
 	p.options.MaxParallel = rapid.IntRange(0, most).Draw(t, "max parallel")
 	p.ops = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) batchOp {
@@ -61,9 +61,9 @@ func drawBatch(t *rapid.T) batchPlan {
 // batchModel holds the expected state of the calls.
 type batchModel struct {
 	batchPlan
-	at      []string // status, with the error code of an ended call
+	at      []string // status of each call; for an ended call with the error code
 	decided []int    // number of decisions of each call
-	no      []bool   // the last decision declined the call
+	no      []bool   // whether the last decision declined the call
 }
 
 func (m *batchModel) open(i int) bool {
@@ -79,7 +79,7 @@ func (m *batchModel) any(holds func(i int) bool) bool {
 	return false
 }
 
-// settle applies all changes that follow from the current state.
+// settle applies all changes that follow from the current state without a further operation.
 func (m *batchModel) settle() {
 	for m.stop() || m.step() {
 	}
@@ -108,7 +108,7 @@ func (m *batchModel) step() bool {
 			if m.options.Strategy != call.Parallel || m.options.MaxParallel > 0 {
 				return true
 			}
-			for i, s := range m.at { // Calls that were decided together resume together.
+			for i, s := range m.at { // Calls whose decisions came together resume together.
 				if s == "RESUMING" && (m.no[i] || !declines) {
 					m.resume(i)
 				}
@@ -166,7 +166,7 @@ func (m *batchModel) begin() bool {
 	return true
 }
 
-// asked returns the status of a call after its gates. An empty string means that the call runs.
+// asked returns the status of a call after its gates. An empty string means that the gates allow the call.
 func (m *batchModel) asked(i int) string {
 	return map[string]string{"gated": "SUSPENDED", "turns": "SUSPENDED", "bad": "FAILED/DENIED"}[m.tools[i]]
 }
@@ -213,7 +213,7 @@ func (g *batchGame) play() error {
 	return nil
 }
 
-// config adds gates that block: one blocks a tool always, one after an answer.
+// config adds two gates: one always blocks its tool, and one blocks its tool after an answer.
 func (g *batchGame) config() lifecycle.Config {
 	c := g.game.config()
 	asks := c.Hooks.Gate[0]

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// base runs games on a PostgreSQL server, with the same clock as disk. A crash is a store that stops writing, which leaves the same state
-// as kill -9.
+// base runs games on a PostgreSQL server, with the same clock as disk. To simulate a crash, the store stops writing. The database is then
+// in the same state as after kill -9.
 type base struct {
 	disk
 	url, dir string
@@ -28,7 +28,7 @@ type base struct {
 
 func (b *base) open(cfg lifecycle.Config) (*lifecycle.Engine, error) {
 	dead := &atomic.Bool{}
-	// On a busy machine the test may end connections faster than the store opens new ones, for longer than the default patience.
+	// The patience is longer than the default: on a busy machine the test may end connections faster than the store opens new ones.
 	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, Lease: 3 * time.Minute, FailPoint: func(string) error {
 		if dead.Load() {
 			return fmt.Errorf("%w: killed", store.ErrFatal)
@@ -56,7 +56,7 @@ func (b *base) cut(e *lifecycle.Engine, crash bool) {
 	}
 }
 
-// TestModelPostgres runs random calls on a real server while all connections are ended repeatedly (T88).
+// TestModelPostgres runs random calls on a real server while the test repeatedly ends all connections (T88).
 func TestModelPostgres(t *testing.T) {
 	server, err := pgtest.Start()
 	if err != nil {
@@ -76,7 +76,7 @@ func TestModelPostgres(t *testing.T) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(200*time.Millisecond + time.Duration(n)*5*time.Millisecond): // The growing pause lets a slow machine make progress.
+			case <-time.After(200*time.Millisecond + time.Duration(n)*5*time.Millisecond): // The pause grows, so that a slow machine also makes progress.
 			}
 		}
 	})
@@ -95,7 +95,7 @@ func TestModelPostgres(t *testing.T) {
 		g := &game{t: t, d: &base{url: server.URL(fmt.Sprint("game", played)), dir: t.TempDir()}}
 		failed := g.play(ops[:min(len(ops), 12)])
 		if failed != nil {
-			broken = true // From now on rapid shrinks the sequence.
+			broken = true // rapid has found a failure, and now shrinks the sequence.
 			g.freeAll()
 			g.d.cut(g.e, false)
 			rt.Fatalf("%v", failed)

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// disk runs games on SQLite files. Time is real, but the store's clock is ahead by the durations that were passed. A crash copies the files
-// in their current state, which is the state after kill -9.
+// disk runs games on SQLite files. Time passes as usual, but when a game lets time pass, only the store's clock is set forward. To simulate
+// a crash, disk copies the files as they are, which is the state after kill -9.
 type disk struct {
 	root  string
 	n     int
@@ -70,7 +70,7 @@ func (d *disk) cut(e *lifecycle.Engine, crash bool) {
 	}
 }
 
-// copyFiles copies the files, the log before the database. Neither changes between two steps.
+// copyFiles copies the files of the store, the write-ahead log before the database. No file changes meanwhile.
 func copyFiles(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -108,7 +108,7 @@ func (d *disk) pass(t time.Duration) {
 	d.mu.Unlock()
 }
 
-// settle repeats check until the world equals the model. It gives up after a time that a correct engine never needs.
+// settle repeats check until the engine agrees with the model. It gives up after a time that a correct engine never needs.
 func (d *disk) settle(check func() error) error {
 	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 		err := check()

@@ -24,9 +24,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model predicts the status of each call, and how often its tool may have run, after any sequence of starts, decisions, cancellations,
-// expiries, crashes and restarts. The test executes the sequence on the real engine. It draws the whole sequence first, so that a failing
-// sequence can be shrunk and repeated.
+// The model in this file predicts the status of each call and how often its tool may have run. The operations are starts, decisions,
+// cancellations, expiries, crashes and restarts. The test draws a whole sequence of operations first and then executes it on the real
+// engine. A failing sequence can therefore be shrunk and repeated.
 
 const slots = 4
 
@@ -45,7 +45,7 @@ func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot,
 
 var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "heldask", "chatty"}
 
-// bubbleTools are the tools for worlds with a fake clock. They include "rests", whose calls end slowly.
+// bubbleTools are the tools for games with a fake clock. They include "rests", whose calls end slowly.
 var bubbleTools = append(slices.Clone(modelTools), "rests")
 
 var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "crash", "restart", "expire", "watch", "pause"}
@@ -53,7 +53,7 @@ var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel",
 func drawOps(t *rapid.T, tools []string) []op {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		o := op{
-			kind: rapid.SampledFrom(append([]string{"start", "start", "yes", "free"}, opKinds...)).Draw(t, "kind"), // listed twice, so that they are drawn more often
+			kind: rapid.SampledFrom(append([]string{"start", "start", "yes", "free"}, opKinds...)).Draw(t, "kind"), // These kinds are listed again, so that they are drawn more often.
 			slot: rapid.IntRange(0, slots-1).Draw(t, "slot"),
 		}
 		switch o.kind {
@@ -74,15 +74,15 @@ type slot struct {
 	status  call.Status
 	code    tool.Code
 	edited  bool
-	gone    bool // superseded by another turn
-	freed   bool // the held tool may return
-	forgot  bool // a crash may have lost the call: it is read-only, and nothing of it had to be stored
+	gone    bool // superseded by a later turn of the model
+	freed   bool // the test has let the tool "held" return
+	forgot  bool // a crash may have lost the call, because it is read-only and nothing of it had to be stored
 	last    *call.Call
 	opened  string // id of the open suspension
-	ending  bool   // the end of the call waits until the tool is freed or its time is over
-	closed  string // the question that was open at the cancellation
+	ending  bool   // the end of the call waits until its tool is freed or the time limit is over
+	closed  string // id of the question that was open at the cancellation
 	decided map[string]tool.Decision
-	votes   map[string]string // votes on an open question that needs two, by voter
+	votes   map[string]string // votes on an open question that needs two votes, by voter
 	epochs  map[string]string // content of each event, by epoch and sequence
 }
 
@@ -95,18 +95,18 @@ type game struct {
 	n     int
 
 	mu    sync.Mutex
-	runs  map[string]int             // executions by call id
-	ran   map[string]map[string]bool // executed arguments, by call id
-	gates map[string]chan struct{}   // channels that held tools wait for, by call id
+	runs  map[string]int             // number of executions by call id
+	ran   map[string]map[string]bool // arguments that were executed, by call id
+	gates map[string]chan struct{}   // channels that held tools wait on, by call id
 }
 
-// driver provides the world of a game.
+// driver provides the world in which a game runs.
 type driver interface {
 	open(cfg lifecycle.Config) (*lifecycle.Engine, error)
-	// cut ends the daemon, either like kill -9 or with a drain.
+	// cut ends the daemon: like kill -9 with crash, otherwise with a drain.
 	cut(e *lifecycle.Engine, crash bool)
 	pass(d time.Duration)
-	// settle repeats check until it returns nil or no more progress is expected.
+	// settle repeats check until it returns nil or until it cannot succeed any more.
 	settle(check func() error) error
 	expire(e *lifecycle.Engine) error
 }
@@ -146,7 +146,7 @@ func (g *game) tools() []tool.Tool {
 	return tools
 }
 
-// rester is a tool whose calls end only after their nested calls, which end when they are freed.
+// rester is a tool with nested calls. A call of it ends only after its nested calls, which end when the test frees them.
 type rester struct {
 	tool.Tool
 	g *game
@@ -224,7 +224,7 @@ func (g *game) play(ops []op) error {
 	return nil
 }
 
-// errSentAgain requests another check after the repeated call has settled.
+// errSentAgain makes check run again after the repeated call has ended or is suspended.
 var errSentAgain = errors.New("a forgotten call was sent again")
 
 func (g *game) settle() error {
@@ -246,7 +246,7 @@ func (g *game) freeAll() {
 	}
 }
 
-// freeSlot lets the tool of a call return that the game stops tracking.
+// freeSlot ends the tool of a call that the game no longer tracks.
 func (g *game) freeSlot(s *slot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -308,7 +308,7 @@ func (g *game) start(s *slot, id string) error {
 	return g.send(s)
 }
 
-// expectStart sets the expected state of a call without further operations.
+// expectStart sets the state that a call should reach without further operations.
 func (s *slot) expectStart() {
 	s.forgot = strings.HasSuffix(s.tool, "read") && s.tool != "gatedread"
 	switch {
@@ -334,7 +334,7 @@ func (g *game) send(s *slot) error {
 	return nil
 }
 
-// again sends the same call once more. It must attach in any state of the call.
+// again sends the same call again. Whatever the state of the call, the request must attach to it.
 func (g *game) again(s *slot) error {
 	if !s.started {
 		return nil
@@ -356,7 +356,7 @@ func wantReason(err error, reason string) error {
 	return nil
 }
 
-// decide answers the open question as a principal that may or may not have the right to.
+// decide answers the open question. The answering principal may or may not have the right to do so.
 func (g *game) decide(s *slot, o op) error {
 	if s.opened == "" {
 		return nil
@@ -408,7 +408,7 @@ func (g *game) decide(s *slot, o op) error {
 	return nil
 }
 
-// agreed counts a vote and reports whether it decides the question.
+// agreed counts a vote and reports whether the vote decides the question.
 func (s *slot) agreed(o op) bool {
 	if o.kind == "no" {
 		return true
@@ -424,7 +424,8 @@ func (s *slot) agreed(o op) bool {
 
 func hasRole(p tool.Principal, role string) bool { return contains(p.Roles, role) }
 
-// stale repeats decisions. The same decision returns the same outcome, a different one is refused, and neither changes the call.
+// stale repeats earlier decisions. The same decision must return the same outcome, a different one must be refused, and neither may change
+// the call.
 func (g *game) stale(s *slot, o op) error {
 	if s.closed != "" {
 		g.n++
@@ -436,7 +437,7 @@ func (g *game) stale(s *slot, o op) error {
 	}
 	for id, d := range s.decided {
 		var replays int
-		for _, by := range []tool.Principal{alice, bob, carol, carl} { // The model does not record the voter, so it tries all.
+		for _, by := range []tool.Principal{alice, bob, carol, carl} { // The model does not record who voted, so the test tries all principals.
 			if w, err := g.e.Resume(g.t.Context(), by, call.ResumeRequest{SuspensionID: id, Decision: d}); err == nil {
 				w.Close()
 				replays++
@@ -470,7 +471,7 @@ func (g *game) cancel(s *slot) error {
 	return nil
 }
 
-// supersede ends all unfinished calls in favor of another turn.
+// supersede makes another turn supersede all unfinished calls.
 func (g *game) supersede() error {
 	if _, err := g.e.CancelAll(g.t.Context(), alice, "run", "", "", "another"); err != nil {
 		return err
@@ -512,7 +513,7 @@ func (g *game) restart(crash bool) error {
 		case s.tool == "held":
 			s.end(call.Failed, tool.InDoubt)
 		case s.tool == "heldask":
-			s.status = call.Suspended // A person must decide about the attempt.
+			s.status = call.Suspended // A person must decide whether the attempt took effect.
 		}
 	}
 	e, err := g.d.open(g.config())
@@ -537,7 +538,7 @@ func (g *game) checkSlot(s *slot) error {
 	c, err := g.e.Records().Get(g.t.Context(), alice, s.spec.ID)
 	if err != nil {
 		if s.forgot && wantReason(err, "CALL_NOT_FOUND") == nil {
-			if err := g.send(s); err != nil { // A crash lost the call, so the same id runs again.
+			if err := g.send(s); err != nil { // A crash lost the call, so a request with the same id runs again.
 				return err
 			}
 			return errSentAgain
@@ -598,14 +599,14 @@ func (g *game) checkEnd(s *slot, c *call.Call) error {
 	return nil
 }
 
-// checkRuns checks promise P3 for the executions, and that only approved arguments ran.
+// checkRuns checks the number of executions (promise P3), and that only approved arguments were executed.
 func (g *game) checkRuns(s *slot, c *call.Call) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	most := 1
 	switch {
 	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
-		most = 1 << 20 // The call may run again after each crash.
+		most = 1 << 20 // A read-only call may run again after each crash, so there is no limit.
 	case s.tool == "asker", s.tool == "rests", s.tool == "heldask":
 		most = 1 + len(s.decided)
 	}
@@ -621,8 +622,8 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 	return nil
 }
 
-// watch reads the whole log of a call. The log must be numbered from 1, have no event after the terminal one, and never have a different
-// event under a known number.
+// watch reads the whole log of a call. The log must be numbered from 1 and have no event after the terminal one. A number must never have a
+// different event than before.
 func (g *game) watch(s *slot) error {
 	if !s.started || s.forgot || s.ending {
 		return nil
@@ -685,7 +686,7 @@ func (b *bubble) cut(e *lifecycle.Engine, crash bool) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	e.Drain(ctx) // After a crash this does not reach the journal. It only ends the goroutines of the bubble.
+	e.Drain(ctx) // After a crash, this engine cannot write to the journal. The drain only ends its goroutines, which synctest requires.
 	if !crash {
 		b.store = b.store.Reopen()
 	}
@@ -709,7 +710,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestModelOfEachTool covers cases that the random test may miss: for each tool every operation, with and without a crash before it.
+// TestModelOfEachTool covers cases that the random test may miss: each operation on each tool, with and without a crash before it.
 func TestModelOfEachTool(t *testing.T) {
 	for _, id := range bubbleTools {
 		for _, kind := range opKinds {

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// chosenBy lists the subjects that may choose each mode.
+// chosenBy maps each mode to the subjects that may choose it.
 type chosenBy map[string][]string
 
 func (m chosenBy) MayChoose(mode string, p tool.Principal) (may, exists bool) {
@@ -56,7 +56,7 @@ func TestSetMode(t *testing.T) {
 			w.again()
 		}
 		set(alice, "run-1", "", "edits", "", "MODE_NOT_ALLOWED")
-		set(alice, "", "thread-1", "default", "", "MODE_NOT_ALLOWED") // A caller cannot leave a mode that it could not choose.
+		set(alice, "", "thread-1", "default", "", "MODE_NOT_ALLOWED") // alice may not choose the current mode, so she cannot leave it either.
 		set(bob, "run-1", "", "bypass", "", "MODE_NOT_ALLOWED")
 		set(carol, "run-1", "", "bypass", "plan", "")
 		set(bob, "run-1", "", "default", "", "MODE_NOT_ALLOWED")
@@ -65,7 +65,7 @@ func TestSetMode(t *testing.T) {
 		set(alice, "run-1", "thread-1", "plan", "", "INVALID_FIELD")
 		set(albert, "run-1", "", "plan", "", "RUN_NOT_FOUND")
 		set(albert, "", "thread-1", "plan", "", "THREAD_NOT_FOUND")
-		set(eve, "run-1", "", "bypass", "default", "") // Another namespace has a different run with this name.
+		set(eve, "run-1", "", "bypass", "default", "") // The run "run-1" of the other namespace is a different run.
 		set(bob, "run-x", "", "edits", "", "RUN_NOT_FOUND")
 		holds("run-1", "thread-1", "bypass", "edits")
 		if info, err := w.e.Records().Run(t.Context(), alice, "run-1"); err != nil || info.Mode != "bypass" {
@@ -81,8 +81,8 @@ func TestSetMode(t *testing.T) {
 	})
 }
 
-// TestModeBeforeTheFirstCall checks that a principal that sets a mode before the first call becomes the owner of the run, also after a
-// restart. Calls of other callers therefore do not get the mode.
+// TestModeBeforeTheFirstCall checks a principal that sets a mode before the first call of a run. It becomes the owner of the run, also
+// after a restart. Calls of other callers cannot join the run and its mode.
 func TestModeBeforeTheFirstCall(t *testing.T) {
 	both := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
 	albert := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}

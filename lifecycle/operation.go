@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// pollDeadline is the time that a tool has to report the state of an operation.
+	// pollDeadline is the time limit for a tool to report the state of an operation.
 	pollDeadline = 30 * time.Second
 	// pollLeast is the shortest interval between two polls.
 	pollLeast = 100 * time.Millisecond
-	// operationExpiry is the default expiry of an operation. maxOperation is the maximum length of an operation's id, in bytes.
+	// operationExpiry is the time after which an operation expires if its tool sets no time. maxOperation is the maximum length of an
+	// operation's id, in bytes.
 	operationExpiry = 24 * time.Hour
 	maxOperation    = 1 << 10
 )
 
-// continues returns how the pipeline run ends when the tool has started work outside the daemon.
+// continues returns the conclusion of the pipeline run when the tool has started work outside the daemon.
 func (r returned) continues(result *tool.Result) outcome.Conclusion {
 	p := r.p
 	o := *result.Operation
@@ -66,7 +67,7 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) settlement 
 	l.slot.Take()
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
-		stopOperation(p, out.Operation) // The operation is not stored, so nothing else would stop it.
+		stopOperation(p, out.Operation) // Stop the operation here: it is not stored, so no later turn would stop it.
 		return p.finish(ctx, outcome.StoppedBy(cause, call.ExecutedUnknown))
 	}
 	err := l.commitSlotted(step{
@@ -88,8 +89,8 @@ func (p *pipeline) park(ctx context.Context, out *outcome.Continued) settlement 
 	return settlement{}
 }
 
-// stopOperation asks a tool to stop an operation. The caller does this before the end of the call is stored, so a crash in between stops
-// the operation twice rather than never.
+// stopOperation asks a tool to stop an operation. The caller stores the end of the call after that. A crash in between makes the next
+// daemon stop the operation again; in the opposite order, the operation might never be stopped.
 func stopOperation(p *pipeline, o *call.Operation) {
 	if p.def == nil {
 		return
@@ -116,7 +117,7 @@ func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, 
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) (settlement, error) {
 	var none settlement
 	if !e.drain.Admit() {
-		return none, refusal.Draining() // The next daemon handles it.
+		return none, refusal.Draining() // The daemon stops; the next daemon takes this turn.
 	}
 	defer e.drain.Leave()
 	defer e.operations.Take(key)()
@@ -133,7 +134,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	case e.held.Holds(l.record()):
 		return none, errNoOperation
 	case o == nil && given != nil && began(l.record()) && l.record().Status == call.Running:
-		return none, errNotYet // The tool may be about to return the operation.
+		return none, errNotYet // The tool is still running. It may be about to return the operation.
 	case o == nil:
 		return none, errNoOperation
 	}
@@ -178,14 +179,14 @@ var (
 	errNotYet      = call.Refuse(call.Unavailable, "NO_OPERATION_YET", "the call runs and has no operation yet")
 )
 
-// coming is the result of a turn. operation is nil when the operation is over.
+// coming is the result of a turn. operation is its next state, or nil when the operation is over.
 type coming struct {
 	settlement
 	operation *call.Operation
 	failed    bool // the tool could not report the state
 }
 
-// turn polls or ends an operation within a pipeline run. A result that is complete before the operation is stopped is kept.
+// turn polls or ends an operation within a pipeline run. If the tool reports a result before the operation is stopped, the result counts.
 func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 	l := p.l
 	next := coming{operation: o}
@@ -215,7 +216,7 @@ func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) comin
 	return next
 }
 
-// poll asks the tool for the state of an operation. It returns an error when the definition of the tool has changed.
+// poll asks the tool for the state of an operation. It returns an error in the answer when the definition of the tool has changed.
 func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	poller, ok := tool.Poller(nil), false
 	if p.same() {
@@ -246,16 +247,16 @@ func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*c
 			out.Operation.Expires = o.Expires
 		}
 		if *out.Operation != *o {
-			break // park, called below, schedules the next turn.
+			break // The next turn is scheduled by park below.
 		}
 		if out.Note != "" {
 			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: calllog.Readable(out.Note)}})
 		}
 		return o, settlement{}
 	case outcome.Lost:
-		return o, settlement{} // The operation may have ended, so the tool is polled again.
+		return o, settlement{} // Keep the operation: it may have ended, and the next poll shows that.
 	case *outcome.Terminal:
-		if a.err == nil && a.result.IsPending() { // The operation continues in a way that toold cannot follow.
+		if a.err == nil && a.result.IsPending() { // The operation continues, but in a form that toold cannot follow.
 			stopOperation(p, o)
 		}
 	}

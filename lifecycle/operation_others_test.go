@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestOperationsInBatches checks that a batch waits for work outside the daemon and uses no resources for it. A drain does not wait for
-// that work, and the next daemon continues the batch.
+// TestOperationsInBatches checks a batch with work outside the daemon. The batch waits for the work without using resources. A drain does
+// not wait for the work, and the next daemon continues the batch.
 func TestOperationsInBatches(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto, call.Parallel} {
 		r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("a picture"), nil }}
@@ -36,7 +36,7 @@ func TestOperationsInBatches(t *testing.T) {
 
 			again := batchOf(strategy, of("render", "echo")...)
 			w.launch(again)
-			drain(w.e) // It must not wait for the operation.
+			drain(w.e) // The drain must not wait for the operation.
 			w.wantBatch(again, "RUNNING "+second)
 			w.crash()
 			poll()
@@ -54,7 +54,7 @@ func TestOperationsInBatches(t *testing.T) {
 	}
 }
 
-// TestBatchDoesNotRestWhenItsOperationEnds checks that the stream of a batch does not end between the end of an operation and the next step
+// TestBatchDoesNotRestWhenItsOperationEnds checks that the stream of a batch stays open between the end of an operation and the next step
 // of the batch.
 func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
@@ -70,7 +70,7 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 			}
-			w.cfg.Heartbeat = time.Second // makes the watcher check again
+			w.cfg.Heartbeat = time.Second // The heartbeat makes the watcher check again in the critical moment.
 			w.crash()
 			poll()
 			b := batchOf(strategy, of("render", "echo")...)
@@ -88,8 +88,8 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 	}
 }
 
-// TestHeldOperationDoesNotKeepWatchers checks that in a copied store the stream of a batch with a held operation ends, because no call can
-// change. After the release, a new stream reports the outcome of the operation.
+// TestHeldOperationDoesNotKeepWatchers checks a held operation in a copied store. The stream of its batch ends, because no call can change.
+// After the release, a new stream reports the outcome of the operation.
 func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 	r := &render{}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {
@@ -128,8 +128,8 @@ func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 	})
 }
 
-// TestOperationsOfRunsAndCopies checks that the end of a run ends its operations, and that the operations of a copied store are polled only
-// after their release.
+// TestOperationsOfRunsAndCopies checks that the end of a run ends its operations. It also checks that the operations of a copied store are
+// polled only after their release.
 func TestOperationsOfRunsAndCopies(t *testing.T) {
 	r := &render{}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {

@@ -12,15 +12,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestOperationStopComesFirst checks that the end of a call is published only after its operation was stopped. A crash in between stops the
-// operation again.
+// TestOperationStopComesFirst checks that the operation is stopped before the end of its call is published. If the daemon crashes in
+// between, the next daemon stops the operation again.
 func TestOperationStopComesFirst(t *testing.T) {
 	started := tool.Continues(tool.Operation{ID: "op", PollAfter: time.Minute}, "")
 	for _, tt := range []struct {
 		name   string
-		end    func(w *world, id string) // nil: the start of the tool ends the call
+		end    func(w *world, id string) // how the call ends; nil: it is cancelled while the tool starts
 		status call.Status
-		stops  []string // with a crash during the first stop
+		stops  []string // expected stops when the daemon crashes during the first stop
 	}{
 		{"cancel", func(w *world, id string) { _, _ = w.e.Cancel(context.Background(), alice, id, "", 0) }, call.Cancelled, []string{"op", "op"}},
 		{"expiry", func(*world, string) { time.Sleep(25 * time.Hour) }, call.Failed, []string{"op", "op"}},
@@ -73,7 +73,7 @@ func TestOperationStopComesFirst(t *testing.T) {
 	}
 }
 
-// TestOperationThatNobodyCanFollow checks that an operation is stopped when its tool describes it in a way that toold cannot follow.
+// TestOperationThatNobodyCanFollow checks a tool that describes an operation in a form that toold cannot follow. toold stops the operation.
 func TestOperationThatNobodyCanFollow(t *testing.T) {
 	for name, answer := range map[string]*tool.Result{
 		"no name":  tool.Continues(tool.Operation{PollAfter: time.Second}, ""),

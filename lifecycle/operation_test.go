@@ -18,12 +18,12 @@ import (
 
 // render is a tool whose work continues outside the daemon.
 type render struct {
-	start func(c *tool.Call) *tool.Result                               // nil: an operation that is polled each minute
-	poll  func(ctx context.Context, c *tool.Call) (*tool.Result, error) // nil: the operation continues
+	start func(c *tool.Call) *tool.Result                               // returns the first result; nil: an operation that is polled each minute
+	poll  func(ctx context.Context, c *tool.Call) (*tool.Result, error) // answers a poll; nil: the operation continues
 	late  func(c *tool.Call) (*tool.Result, error)                      // result of Reconcile
 
 	about string
-	stop  func(c *tool.Call) // called first by Abandon
+	stop  func(c *tool.Call) // called at the beginning of Abandon
 
 	mu      sync.Mutex
 	runs    int
@@ -77,7 +77,7 @@ func (r *render) Reconcile(_ context.Context, c *tool.Call) (*tool.Result, error
 
 func (r *render) polls() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.polled) }
 
-// operating is like inBubble, with an engine that polls.
+// operating does what inBubble does, with an engine that polls operations.
 func operating(t *testing.T, r *render, run func(t *testing.T, w *world, poll func())) {
 	t.Helper()
 	inBubble(t, []tool.Tool{r}, nil, func(t *testing.T, w *world) {
@@ -142,7 +142,7 @@ func TestOperationIsPolled(t *testing.T) {
 		if got := w.e.Stats(); got.Live != 0 || got.Running != 0 {
 			t.Errorf("it holds %d places and %d calls in memory", got.Running, got.Live)
 		}
-		// The thread is free, so another call of it runs.
+		// The operation does not block its thread, so another call of the thread runs.
 		other := spec("render", "{}")
 		w.park(other)
 		if _, err := w.e.Cancel(t.Context(), alice, other.ID, "", time.Second); err != nil {
@@ -176,8 +176,8 @@ func TestOperationIsPolled(t *testing.T) {
 	})
 }
 
-// TestOperationCrashWhileAsked checks that events that a tool published before a crash during a poll keep their sequences, even if the call
-// was not in memory in between.
+// TestOperationCrashWhileAsked crashes the daemon during a poll, after the tool has published events. The events must keep their sequences,
+// even if the call was not in memory in between.
 func TestOperationCrashWhileAsked(t *testing.T) {
 	r := &render{}
 	r.poll = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -210,14 +210,14 @@ func TestOperationFailures(t *testing.T) {
 		s := spec("render", "{}")
 		w.park(s)
 		time.Sleep(time.Hour)
-		// Polls after 1, 2 and 4 minutes, and then every 5 minutes.
+		// The polls come after 1, 2 and 4 minutes, and then every 5 minutes.
 		if n := r.polls(); n < 12 || n > 15 {
 			t.Errorf("asked %d times in an hour", n)
 		}
 		r.mu.Lock()
 		r.poll = func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 			<-ctx.Done()
-			time.Sleep(time.Hour) // The tool does not react to its cancellation either.
+			time.Sleep(time.Hour) // Even after its cancellation, the tool does not return.
 			return tool.Text("late"), nil
 		}
 		r.mu.Unlock()
@@ -260,7 +260,7 @@ func TestOperationCancelled(t *testing.T) {
 			case "over a crash":
 				w.cfg.FailPoint = nil
 				e := w.e
-				drain(e) // The cancel request is stored, but this daemon does not act on it.
+				drain(e) // The cancel request is stored, but this daemon stops before it acts on it.
 				if _, err := e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
 					t.Fatal(err)
 				}
@@ -335,7 +335,8 @@ func TestOperationEndsOnce(t *testing.T) {
 	})
 }
 
-// TestOperationsHoldNothing checks that a thousand operations use no goroutines and are not in memory, and that a start finds all of them.
+// TestOperationsHoldNothing checks a thousand operations: they use no goroutines, their calls are not in memory, and the next daemon finds
+// all of them.
 func TestOperationsHoldNothing(t *testing.T) {
 	const many = 1000
 	r := &render{}
@@ -367,8 +368,8 @@ func TestOperationsHoldNothing(t *testing.T) {
 	})
 }
 
-// TestOperationAndOthers checks operations together with other features: an operation may end with a question, Reconcile may return one, a
-// changed tool is not polled, a drain leaves operations running, and a batch waits for them.
+// TestOperationAndOthers checks operations together with other features: an operation may end with a question, Reconcile may return an
+// operation, a changed tool is not polled, a drain leaves operations running, and a batch waits for them.
 func TestOperationAndOthers(t *testing.T) {
 	asks := &render{}
 	asks.start = func(c *tool.Call) *tool.Result {

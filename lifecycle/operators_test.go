@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestCallersGetAnIdForInternalErrors checks that callers get an id for an internal error of the daemon, a hook or a tool, and that the log
-// has the text under this id.
+// TestCallersGetAnIdForInternalErrors checks internal errors of the daemon, a hook and a tool. Callers get only an id; the log has the text
+// under this id.
 func TestCallersGetAnIdForInternalErrors(t *testing.T) {
 	const inside = "dial tcp 10.0.0.5:7443: connection refused"
 	failure := errors.New(inside)

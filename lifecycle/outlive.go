@@ -10,8 +10,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// expect waits in the background for a program that may still run the newest attempt of a call from before the start. It reports whether
-// there may be such a program. Meanwhile the attempt is not settled, and the call keeps its turn in the thread.
+// expect is for an attempt that began before the daemon started and whose tool runs in another program. If such a program may still run the
+// attempt, expect returns true and waits for the program in the background. Meanwhile the attempt stays open, and the call keeps its turn
+// in the thread.
 func expect(p *pipeline) bool {
 	l := p.l
 	c := l.record()
@@ -32,13 +33,14 @@ func expect(p *pipeline) bool {
 	return true
 }
 
-// awaitRunner continues the attempt when its program reconnects. Otherwise it recovers the call as if there were no program.
+// awaitRunner waits until the program of an attempt reconnects, and then continues the attempt. If the program does not reconnect in time,
+// awaitRunner recovers the call as if there were no program.
 func awaitRunner(p *pipeline, x tool.Expected) {
 	l := p.l
 	defer l.release()
 	back := awaitBack(l, x)
 	if !l.e.drain.Admit() {
-		return // The daemon drains, and the next daemon finds the call unchanged.
+		return // The daemon stops. The next daemon finds the call unchanged.
 	}
 	if back {
 		ctx := l.started(l.e.trace.Begin(context.Background(), l.record()))
@@ -59,8 +61,8 @@ func awaitRunner(p *pipeline, x tool.Expected) {
 	r.end()
 }
 
-// awaitBack reports whether the program of an expected attempt reconnected in time. A cancel request ends the wait, unless another daemon
-// may run the call.
+// awaitBack reports whether the program of an attempt reconnected in time. A cancel request ends the wait early, unless another daemon may
+// still run the call.
 func awaitBack(l *activeCall, x tool.Expected) bool {
 	within := x.Within
 	if l.e.hold.Began() {
@@ -82,7 +84,7 @@ func awaitBack(l *activeCall, x tool.Expected) bool {
 			return false
 		case <-changed:
 		case <-l.e.drain.Closed():
-			return false // The daemon drains.
+			return false // The daemon stops.
 		}
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// remote is a tool whose attempts run in another program, which may reconnect to the next daemon.
+// remote is a tool whose attempts run in another program. That program may reconnect to the next daemon.
 type remote struct {
 	probe
 	within    time.Duration
 	back      chan struct{}
 	forgotten atomic.Int32 // number of calls of Forget
-	continued atomic.Int32 // number of the continued attempt
-	settled   atomic.Int32 // number of settled attempts
+	continued atomic.Int32 // number of the attempt that was continued
+	settled   atomic.Int32 // number of attempts that were settled
 	stored    func(id string) bool
-	unstored  atomic.Bool // an attempt was settled before its outcome was stored
+	unstored  atomic.Bool // set when an attempt was settled before its outcome was stored
 }
 
 func (r *remote) Descriptor() tool.Descriptor {
@@ -69,8 +69,8 @@ func overRestart(t *testing.T, hold time.Duration, run func(w *world, r *remote,
 	})
 }
 
-// TestT84AttemptOutlivesTheDaemon checks that an attempt in another program continues when the program reconnects, and does not begin
-// again. This must hold with and without a possible other daemon. The thread of the call waits for it.
+// TestT84AttemptOutlivesTheDaemon checks an attempt in another program that reconnects to the next daemon. The attempt continues and does
+// not begin again, whether or not the previous daemon may still run. Meanwhile other calls of the thread wait.
 func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
 	for _, hold := range []time.Duration{0, 40 * time.Second} {
 		overRestart(t, hold, func(w *world, r *remote, id, next string) {
@@ -104,8 +104,8 @@ func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// TestT84AttemptDoesNotOutlive checks that recovery handles an attempt that does not reconnect in time. The time is the longer one of the
-// lease and the hold. A cancel request shortens the lease but not the hold.
+// TestT84AttemptDoesNotOutlive checks an attempt whose program does not reconnect in time: recovery handles it. The time is the longer one
+// of the program's lease and the hold. A cancel request ends the wait for the lease but not the hold.
 func TestT84AttemptDoesNotOutlive(t *testing.T) {
 	tests := []struct {
 		hold, until time.Duration
@@ -145,7 +145,8 @@ func TestT84AttemptDoesNotOutlive(t *testing.T) {
 	}
 }
 
-// TestT84OutlivedAttemptKeepsItsTime checks that the timeout of an attempt does not restart with a new daemon.
+// TestT84OutlivedAttemptKeepsItsTime checks that an attempt that continues under a new daemon keeps its timeout. The timeout does not start
+// again.
 func TestT84OutlivedAttemptKeepsItsTime(t *testing.T) {
 	overRestart(t, 0, func(w *world, r *remote, id, _ string) {
 		time.Sleep(10 * time.Second)

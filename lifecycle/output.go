@@ -16,12 +16,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// reporter passes the reports of a running tool to the log of its call. It drops and counts reports after the attempt.
+// reporter passes the reports of a running tool to the log of its call. It drops and counts reports that come after the attempt.
 type reporter struct {
 	p      *pipeline
 	closed atomic.Bool
 
-	// order keeps the pieces of one Output call together. It is held during a write to this call's spool, and nothing else waits for it.
+	// order keeps the pieces of one Output call together. It is held during writes to the spool of this call, so it must not be needed by
+	// other code.
 	order sync.Mutex
 
 	keys atomic.Pointer[input.Keyboard] // nil when the tool takes no input
@@ -32,7 +33,7 @@ func (r *reporter) close() {
 	r.hangUp()
 }
 
-// hangUp closes the input.
+// hangUp closes the tool's input.
 func (r *reporter) hangUp() {
 	if k := r.keys.Load(); k != nil {
 		k.Close()
@@ -70,7 +71,7 @@ func (r *reporter) ActivityDelta(id, patch string) error {
 	return r.report(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: calllog.Readable(id), Patch: calllog.Readable(patch)}})
 }
 
-// outputPiece is the maximum size of one output event in bytes, so that each event fits into a frame.
+// outputPiece is the maximum size of one output event, in bytes. It is small enough that each event fits into a frame.
 const outputPiece = 64 << 10
 
 func (r *reporter) Output(stream string, b []byte) error {
@@ -81,7 +82,7 @@ func (r *reporter) Output(stream string, b []byte) error {
 	r.order.Lock()
 	defer r.order.Unlock()
 	for piece := range slices.Chunk(b, outputPiece) {
-		// A copy, because the tool may reuse its buffer.
+		// Clone the piece, because the tool may reuse its buffer.
 		err := r.tell(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Bytes: slices.Clone(piece)}})
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (r *reporter) Output(stream string, b []byte) error {
 	return nil
 }
 
-// SaveCheckpoint stores a checkpoint and returns when it is in the journal.
+// SaveCheckpoint stores a checkpoint. It returns after the journal has stored it.
 func (r *reporter) SaveCheckpoint(b []byte) error {
 	if r.closed.Load() {
 		return errEnded

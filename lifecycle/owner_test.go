@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestRunsAndThreadsBelongToOneCaller checks that a run and a thread belong to the caller of their first call. Only that caller has access
-// to their documents, block and end.
+// TestRunsAndThreadsBelongToOneCaller checks that a run or thread belongs to the caller of its first call. Only that caller can read its
+// documents and its block, and end it.
 func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
 	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -35,7 +35,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 				wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 			}
 		}
-		for range 2 { // before and after a restart
+		for range 2 { // The second round is after a restart.
 			refused(bob, tool.Run{ID: "run-1"}, "NOT_YOUR_RUN")
 			refused(bob, tool.Run{ID: "run-2", Thread: "thread-1"}, "NOT_YOUR_THREAD")
 			refused(carol, tool.Run{ID: "run-1"}, "NOT_YOUR_RUN")
@@ -59,12 +59,12 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 	})
 }
 
-// noModes allows no principal to choose a mode. The service still checks the owner of the run first.
+// noModes lets no principal choose a mode. The service checks the owner of the run before it checks the mode.
 type noModes struct{}
 
 func (noModes) MayChoose(string, tool.Principal) (may, exists bool) { return false, true }
 
-// TestRunOfACallThatIsNotStored checks that a run and a thread belong to the caller of a first call that is not stored yet, even if many
+// TestRunOfACallThatIsNotStored checks a first call that is not stored yet. Its run and thread already belong to its caller, even if many
 // other runs begin meanwhile.
 func TestRunOfACallThatIsNotStored(t *testing.T) {
 	waits := hook.Entry[hook.Gate]{Name: "waits", Deadline: time.Hour, Hook: gate(func(in *hook.Input) (hook.Verdict, error) {
@@ -91,12 +91,12 @@ func TestRunOfACallThatIsNotStored(t *testing.T) {
 			}
 			wantRefusal(t, err, call.PermissionDenied, reason)
 		}
-		time.Sleep(time.Hour) // until the gate has returned
+		time.Sleep(time.Hour) // Wait until the gate has returned.
 	})
 }
 
-// TestDescribeInRunsOfOthers checks that DescribeCall shows no documents of other callers' runs and threads, and does not claim a run or
-// thread.
+// TestDescribeInRunsOfOthers checks that DescribeCall shows no documents of runs and threads of other callers. It also checks that
+// DescribeCall makes the caller the owner of no run or thread.
 func TestDescribeInRunsOfOthers(t *testing.T) {
 	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
 	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

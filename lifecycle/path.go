@@ -19,63 +19,64 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A pipeline is one pipeline run of a call: from its start, or from a decision, to a conclusion.
+// A pipeline is one pipeline run of a call. It begins with the call or with a decision, and ends with a conclusion.
 type pipeline struct {
 	l      *activeCall
 	hooks  *hooks.Set
 	def    *Definition
-	stages []stage            // remaining stages
-	early  outcome.Conclusion // conclusion from another goroutine
+	stages []stage            // stages that have not run yet
+	early  outcome.Conclusion // conclusion that another goroutine has set
 
-	arguments call.Parsed  // as requested; on resume as stored or as in the decision
-	basis     gating.Basis // basis with the effective arguments, which all later stages use
+	arguments call.Parsed  // as requested; on resume as stored, or as the decision changed them
+	basis     gating.Basis // basis of the effective arguments, for all later stages
 	resume    *tool.ResumeInput
 	in        *hook.Input
-	unread    *hook.Input // the input before the arguments were parsed, when no hook holds it
+	unread    *hook.Input // the input for hooks before the arguments were parsed; nil when a hook may hold it
 	documents *documents.Snapshot
 
-	fresh     bool // the call begins
-	rewritten bool // the arguments are the effective ones, after the Rewrite hooks
-	ahead     bool // continues in the goroutine of its caller
-	tentative bool // if a gate intercepts the call, earlier calls run first
-	outlived  bool // the attempt began before the daemon started
+	fresh     bool // this is the first pipeline run of the call
+	rewritten bool // the arguments are final: the Rewrite hooks have run
+	ahead     bool // runs in the goroutine of the request
+	tentative bool // if a gate intercepts the call, the run ends as Postponed, because earlier calls must run first
+	outlived  bool // the attempt began under the previous daemon
 
 	capacity   capacity
-	group      string // calls of a group run together; the Before hooks of all run before its tool
+	group      string // group of calls that run together: the Before hooks of all calls run before the first tool
 	attempt    int
-	owner      atomic.Int32 // owner of the attempt: its goroutine until the tool has returned, or the goroutine that abandoned it
+	owner      atomic.Int32 // who ends the attempt: the goroutine of the tool when the tool has returned, or the goroutine that abandoned it
 	process    *tool.ProcessReport
 	found      findings
 	commands   []tool.Command // document commands of Before hooks, stored with the call
-	suppressed []call.Event   // events that filters released for a question that was not stored
+	suppressed []call.Event   // events that filters released for a question that was not stored; published with the end
 	room
 }
 
-// capacity holds the resources of a pipeline run from before its tool runs until it ends: the turn in the thread, a slot, the circuit of
-// its source, and the admissions of Admit hooks.
+// capacity holds the resources that a pipeline run acquires before its tool starts and releases at its end: the turn in the thread, a slot,
+// the visit of the source, and the admissions of Admit hooks.
 type capacity struct {
 	p           *pipeline
-	queued      time.Time // start of the wait; zero when the call did not wait
+	queued      time.Time // when the wait began; zero when the call did not wait
 	slot        limit.Slot
-	visit       limit.Visit // visit of the source
-	leaveThread func()      // ends the turn in the thread; nil without one
+	visit       limit.Visit // visit of the call's source
+	leaveThread func()      // ends the turn in the thread; nil when the call has no turn
 	releases    []func()    // release functions of Admit hooks
 }
 
-// room is preallocated memory that most pipeline runs need once.
+// room is memory for values that most pipeline runs need once. It is part of the pipeline, to save allocations.
 type room struct {
-	one     [1]call.Event      // event of the current step
-	success outcome.Terminal   // outcome of a tool that succeeded
-	seen    documents.Snapshot // first value of pipeline.documents
+	one     [1]call.Event      // for the event of the current step
+	success outcome.Terminal   // for the outcome of a tool that succeeded
+	seen    documents.Snapshot // for the first value of pipeline.documents
 }
 
-// start counts a pipeline run for a drain, and returns its context, derived from base. The caller then calls run.
+// start counts a pipeline run, so that a drain waits for it. It returns the context of the pipeline run, derived from base. The caller must
+// then call run.
 func (l *activeCall) start(base context.Context) context.Context {
 	l.e.drain.Enter()
 	return l.started(base)
 }
 
-// started is like start, for a pipeline run that is counted already.
+// started is like start, for a pipeline run that was counted before.
 func (l *activeCall) started(base context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
@@ -83,7 +84,7 @@ func (l *activeCall) started(base context.Context) context.Context {
 	wish := l.c.Cancel
 	l.mu.Unlock()
 	l.retain()
-	if wish != nil { // The cancel request was stored after the decision and before this start.
+	if wish != nil { // The cancel request was stored after the decision, but before this start.
 		cancel(outcome.Wished(wish))
 	}
 	if l.e.drain.Stopped() {
@@ -92,8 +93,8 @@ func (l *activeCall) started(base context.Context) context.Context {
 	return ctx
 }
 
-// endPipeline ends the context of a pipeline run. The next pipeline run may have begun already, because a call can be decided as soon as
-// its question is published.
+// endPipeline cancels the context of a pipeline run. It leaves the fields of the call unchanged when the next pipeline run has begun: a
+// call can be decided as soon as its question is published.
 func (l *activeCall) endPipeline(ctx context.Context) {
 	l.mu.Lock()
 	if l.ctx == ctx {
@@ -107,7 +108,7 @@ func (l *activeCall) endPipeline(ctx context.Context) {
 	}
 }
 
-// run executes the stages of a call and stores the conclusion.
+// run executes the stages and the tool of a call, and stores the conclusion.
 func (p *pipeline) run(ctx context.Context) {
 	l := p.l
 	returned := false
@@ -116,7 +117,7 @@ func (p *pipeline) run(ctx context.Context) {
 			l.release()
 			return
 		}
-		go func() { // After runtime.Goexit this goroutine cannot continue.
+		go func() { // Another goroutine must conclude, because after runtime.Goexit this one cannot continue.
 			defer l.release()
 			p.conclude(ctx, p.deserted())
 		}()
@@ -126,7 +127,7 @@ func (p *pipeline) run(ctx context.Context) {
 	p.conclude(ctx, out)
 }
 
-// deserted returns the conclusion of a pipeline run whose goroutine was ended by a tool or a hook. It is handled like a panic.
+// deserted returns the conclusion of a pipeline run in which a tool or a hook called runtime.Goexit. It is handled like a panic.
 func (p *pipeline) deserted() outcome.Conclusion {
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
 		return nil
@@ -138,8 +139,8 @@ func (p *pipeline) deserted() outcome.Conclusion {
 	return p.panicked(errors.New("the goroutine of the call was ended"), executed)
 }
 
-// conclude ends a pipeline run: it releases its resources and stores the conclusion. A nil conclusion means that the attempt was abandoned;
-// the goroutine that abandoned it ends the pipeline run.
+// conclude ends a pipeline run: it stores the conclusion and releases the resources. A nil conclusion means that the attempt was abandoned.
+// In that case the goroutine that abandoned it ends the pipeline run.
 func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	l := p.l
 	if out == nil {
@@ -154,14 +155,14 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	}
 	var s settlement
 	if errors.Is(context.Cause(ctx), errJournal) {
-		s = l.lose(store.ErrFatal) // The content of the journal is unknown; recovery decides.
+		s = l.lose(store.ErrFatal) // It is unknown what the journal contains. The next daemon recovers the call.
 	} else {
 		s = p.carryOut(ctx, out)
 	}
 	if s.is == committed {
 		p.settled()
 	}
-	if p.capacity.leaveThread != nil { // Now the next call of the thread sees the effects of this one.
+	if p.capacity.leaveThread != nil { // Leave the thread only now, so that its next call sees the effects of this one.
 		p.capacity.leaveThread()
 	}
 	if s.is == committed && out == (outcome.Lost{}) {
@@ -187,13 +188,13 @@ func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) settlemen
 	return settlement{} // outcome.Lost and outcome.Postponed: the record of the call does not change
 }
 
-// A stage is a step of a pipeline run. It returns nil when the call continues.
+// A stage is a step of a pipeline run. It returns a conclusion, or nil when the pipeline run continues.
 type stage struct {
 	name string
 	run  func(*pipeline, context.Context) outcome.Conclusion
 }
 
-// newPath returns the stages of a call in order. The tool runs after them.
+// newPath returns the stages of a call in their order. The tool runs after the last stage.
 func newPath() []stage {
 	return []stage{
 		{stageValidate, (*pipeline).validate},
@@ -202,15 +203,15 @@ func newPath() []stage {
 		{"isolate", (*pipeline).isolate},
 		{"secrets", (*pipeline).secrets},
 		{stageGate, (*pipeline).gate},
-		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // The stages before this one do not wait.
+		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // No stage before this one waits for capacity.
 		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
 		{"before", (*pipeline).before},
 		{"intent", (*pipeline).intent},
 	}
 }
 
-// newGroupPath returns the stages after the gates for calls that run together. They wait for slots only after the Before hooks of all
-// calls. Otherwise calls with a slot would wait for calls without one.
+// newGroupPath returns the stages after the gates, for calls that run together. The calls wait for slots only after the Before hooks of all
+// calls have run. Otherwise a call with a slot would wait for a call without one.
 func newGroupPath() []stage {
 	return []stage{
 		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
@@ -220,7 +221,7 @@ func newGroupPath() []stage {
 	}
 }
 
-// The names of stages at which a pipeline run can pause, and of the end.
+// Names of the stages at which a pipeline run can pause, and of its end.
 const (
 	stageValidate = "validate"
 	stageRewrite  = "rewrite"
@@ -236,7 +237,7 @@ func newPipeline(l *activeCall) *pipeline {
 	return p
 }
 
-// lookupPipeline returns a pipeline run for ending a stored call, with the input for its hooks.
+// lookupPipeline returns a pipeline run that ends a stored call, with the input for its hooks.
 func lookupPipeline(l *activeCall) *pipeline {
 	c := l.record()
 	p := newPipeline(l)
@@ -253,7 +254,7 @@ func lookupPipeline(l *activeCall) *pipeline {
 	return p
 }
 
-// guarded runs the stages and recovers panics: a bug in the engine or a hook ends the call and not the daemon.
+// guarded runs the stages and recovers panics, so that a bug in the engine or a hook ends the call and not the daemon.
 func (p *pipeline) guarded(ctx context.Context) (out outcome.Conclusion) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -275,11 +276,11 @@ func (p *pipeline) guarded(ctx context.Context) (out outcome.Conclusion) {
 	return p.execute(ctx)
 }
 
-// walk runs the stages before the stage named to.
+// walk runs the stages up to, but not including, the stage named to.
 func (p *pipeline) walk(ctx context.Context, to string) outcome.Conclusion {
 	for ; len(p.stages) > 0 && p.stages[0].name != to; p.stages = p.stages[1:] {
 		stage := &p.stages[0]
-		if stage.name != stageValidate { // A stopped call is still validated, so that After hooks see its arguments.
+		if stage.name != stageValidate { // A stopped call is still validated, because After hooks must see its arguments.
 			if out := p.stopped(ctx); out != nil {
 				return out
 			}
@@ -294,9 +295,9 @@ func (p *pipeline) walk(ctx context.Context, to string) outcome.Conclusion {
 	return nil
 }
 
-// check runs the stages up to the stage named to. It runs all stages when the call is ahead and need not wait. A new call does this in the
-// goroutine of its caller, whose stack is large enough already. Validation on a new stack costs twice as much, and all events so far fit
-// into one frame.
+// check runs the stages before the stage named to. When the pipeline run is ahead and need not wait, check runs all stages. A new call runs
+// check in the goroutine of its request, whose stack has already grown. Validation on a new stack costs twice as much. All events up to
+// here fit into one frame.
 func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion) {
 	returned := false
 	defer func() {
@@ -307,7 +308,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
 		} else {
-			out = p.deserted() // The result does not reach the caller.
+			out = p.deserted() // The caller does not get this value, because the goroutine ends.
 		}
 		p.early = out
 	}()
@@ -319,7 +320,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 	return out
 }
 
-// startsAtOnce reports whether an allowed call need not wait.
+// startsAtOnce reports whether the call can run without waiting when the gates allow it.
 func (p *pipeline) startsAtOnce() bool {
 	return !p.capacity.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.record()) && p.capacity.takeSlot()
 }
@@ -347,8 +348,8 @@ func (p *pipeline) stopped(ctx context.Context) outcome.Conclusion {
 	return outcome.StoppedBy(context.Cause(ctx), begun(p.l.record()))
 }
 
-// findings holds the fields of the record that a pipeline run determines. Each step of the pipeline run writes them; writing each field
-// separately would copy the record each time.
+// findings holds the record fields that a pipeline run determines. Each step of the pipeline run writes all of them. Writing each field
+// when it is determined would copy the record each time.
 type findings struct {
 	rewritten, assessed, gated bool
 
@@ -376,7 +377,7 @@ func (f *findings) write(c *call.Call) {
 	}
 }
 
-// event returns a slice with only e, without an allocation.
+// event returns a slice that contains only e. It uses preallocated memory.
 func (p *pipeline) event(e call.Event) []call.Event {
 	p.one[0] = e
 	return p.one[:]

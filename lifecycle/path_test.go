@@ -79,8 +79,8 @@ func TestP12RequiredIsolation(t *testing.T) {
 	})
 }
 
-// TestRequiredSecrets checks that no person is asked about a call whose tool lacks a required secret, and that DescribeCall reports it
-// (T79).
+// TestRequiredSecrets checks a call whose tool lacks a required secret. No person is asked about it, and DescribeCall reports the missing
+// secret (T79).
 func TestRequiredSecrets(t *testing.T) {
 	ran := 0
 	needs := tool.Func(tool.Descriptor{ID: "needs", RequiredSecrets: []string{"there", "db"}, Parameters: json.RawMessage(anyObject)},
@@ -119,7 +119,7 @@ func TestRequiredSecrets(t *testing.T) {
 	})
 }
 
-// factsHeld returns isolation facts that hold.
+// factsHeld returns isolation facts with these names, all of which hold.
 func factsHeld(names ...string) (facts []call.Fact) {
 	for _, name := range names {
 		facts = append(facts, call.Fact{Name: name, Held: true})

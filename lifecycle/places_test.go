@@ -16,12 +16,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ward is a tool whose runs the test ends one by one.
+// ward is a tool whose runs wait until the test ends them one by one.
 type ward struct {
 	mu      sync.Mutex
 	running []*tool.Call
 	let     map[string]chan struct{}
-	order   []string // namespace/subject of each started call, in order
+	order   []string // namespace and subject of each call that was started, in order
 	most    map[string]int
 }
 
@@ -64,7 +64,7 @@ func (w *ward) leave(c *tool.Call) {
 	w.running = slices.DeleteFunc(w.running, func(r *tool.Call) bool { return r.ID == c.ID })
 }
 
-// next ends the oldest run, and returns after the call that gets its slot has begun.
+// next ends the oldest run. It returns after the call that gets the freed slot has begun.
 func (w *ward) next() bool {
 	w.mu.Lock()
 	if len(w.running) == 0 {
@@ -186,7 +186,7 @@ func TestConcurrencyLimits(t *testing.T) {
 	}
 }
 
-// namespacedTools has a separate source of tools for each namespace, like workers.
+// namespacedTools has a separate source for each namespace, as workers do.
 type namespacedTools struct{ lifecycle.Tools }
 
 func (n namespacedTools) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
@@ -200,7 +200,8 @@ func (n namespacedTools) Lookup(namespace, id string) (*lifecycle.Definition, bo
 	return &own, true
 }
 
-// TestT125ToolsOfTwoNamespacesShareNoLimit checks that a limit counts tools with the same id in two namespaces separately.
+// TestT125ToolsOfTwoNamespacesShareNoLimit checks tools with the same id in two namespaces. The limit of a tool counts their calls
+// separately.
 func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) {
@@ -218,7 +219,8 @@ func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 	})
 }
 
-// TestLimitedToolHoldsUpNobodyElse checks that a call that waits for the limit of its tool does not delay other calls of its caller.
+// TestLimitedToolHoldsUpNobodyElse checks a call that waits because of the limit of its tool. It does not delay calls of other tools of the
+// same caller.
 func TestLimitedToolHoldsUpNobodyElse(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) { c.ToolConcurrency = []call.ToolLimit{{Tools: "slow", Calls: 1}} }
@@ -251,7 +253,7 @@ func TestQueueLengthOfEach(t *testing.T) {
 				t.Errorf("%v, want %q", err, says)
 			}
 		}
-		w.beginMany(4, "a", "x", "t") // one of them runs
+		w.beginMany(4, "a", "x", "t") // One of these calls runs, the others wait.
 		full("a", "x", "your calls")
 		w.beginMany(1, "a", "y", "t")
 		full("a", "y", "this namespace")
@@ -268,7 +270,7 @@ func TestQueueLengthOfEach(t *testing.T) {
 	})
 }
 
-// TestQueueLengthOfThreads checks that the queue limits also apply to calls that wait for their turn in a thread, even when slots are free.
+// TestQueueLengthOfThreads checks calls that wait for their turn in a thread. The queue limits apply to them even when slots are free.
 func TestQueueLengthOfThreads(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) { c.QueueLength, c.PrincipalQueue, c.QueueTimeout = 100, 6, time.Hour }
@@ -284,7 +286,7 @@ func TestQueueLengthOfThreads(t *testing.T) {
 			return err
 		}
 		for _, thread := range []string{"a", "b"} {
-			for range 4 { // one of them runs
+			for range 4 { // One of these calls runs, the others wait.
 				if err := of("alice", thread); err != nil {
 					t.Fatal(err)
 				}
@@ -322,8 +324,8 @@ func TestQueueDeadlineNamesItsClock(t *testing.T) {
 	})
 }
 
-// TestP11FloodLeavesOthersServed checks a caller with 10,000 waiting calls that sends more. Other callers get their slots in turn, and the
-// waiting calls use bounded memory.
+// TestP11FloodLeavesOthersServed checks a caller with 10,000 waiting calls that sends even more. The other callers still get their slots in
+// turn, and the waiting calls use bounded memory.
 func TestP11FloodLeavesOthersServed(t *testing.T) {
 	d := newWard()
 	const flood, others = 10_000, 20
@@ -344,7 +346,7 @@ func TestP11FloodLeavesOthersServed(t *testing.T) {
 		for i := range others {
 			w.beginMany(2, "quiet", fmt.Sprint("caller-", i), "t")
 		}
-		// Every second slot goes to the quiet namespace, and there to each caller in turn.
+		// Of two slots, one goes to the quiet namespace. Its callers get these slots in turn.
 		for range 4 * others {
 			d.next()
 		}
@@ -363,7 +365,7 @@ func TestP11FloodLeavesOthersServed(t *testing.T) {
 	})
 }
 
-// inUse returns the bytes of live objects and stacks.
+// inUse returns the bytes of objects and stacks in use.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

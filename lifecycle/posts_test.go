@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// postman is a notifier that posts each event to two queues.
+// postman is a notifier that requests a post for each event in each of two queues.
 type postman struct{ woken map[string]int }
 
 func (p *postman) Notify(n hook.Notice) (posts []hook.Post) {
@@ -50,8 +50,8 @@ func (w *world) posts(id string) (texts []string) {
 	return texts
 }
 
-// TestPostsCommitWithTheirEvents checks that a post is stored in the same commit as its event, for every way that a call ends, and that it
-// survives a crash.
+// TestPostsCommitWithTheirEvents checks that a post is stored in the same commit as its event and survives a crash. It covers every way in
+// which a call ends.
 func TestPostsCommitWithTheirEvents(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	tools := []tool.Tool{asks("ask", tool.Ticket{}), made("read", reading, says), made("write", mutating, says), made("panics", mutating, says)}
@@ -89,8 +89,8 @@ func wantPosts(t *testing.T, w *world, id string, want ...string) {
 	}
 }
 
-// TestPostsAreSettled checks that a delivered post is removed. A post that cannot be delivered becomes a dead letter, and returns to its
-// queue when an operator retries it.
+// TestPostsAreSettled checks that a delivered post is removed. A post that cannot be delivered becomes a dead letter. When an operator
+// retries it, it returns to its queue.
 func TestPostsAreSettled(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	inBubble(t, []tool.Tool{made("write", mutating, says)}, notified(p), func(t *testing.T, w *world) {
@@ -99,13 +99,13 @@ func TestPostsAreSettled(t *testing.T) {
 		if err != nil || len(list) != 2 {
 			t.Fatalf("posts %v, %v", list, err)
 		}
-		for range 2 { // the second time the post is already removed
+		for range 2 { // In the second round the post is already removed, which is no error.
 			if err := w.e.Outbox().SettlePost(t.Context(), "ns", list[0].ID, 0, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantPosts(t, w, first.ID)
-		w.act() // The outbox does not execute posts.
+		w.act() // The outbox executes actions but not posts.
 		wantPosts(t, w, second.ID, `"finished SUCCEEDED"`)
 		if err := w.e.Outbox().SettlePost(t.Context(), "ns", list[1].ID, 7, "no answer"); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestP1ToldMeansDurable checks that published questions, answers, votes, intents and outcomes survive a power cut (also P2 and P3).
+// TestP1ToldMeansDurable checks that published questions, answers, votes, intents and outcomes survive a power failure (also P2 and P3).
 func TestP1ToldMeansDurable(t *testing.T) {
 	p := held()
 	tools := []tool.Tool{echo("t", mutating), echo("two", mutating), p.tool("held", mutating), asks("asks", tool.Ticket{})}
@@ -69,8 +69,8 @@ func TestP1ToldMeansDurable(t *testing.T) {
 	})
 }
 
-// TestP1NothingIsToldBeforeItIsStored checks that no question, answer, attempt or outcome is published that a crash could still lose (also
-// P2 and P3).
+// TestP1NothingIsToldBeforeItIsStored checks that questions, answers, attempts and outcomes are published only when no crash can lose them
+// any more (also P2 and P3).
 func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 	var look func(point string)
 	points := map[string]int{}
@@ -80,7 +80,7 @@ func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 		s := spec("t", "")
 		var told atomic.Int64
 		look = func(point string) {
-			time.Sleep(time.Millisecond) // lets the watcher read all published events
+			time.Sleep(time.Millisecond) // Let the watcher read all published events.
 			stored, _, err := w.store.Events(t.Context(), call.Key{Namespace: "ns", ID: s.ID}, 0, 1000)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				t.Error(err)
@@ -109,7 +109,7 @@ func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 	})
 }
 
-// voidStore discards output, so that only the memory of the engine grows.
+// voidStore discards output, so that only the memory of the engine can grow.
 type voidStore struct {
 	store.Store
 	spool *voidSpool
@@ -143,7 +143,7 @@ func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
 				if err := c.Output("stdout", chunk); err != nil {
 					return nil, err
 				}
-				if effects == mutating && i%32 == 0 { // lets the in-memory journal drop what it keeps for a simulated power cut
+				if effects == mutating && i%32 == 0 { // This lets the in-memory journal drop the data that it keeps to simulate a power failure.
 					if err := c.SaveCheckpoint(nil); err != nil {
 						return nil, err
 					}
@@ -163,7 +163,7 @@ func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
 			}
 			w.past, w.e = append(w.past, w.e), e
 			before := heap()
-			slow := w.start(spec("t", ""), call.ExecuteOptions{}) // a watcher that reads nothing
+			slow := w.start(spec("t", ""), call.ExecuteOptions{}) // This watcher reads nothing.
 			<-printed
 			time.Sleep(time.Second)
 			if grown := heap() - before; grown > 16<<20 {
@@ -184,7 +184,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestP11NothingIsLeftOfCalls checks that no memory of a call remains, however it ended.
+// TestP11NothingIsLeftOfCalls checks that an ended call leaves nothing in memory, whatever its outcome.
 func TestP11NothingIsLeftOfCalls(t *testing.T) {
 	p := held()
 	p.deaf = true

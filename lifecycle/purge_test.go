@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// secret must be in no file after a purge. The test also searches for its halves, because a page may end in its middle.
+// secret must not be in any file after a purge. The test also searches for its halves, because it may be split between two pages.
 const secret = "Zq7vPurgedWx3kTn"
 
 // filesWith returns the files of a directory that contain the secret in any form.
@@ -46,9 +46,9 @@ func filesWith(t *testing.T, dir, secret string) (found []string) {
 	return found
 }
 
-// telling returns a tool that publishes the secret in every possible place, asks a question, and repeats that.
+// telling returns a tool that publishes the secret in every possible field, asks a question, and does the same again after the answer.
 func telling(id string) tool.Tool {
-	text := strings.Repeat(secret+" ", 4000) // larger than an inline result
+	text := strings.Repeat(secret+" ", 4000) // larger than a result without artifacts can be
 	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		steps := []func() error{
 			func() error { return c.Progress(tool.ProgressRunning, 0.5, secret) },
@@ -135,7 +135,7 @@ func private(id, run string) call.Spec {
 	return s
 }
 
-// fill makes calls with the secret in every possible field, and with every kind of outcome.
+// fill makes calls that have the secret in every possible field. Together they have every kind of outcome.
 func fill(t *testing.T, w *world) (ids []string) {
 	t.Helper()
 	note := func(c *call.Call) *call.Call {
@@ -156,7 +156,7 @@ func fill(t *testing.T, w *world) (ids []string) {
 	w.answer(bob, note(w.do(private("voted", "run-1"))), no(secret))
 	c = note(w.do(private("voted", "run-1")))
 	w.answer(bob, c, edited("1"))
-	w.answer(carol, w.get(c.ID), edited("2")) // voids the first vote
+	w.answer(carol, w.get(c.ID), edited("2")) // This edit voids the first vote.
 	if c = w.answer(bob, w.get(c.ID), edited("2")); c.Status != call.Succeeded {
 		t.Fatalf("the call with votes is %s", c.Status)
 	}
@@ -173,8 +173,7 @@ func fill(t *testing.T, w *world) (ids []string) {
 	return ids
 }
 
-// TestPurgeLeavesNothing checks that after the purge of a thread no file contains the content of its calls, and that everything else still
-// works.
+// TestPurgeLeavesNothing checks the purge of a thread. Afterwards no file contains content of its calls, and everything else still works.
 func TestPurgeLeavesNothing(t *testing.T) {
 	w, d := purgeWorld(t)
 	ids := fill(t, w)
@@ -201,7 +200,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if rules := w.e.Policies().Rules(carol); len(rules) != 0 {
 		t.Errorf("remembered: %+v", rules)
 	}
-	list, controls := events(t, watcher) // a watcher from before the purge
+	list, controls := events(t, watcher) // This watcher began before the purge.
 	if len(list) > 0 || len(controls) != 1 || controls[0].Gap == nil || controls[0].Gap.FirstKept != w.get(ids[0]).LastSequence+1 {
 		t.Errorf("a watcher was told %v, %+v", list, controls)
 	}
@@ -226,15 +225,15 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if purged, before, err = w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: ids}); err != nil || purged != 0 || before != len(ids) {
 		t.Errorf("again Purge = %d, %d, %v", purged, before, err)
 	}
-	if got := w.do(private("read", "run-1")); got.Status != call.Succeeded { // The run continues.
+	if got := w.do(private("read", "run-1")); got.Status != call.Succeeded { // The run still accepts calls after the purge.
 		t.Errorf("a new call is %s", got.Status)
 	}
 	_, err = w.e.Execute(t.Context(), alice, private("read", "run-2"), call.ExecuteOptions{})
-	wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED") // The purge keeps the block.
+	wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED") // The purge does not lift the block of the run.
 }
 
-// TestPurgeKeepsDecisions checks that a decision repeated after a purge is recognized and returns its outcome, and that a different
-// decision is refused.
+// TestPurgeKeepsDecisions checks a decision that a client repeats after a purge. The same decision is recognized and returns its outcome; a
+// different one is refused.
 func TestPurgeKeepsDecisions(t *testing.T) {
 	tools := []tool.Tool{echo("t", mutating)}
 	inBubble(t, tools, gates(namedGate("g", approval(tool.Ticket{Action: "approval"}))), func(t *testing.T, w *world) {
@@ -257,7 +256,7 @@ func TestPurgeKeepsDecisions(t *testing.T) {
 	})
 }
 
-// TestPurgeAndLateAnswer checks that the late result of an abandoned tool is not stored after a purge.
+// TestPurgeAndLateAnswer checks an abandoned tool that returns after its call was purged. The late result is not stored.
 func TestPurgeAndLateAnswer(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		release := make(chan struct{})
@@ -337,7 +336,7 @@ func TestPurgeIsInterruptible(t *testing.T) {
 	}
 }
 
-// TestPurgeThenTrim checks that retention removes the rest of a purged call when its time is over.
+// TestPurgeThenTrim checks that retention later removes what a purge left of a call.
 func TestPurgeThenTrim(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		held := w.start(spec("t", `{}`), call.ExecuteOptions{})
@@ -346,7 +345,7 @@ func TestPurgeThenTrim(t *testing.T) {
 		if _, _, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil {
 			t.Fatal(err)
 		}
-		if list, controls := events(t, held); len(list) != 0 || len(controls) != 1 || controls[0].Gap == nil { // also removed from memory
+		if list, controls := events(t, held); len(list) != 0 || len(controls) != 1 || controls[0].Gap == nil { // The purge also erased the events in memory, so this watcher gets only a gap.
 			t.Errorf("a watcher that read nothing before was told %v, %+v", list, controls)
 		}
 		gone, err := w.store.Trim(t.Context(), time.Now(), time.Time{}, time.Time{}, 10)

@@ -19,8 +19,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestDecisionRightAfterTheQuestion checks a decision that arrives as soon as the question is published, while the pipeline run that asked
-// has not ended yet.
+// TestDecisionRightAfterTheQuestion checks a decision that arrives as soon as the question is published. At that time, the pipeline run
+// that asked the question has not ended yet.
 func TestDecisionRightAfterTheQuestion(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		var all sync.WaitGroup
@@ -94,8 +94,8 @@ func TestPassThatAskedLeavesTheNextOneAlone(t *testing.T) {
 	})
 }
 
-// TestCallThatComesWithTheDrain checks a call that was admitted just before a drain began. It does not run after the drain period, and the
-// drain waits for its end.
+// TestCallThatComesWithTheDrain checks a call that was admitted just before a drain began and starts after the drain period. It does not
+// run, and the drain waits for its end.
 func TestCallThatComesWithTheDrain(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -130,7 +130,8 @@ func (s *slowToFind) CallBySuspension(ctx context.Context, namespace, id string)
 	return s.Store.CallBySuspension(ctx, namespace, id)
 }
 
-// TestDecisionThatComesWithTheDrain checks that a decision that arrived before a drain is executed within the drain period and is not lost.
+// TestDecisionThatComesWithTheDrain checks a decision that arrived just before a drain. It is executed within the drain period and is not
+// lost.
 func TestDecisionThatComesWithTheDrain(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		waits := w.do(spec("t", ""))
@@ -179,15 +180,16 @@ func (s *slowTools) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
 	return s.Tools.Lookup(namespace, id)
 }
 
-// TestP7CancelOfACallThatWasRefused checks a call whose first step is refused while a cancellation stores the call. The call ends as
-// cancelled.
+// TestP7CancelOfACallThatWasRefused checks a call whose first step the journal refuses while a cancellation stores the call. The call ends
+// as cancelled.
 func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("t", effects)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
 			var cancelled sync.WaitGroup
-			// The pipeline run finds the cancel request in the journal before its context is cancelled.
+			// The logger pauses after the step was refused, so that the cancellation can store its request. The pipeline run then finds the
+			// request in the record before its context is cancelled.
 			w.cfg.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.ErrorLevel),
 				zap.Hooks(func(at zapcore.Entry) error {
 					if at.Message == "journal refused a step" {
@@ -209,7 +211,7 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				time.Sleep(time.Millisecond) // The cancellation waits for this step.
+				time.Sleep(time.Millisecond) // The cancellation waits for the slot, which this step holds.
 				return true
 			}))
 			c := w.do(s)
@@ -223,7 +225,8 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 	}
 }
 
-// TestNextCallRightAfterABlock checks that a run that a gate blocks is blocked before the end of the call is published.
+// TestNextCallRightAfterABlock checks a gate that blocks a run. The run is blocked before the end of the call is published, so that the
+// next call of the run is refused.
 func TestNextCallRightAfterABlock(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("g", blocks)), func(t *testing.T, w *world) {
 		var all sync.WaitGroup
@@ -247,7 +250,7 @@ func TestNextCallRightAfterABlock(t *testing.T) {
 	})
 }
 
-// TestP7FailedJournalEndsStreams checks that no watcher waits for further events after the journal has failed.
+// TestP7FailedJournalEndsStreams checks that the streams of all watchers end when the journal has failed.
 func TestP7FailedJournalEndsStreams(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		ended := make(chan error, 1)
@@ -286,7 +289,7 @@ func TestP7FailedJournalEndsStreams(t *testing.T) {
 	})
 }
 
-// TestP7DrainOnAFullDisk checks that a tool that is blocked by a full disk is stopped when the daemon stops.
+// TestP7DrainOnAFullDisk checks a tool that is blocked because the disk is full. When the daemon stops, the tool is stopped.
 func TestP7DrainOnAFullDisk(t *testing.T) {
 	loud := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range 100 {

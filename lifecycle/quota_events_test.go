@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestT124ReportsCountAsOutput checks that all kinds of reports count in the output quota, so that the journal cannot grow beyond it.
+// TestT124ReportsCountAsOutput checks that all kinds of reports use the output quota. Otherwise reports could make the journal grow without
+// limit.
 func TestT124ReportsCountAsOutput(t *testing.T) {
 	text := strings.Repeat("x", 10_000)
 	floods := map[string]func(c *tool.Call) error{
@@ -50,7 +51,7 @@ func TestT124ReportsCountAsOutput(t *testing.T) {
 	}
 }
 
-// TestT124ReportsOfEarlierAttemptsCount checks that reports of earlier attempts count, also after a restart.
+// TestT124ReportsOfEarlierAttemptsCount checks that the reports of earlier attempts use the quota of the call, also after a restart.
 func TestT124ReportsOfEarlierAttemptsCount(t *testing.T) {
 	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range 60 {
@@ -74,7 +75,8 @@ func TestT124ReportsOfEarlierAttemptsCount(t *testing.T) {
 	}
 }
 
-// TestT124CheckpointsCount checks that only the largest checkpoint counts, because each one replaces the one before.
+// TestT124CheckpointsCount checks that only the largest checkpoint of a call uses the quota, because each checkpoint replaces the previous
+// one.
 func TestT124CheckpointsCount(t *testing.T) {
 	saves := made("saves", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if err := c.Output("stdout", make([]byte, quotaBytes-150_000)); err != nil {
@@ -96,8 +98,8 @@ func TestT124CheckpointsCount(t *testing.T) {
 	})
 }
 
-// TestT124DocumentCommandsCount checks that document commands of a tool count. Commands beyond the quota are dropped, but the result is
-// kept.
+// TestT124DocumentCommandsCount checks that document commands of a tool use the quota. Commands beyond the quota are dropped, but the
+// result of the call is kept.
 func TestT124DocumentCommandsCount(t *testing.T) {
 	writes := made("writes", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		r := tool.Text("done")
@@ -126,7 +128,7 @@ func TestT124DocumentCommandsCount(t *testing.T) {
 // logOf returns the stored log of an ended call.
 func logOf(w *world, c *call.Call) (list []call.Event) {
 	w.t.Helper()
-	time.Sleep(time.Second) // fake time, until the BEHIND events are written
+	time.Sleep(time.Second) // The BEHIND events are written by then. The time is fake.
 	for {
 		events, _, err := w.store.Events(w.t.Context(), c.Key(), int64(len(list)), 1000)
 		if err != nil {

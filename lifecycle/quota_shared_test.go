@@ -21,7 +21,7 @@ func inThread(s call.Spec, thread string) call.Spec {
 	return s
 }
 
-// chatty returns a tool that prints as many KiB as its argument has letters and reports the result.
+// chatty returns a tool that prints as many KiB as its argument has letters. The result lists the output as an artifact of this size.
 func chatty() tool.Tool {
 	return made("chatty", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		for range len(c.Arguments.String("n")) {
@@ -67,8 +67,8 @@ func wantCut(t *testing.T, w *world, c *call.Call, reason string, keptBytes int6
 	}
 }
 
-// TestOutputOfAThreadIsBounded checks that calls of a thread at its output limit continue without output, that other threads are not
-// affected, and that a purge frees the space.
+// TestOutputOfAThreadIsBounded checks a thread that has reached its output limit. Its calls continue, but their output is not stored. Other
+// threads are not affected, and a purge frees the space.
 func TestOutputOfAThreadIsBounded(t *testing.T) {
 	inBubble(t, []tool.Tool{chatty()}, keeps(store.OutputLimits{Thread: 10 << 10}), func(t *testing.T, w *world) {
 		first := w.do(inThread(spec("chatty", kib(6)), "a"))
@@ -89,8 +89,8 @@ func TestOutputOfAThreadIsBounded(t *testing.T) {
 	})
 }
 
-// TestCutOutputHasNoHole checks that after a cut no further output of the call is stored, even when there is space again, because the
-// output would have a hole.
+// TestCutOutputHasNoHole checks a call whose output was cut. No later output of the call is stored, even when there is space again, because
+// the stored output would have a hole.
 func TestCutOutputHasNoHole(t *testing.T) {
 	var w *world
 	var first *call.Call
@@ -121,8 +121,8 @@ func TestCutOutputHasNoHole(t *testing.T) {
 	})
 }
 
-// TestCutResultsAndArtifacts checks that with an exhausted quota the removed part of a result is not stored, and an artifact is refused as
-// a whole.
+// TestCutResultsAndArtifacts checks a call at an exhausted quota. The part of a long result that would be stored is dropped, and an
+// artifact is refused as a whole.
 func TestCutResultsAndArtifacts(t *testing.T) {
 	big := made("big", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.SuccessMessage(map[string]string{"data": strings.Repeat("d", 5000)}, "%s", strings.Repeat("m", 5000)), nil
@@ -147,8 +147,8 @@ func TestCutResultsAndArtifacts(t *testing.T) {
 	})
 }
 
-// TestCutLastsForTheAttempt checks that a later attempt of a call whose output was cut stores its output when there is space again. This
-// must hold with and without a watcher during the question.
+// TestCutLastsForTheAttempt checks a call whose output was cut in its first attempt. When there is space again, the output of a later
+// attempt is stored. This must hold with and without a watcher during the question.
 func TestCutLastsForTheAttempt(t *testing.T) {
 	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if err := c.Output("stdout", []byte(strings.Repeat("x", 1200))); err != nil {

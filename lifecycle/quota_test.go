@@ -16,7 +16,7 @@ const quotaBytes = 1 << 20
 
 func smallQuota(c *lifecycle.Config) { c.OutputQuota = quotaBytes }
 
-// flood prints until it is stopped or has printed far more than it may. It ignores errors.
+// flood prints until it is stopped, or until it has printed much more than the quota. It ignores errors.
 func flood(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	chunk := bytes.Repeat([]byte("x"), 100_000)
 	for n := 0; ctx.Err() == nil && n < 100*quotaBytes; n += len(chunk) {
@@ -44,7 +44,8 @@ func TestT28OutputQuotaStopsACall(t *testing.T) {
 	}
 }
 
-// TestOutputQuotaIsForTheCall checks that output of earlier attempts and artifacts count, because they are still stored.
+// TestOutputQuotaIsForTheCall checks that the output of earlier attempts and artifacts use the quota of the call, because they are still
+// stored.
 func TestOutputQuotaIsForTheCall(t *testing.T) {
 	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if c.Resume == nil {
@@ -72,8 +73,8 @@ func TestOutputQuotaIsForTheCall(t *testing.T) {
 	}
 }
 
-// TestP7FullDiskRefusesNewCalls checks that new calls are refused on a full disk, while clients can attach to running calls and these can
-// end.
+// TestP7FullDiskRefusesNewCalls checks that new calls are refused on a full disk. Clients can still attach to running calls, and these
+// calls can end.
 func TestP7FullDiskRefusesNewCalls(t *testing.T) {
 	var full atomic.Bool
 	p := held()
@@ -98,7 +99,7 @@ func TestP7FullDiskRefusesNewCalls(t *testing.T) {
 	})
 }
 
-// TestP7FullDiskTakesNoOutput checks that the remaining space of a full disk is used for the ends of calls and not for output.
+// TestP7FullDiskTakesNoOutput checks that a full disk accepts no output: the remaining space is for the ends of calls.
 func TestP7FullDiskTakesNoOutput(t *testing.T) {
 	var full atomic.Bool
 	begins := made("begins", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -119,7 +120,7 @@ func saver(id string) tool.Tool {
 	})
 }
 
-// TestP7FullDiskTakesNoArtifacts checks that the remaining space of a full disk is not used for artifacts.
+// TestP7FullDiskTakesNoArtifacts checks that a full disk accepts no artifacts: the remaining space is for the ends of calls.
 func TestP7FullDiskTakesNoArtifacts(t *testing.T) {
 	var full atomic.Bool
 	begins := made("begins", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -136,11 +137,11 @@ func TestP7FullDiskTakesNoArtifacts(t *testing.T) {
 	})
 }
 
-// TestSavedBytesAreStoredBytes checks that artifacts count in the storage of a namespace like output.
+// TestSavedBytesAreStoredBytes checks that artifacts, like output, count towards the storage limit of a namespace.
 func TestSavedBytesAreStoredBytes(t *testing.T) {
 	inBubble(t, []tool.Tool{saver("saves")}, func(c *lifecycle.Config) { c.StoredBytes = 100 << 10 }, func(t *testing.T, w *world) {
 		arguments := `{"n":"` + strings.Repeat("k", 60) + `"}`
-		for range 2 { // the second call is still admitted
+		for range 2 { // The second call is still admitted, because the limit is not reached before it.
 			if c := w.do(spec("saves", arguments)); c.Status != call.Succeeded {
 				t.Fatalf("%s %+v", c.Status, c.Result)
 			}

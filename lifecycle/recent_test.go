@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// countedStore counts the reads that a decision may need.
+// countedStore counts the reads of the journal that a decision can cause.
 type countedStore struct {
 	*memory.Store
 	reads atomic.Int64
@@ -34,8 +34,8 @@ func (s *countedStore) Decision(ctx context.Context, namespace, id string) (*sto
 	return s.Store.Decision(ctx, namespace, id)
 }
 
-// TestSoonAnswersReadNothing checks that an early answer finds its call in memory. A late answer, or one to a large call, reads the
-// journal.
+// TestSoonAnswersReadNothing checks an answer that arrives soon after the question: it finds its call in memory. A late answer, or one to a
+// large call, reads the journal.
 func TestSoonAnswersReadNothing(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		counted := &countedStore{Store: w.store}
@@ -50,7 +50,7 @@ func TestSoonAnswersReadNothing(t *testing.T) {
 		var waiting []*call.Call
 		for range 300 {
 			alone := spec("t", `{"a":1}`)
-			alone.Run.Thread = "" // Without a thread, because the call before it may not have left its turn yet.
+			alone.Run.Thread = "" // Without a thread, the call does not wait. The call before it may still have the turn in the thread.
 			waiting = append(waiting, w.do(alone))
 		}
 		answer := func(c *call.Call) int64 {

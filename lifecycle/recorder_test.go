@@ -21,8 +21,8 @@ func (recording) Record(in *hook.Input) func(*call.Event) []hook.Record {
 	}
 }
 
-// TestRecordsCommitWithTheirEvents checks that a record of a Recorder is stored only with its event. A refused end and a lost decision
-// leave no record; the event that replaces them has its own.
+// TestRecordsCommitWithTheirEvents checks that a record of a Recorder is stored only together with its event. When an end is refused or a
+// decision loses, its record is not stored. The event that replaces it has a record of its own.
 func TestRecordsCommitWithTheirEvents(t *testing.T) {
 	config := func(c *lifecycle.Config) {
 		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "recorder", Hook: recording{}}}

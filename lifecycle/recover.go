@@ -15,12 +15,12 @@ import (
 // Recovered counts the calls that a start found.
 type Recovered struct {
 	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Operations, Corrupt, Held int
-	Left                                                                                int // calls that another daemon may still run until the hold is over
+	Left                                                                                int // calls that another daemon may still run; they are recovered after the hold
 	Expected                                                                            int // calls that may still run in another program
 }
 
-// Recover recovers the calls of the last daemon. Each call has a separate transaction, so that an interrupted recovery can be repeated. It
-// decides by the attempt and not by the status: an attempt that may have run is repeated only if that is safe.
+// Recover recovers the calls of the last daemon. Each call has a separate transaction, so an interrupted recovery can be repeated. What
+// happens to a call depends on its attempt and not on its status: an attempt that may have run is repeated only if that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
 	if err := e.policies.Load(ctx); err != nil {
@@ -49,7 +49,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	if err != nil {
 		return found, err
 	}
-	keys = append(running, keys...) // A call that may have run enters its thread before the others.
+	keys = append(running, keys...) // A call that may have run enters the queue of its thread before the others.
 	if e.held.Any() {
 		found.Held = len(keys)
 		return found, nil
@@ -66,17 +66,17 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	return r.found, e.batches.Recover(ctx)
 }
 
-// A recovery recovers calls without an owner: after a start, a hold, a release, or a bug.
+// A recovery recovers calls that have no owner: after a start, a hold, a release, or because of a bug.
 type recovery struct {
 	e     *Engine
 	found Recovered
 	later parents
 }
 
-// end starts the work that waited until all calls were recovered.
+// end starts the work that had to wait until all calls were recovered.
 func (r *recovery) end() { r.later.end() }
 
-// parents holds pipeline runs that end calls with nested calls. They run after the nested calls were recovered.
+// parents holds pipeline runs that end calls with nested calls. They start after the nested calls were recovered.
 type parents []func()
 
 // end starts the pipeline runs without waiting for them.
@@ -86,8 +86,8 @@ func (s parents) end() {
 	}
 }
 
-// take recovers one call. It defers two kinds of ends until all calls are recovered: those of calls with nested calls, and on a full disk
-// all ends, because they wait for space.
+// take recovers one call. It delays some ends of calls until all calls are recovered: the end of a call with nested calls, and on a full
+// disk every end, because it waits for space.
 func (r *recovery) take(ctx context.Context, key call.Key) error {
 	l, err := r.e.acquire(ctx, key)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement { return p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
-		r.found.Resumed++ // Its batch resumes it.
+		r.found.Resumed++ // Do not resume it here: its batch does.
 	case c.Status == call.Resuming:
 		r.found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)
@@ -150,8 +150,8 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	return nil
 }
 
-// warnBelow stores cancel requests for the nested calls of a call that will end. Otherwise the start would begin them, because it recovers
-// them later.
+// warnBelow stores cancel requests for the nested calls of a call that will end. The recovery handles nested calls later. Without the
+// requests it would begin them.
 func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.CancelRequest) {
 	a := cancelling{e: r.e, start: true}
 	err := a.askBelow(ctx, l, request, 0)
@@ -161,12 +161,12 @@ func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.Ca
 	}
 }
 
-// settleLater defers settle, as a pipeline run of the call, until all calls are recovered.
+// settleLater makes settle run after all calls are recovered, as a pipeline run of the call.
 func (r *recovery) settleLater(base context.Context, l *activeCall, settle func(ctx context.Context) settlement) {
 	r.later = append(r.later, counted(base, l, settle))
 }
 
-// counted starts to count settle as a pipeline run of the call. The returned function executes it.
+// counted counts a pipeline run of the call that will execute settle. The returned function executes it.
 func counted(base context.Context, l *activeCall, settle func(ctx context.Context) settlement) (run func()) {
 	ctx := l.start(base)
 	return func() {
@@ -177,7 +177,7 @@ func counted(base context.Context, l *activeCall, settle func(ctx context.Contex
 	}
 }
 
-// findTail finds the newest event of the log, which may be newer than the stored record.
+// findTail finds the newest event of a call's log. It may be newer than the stored record.
 func findTail(ctx context.Context, l *activeCall) error {
 	for {
 		l.mu.Lock()
@@ -200,8 +200,8 @@ func findTail(ctx context.Context, l *activeCall) error {
 	}
 }
 
-// noteUnseen marks a call whose attempts are written behind: it may have run although the journal has no attempt. The next step of the call
-// stores the mark.
+// noteUnseen is for a call whose attempts are not stored before they start. It marks the call as possibly executed, although the journal
+// may have no attempt. The next step of the call stores the mark.
 func noteUnseen(l *activeCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +212,7 @@ func noteUnseen(l *activeCall) {
 	}
 }
 
-// begun returns how far the tool of a call without a running attempt got.
+// begun returns how far the tool got, for a call without a running attempt.
 func begun(c *call.Call) call.Executed {
 	if began(c) || c.Executed == call.ExecutedUnknown {
 		return call.ExecutedUnknown
@@ -220,19 +220,19 @@ func begun(c *call.Call) call.Executed {
 	return call.NotStarted
 }
 
-// began reports whether an attempt started and its end is not known.
+// began reports whether the newest attempt started and has no known end.
 func began(c *call.Call) bool {
 	n := len(c.Attempts)
 	return n > 0 && c.Attempts[n-1].Ended.IsZero()
 }
 
-// mayRunAgain reports whether an interrupted attempt may be repeated. That is so for read-only and idempotent tools whose definition has
-// not changed.
+// mayRunAgain reports whether an interrupted attempt may be repeated. That is so when the tool is read-only or idempotent and its
+// definition has not changed.
 func mayRunAgain(c *call.Call, def *Definition) bool {
 	return def != nil && def.Digest == c.ToolDigest && (c.Assessment.Mutability == tool.ReadOnly || def.Descriptor.Idempotent)
 }
 
-// again runs a call from the first stage. Earlier decisions still count, because they are found by their digest.
+// again runs a call from the first stage. Earlier decisions still apply, because they are found by the digest of the basis.
 func (p *pipeline) again() {
 	l := p.l
 	p.fromStart()
@@ -249,8 +249,8 @@ func (p *pipeline) fromStart() {
 	}
 }
 
-// lastInput returns the input for the tool from the last decision, or nil when there is none. An answer about an attempt in doubt is not
-// for the tool.
+// lastInput returns the input for the tool that the last decision contains, or nil when there is none. It skips an answer about an attempt
+// in doubt, which is not for the tool.
 func lastInput(c *call.Call) *tool.ResumeInput {
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Suspension.Origin == call.OriginDoubt {
@@ -265,7 +265,8 @@ func lastInput(c *call.Call) *tool.ResumeInput {
 	return nil
 }
 
-// takeUpNew recovers a call without an attempt. The call runs if it needs no watcher, or when its caller attaches in time.
+// takeUpNew recovers a call that has no attempt. The call runs at once if it needs no watcher. Otherwise it runs when a watcher attaches in
+// time.
 func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
 	linger := lingerOf(l.record(), r.e.cfg.Linger)
 	if l.record().Detached || linger < 0 {

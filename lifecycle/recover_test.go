@@ -62,9 +62,9 @@ func TestP3NoHiddenSecondRun(t *testing.T) {
 		point string
 		runs  int64
 		code  tool.Code
-		then  string // types of the events after the recovery
+		then  string // types of the events that follow the recovery
 	}{
-		{"mutating, before the tool", tool.Descriptor{}, "before-tool", 1, tool.InDoubt, "accepted attempt_started finished"}, // The tool has not run yet, but the journal cannot know that.
+		{"mutating, before the tool", tool.Descriptor{}, "before-tool", 1, tool.InDoubt, "accepted attempt_started finished"}, // The tool has not run, but the journal cannot know that, so the call is in doubt.
 		{"mutating, result stored", tool.Descriptor{}, "after-result", 1, "", "accepted attempt_started finished"},
 		{"idempotent", tool.Descriptor{Idempotent: true}, "after-tool", 2, "", "accepted attempt_started attempt_started finished"},
 		{"idempotent, result stored", tool.Descriptor{Idempotent: true}, "after-result", 1, "", "accepted attempt_started finished"},
@@ -125,7 +125,8 @@ func TestReadOnlyCallsRunAgain(t *testing.T) {
 	})
 }
 
-// TestChangedToolIsNotRunAgain checks that a tool with a changed definition does not run again, even if it declares itself harmless.
+// TestChangedToolIsNotRunAgain checks a tool whose definition has changed. It does not run again, even if the new definition says that this
+// is harmless.
 func TestChangedToolIsNotRunAgain(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", Idempotent: true})}, nil, func(t *testing.T, w *world) {
@@ -180,9 +181,9 @@ func TestRecoverNew(t *testing.T) {
 		name     string
 		attended bool
 		linger   *time.Duration
-		back     time.Duration // when a watcher attaches; 0 means never
+		back     time.Duration // when a watcher attaches again; 0 means never
 		runs     int64
-		ended    time.Duration // latest time of the end
+		ended    time.Duration // the call must have ended by this time
 	}{
 		{"detached", false, nil, 0, 1, 0},
 		{"attended, nobody comes", true, nil, 0, 0, 31 * time.Second},
@@ -198,7 +199,7 @@ func TestRecoverNew(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueTimeout = 1, 10*time.Hour }, func(t *testing.T, w *world) {
 				s := spec("t", "")
 				s.Linger = tt.linger
-				w.begin(apart(spec("slow", ""))) // takes the only slot
+				w.begin(apart(spec("slow", ""))) // This call takes the only slot.
 				watcher := w.start(s, call.ExecuteOptions{Attended: tt.attended})
 				synctest.Wait()
 				w.crash()
@@ -227,8 +228,8 @@ func TestRecoverNew(t *testing.T) {
 	}
 }
 
-// TestRecoveredReadOnlyCallMayHaveRun checks that a recovered read-only call counts as possibly executed. Its attempts are written behind,
-// so the journal may lack the one that ran.
+// TestRecoveredReadOnlyCallMayHaveRun checks that a recovered read-only call counts as possibly executed. Its attempts are written after
+// they start, so an attempt may be missing in the journal.
 func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 	ends := map[string]func(w *world, id string){
 		"nobody comes":       func(*world, string) { time.Sleep(time.Minute) },
@@ -273,7 +274,7 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 	}
 }
 
-// TestCancelOfARecoveredCall checks that a call that waits for its caller after a restart can be cancelled immediately.
+// TestCancelOfARecoveredCall checks a call that waits for a watcher after a restart. A cancellation ends it immediately.
 func TestCancelOfARecoveredCall(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
@@ -358,8 +359,8 @@ func TestT108MovedStoreHolds(t *testing.T) {
 	})
 }
 
-// TestT108Release checks that released calls continue as after a start, and that the others wait. When no call is held, the store counts as
-// the daemon's own again.
+// TestT108Release checks that released calls continue as after a normal start, while the other calls stay held. When no call is held any
+// more, the daemon treats the store as its own again.
 func TestT108Release(t *testing.T) {
 	p := held()
 	tools := []tool.Tool{p.toolAs(tool.Descriptor{ID: "again", Idempotent: true}), p.tool("once", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}
@@ -422,8 +423,7 @@ func TestT108Release(t *testing.T) {
 	})
 }
 
-// TestT108ReleaseIsInterruptible checks that after a crash during a release the unfinished calls are held again, and that no call runs
-// twice.
+// TestT108ReleaseIsInterruptible checks a crash during a release. The next daemon holds the unfinished calls again, and no call runs twice.
 func TestT108ReleaseIsInterruptible(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("once", mutating), echo("write", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -515,7 +515,8 @@ func TestRecoveryIsInterruptible(t *testing.T) {
 	})
 }
 
-// TestArtifactsOfASecondAttempt checks that artifacts of a second attempt are stored separately and not appended to those of the first.
+// TestArtifactsOfASecondAttempt checks that the artifacts of a second attempt are stored separately, and not appended to those of the first
+// attempt.
 func TestArtifactsOfASecondAttempt(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	p := held()
@@ -537,7 +538,7 @@ func TestArtifactsOfASecondAttempt(t *testing.T) {
 		s := spec("t", "")
 		w.begin(s)
 		time.Sleep(time.Second)
-		w.crashAt("before-result", p.free) // Attempt 2 has saved its artifacts.
+		w.crashAt("before-result", p.free) // By then, attempt 2 has saved its artifacts.
 		c := w.do(s)
 		if c.Status != call.Succeeded || len(c.Attempts) < 2 || len(c.Result.Artifacts) != 3 {
 			t.Fatalf("call %s after %d attempts: %+v", c.Status, len(c.Attempts), c.Result.Artifacts)

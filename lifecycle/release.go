@@ -11,9 +11,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Release continues held calls as a normal start would, or ends them like [Engine.Cancel]. It returns how many calls it processed and how
-// many are still held in the namespace. It skips calls that are not held, so an interrupted release can be repeated. After the last held
-// call, the daemon treats the store as its own again.
+// Release continues held calls as a normal start would. With end, it ends them as [Engine.Cancel] does. It returns how many calls it
+// processed, and how many are still held in the namespace. It skips calls that are not held, so an interrupted release can be repeated.
+// When no call is held any more, the daemon treats the store as its own again.
 func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error) {
 	if !e.drain.Admit() {
 		return 0, 0, refusal.Draining()
@@ -45,7 +45,7 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 	return released, left, err
 }
 
-// heldKeys returns the selected calls. For an unknown id it returns an error before anything is released.
+// heldKeys returns the ids of the selected calls. If a requested id is unknown, it returns an error before any call is released.
 func heldKeys(ctx context.Context, e *Engine, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {
 		l, err := e.acquireVisible(ctx, p, id)
@@ -65,8 +65,8 @@ func heldKeys(ctx context.Context, e *Engine, p tool.Principal, which call.HeldS
 // releasing releases held calls, or ends them.
 type releasing struct {
 	recovery
-	end   *call.CancelRequest // nil when the calls are to continue
-	still map[call.Key]func() // releases the hold of each batch, after all selected calls were processed
+	end   *call.CancelRequest // the request with which the calls are cancelled; nil when they continue
+	still map[call.Key]func() // functions that release the holds of batches; called after all selected calls were processed
 }
 
 func (r *releasing) close() {
@@ -76,7 +76,8 @@ func (r *releasing) close() {
 	r.recovery.end()
 }
 
-// call releases or ends one call, and reports whether the call was held. It holds the batch of the call until [releasing.close].
+// call releases or ends one call, and reports whether the call was held. Until [releasing.close], the batch of the call is held, so that it
+// begins no call.
 func (r *releasing) call(ctx context.Context, key call.Key) (bool, error) {
 	l, err := r.e.acquire(ctx, key)
 	if err != nil {
@@ -109,7 +110,7 @@ func (r *releasing) call(ctx context.Context, key call.Key) (bool, error) {
 	return true, nil
 }
 
-// settle counts the held calls of a namespace. When no call is held in any namespace, it marks the store as this daemon's own.
+// settle returns the number of held calls of a namespace. When no call is held in any namespace, it marks the store as this daemon's own.
 func (r *releasing) settle(ctx context.Context, namespace string) (left int, err error) {
 	e := r.e
 	others := 0
@@ -133,5 +134,5 @@ func (r *releasing) settle(ctx context.Context, namespace string) (left int, err
 	}
 	e.held.End()
 	e.outbox.Wake()
-	return 0, e.batches.Recover(ctx) // Includes batches of which only the end was not stored.
+	return 0, e.batches.Recover(ctx) // Recover also finds batches whose calls have all ended but whose end was not stored.
 }

@@ -16,7 +16,7 @@ import (
 
 var approvesAll = tool.Principal{Namespace: "ns", Subject: "oda", Roles: []string{"approver", "operator"}}
 
-// keeper returns a gate that asks unless it has an answer or a rule with the option "any". It offers to remember the answer.
+// keeper returns a gate that offers to remember the answer. It asks unless it has an answer or a rule with the option "any".
 func keeper(w **world, ticket tool.Ticket) gate {
 	ticket.RememberOptions = []tool.RememberOption{{Option: "exact", Title: "this"}, {Option: "any", Title: "everything"}}
 	if ticket.Approvers == nil {
@@ -48,7 +48,7 @@ func keeping(t *testing.T, tools []tool.Tool, ticket tool.Ticket, run func(t *te
 	})
 }
 
-// again restarts the engine on the same journal, with policies that the gate reads.
+// again restarts the engine on the same journal. The gate reads the policies of the new engine.
 func (w *world) again() {
 	w.t.Helper()
 	w.kill()
@@ -83,7 +83,7 @@ func elsewhere(run, thread string) call.Spec {
 func TestRemember(t *testing.T) {
 	tests := []struct {
 		scope             tool.Scope
-		otherRun, nowhere bool // whether the gate asks
+		otherRun, nowhere bool // whether the gate asks for a call of another run, or of no run
 		otherThread       bool
 	}{
 		{tool.RunScope, true, true, true},
@@ -94,7 +94,7 @@ func TestRemember(t *testing.T) {
 		t.Run(string(tt.scope), func(t *testing.T) {
 			keeping(t, []tool.Tool{echo("t", mutating), echo("u", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 				w.answer(approvesAll, w.wantAsked(spec("t", ""), true), keep("any", tt.scope))
-				for range 2 { // the second time after a restart
+				for range 2 { // The second round is after a restart.
 					w.wantAsked(spec("t", `{"x":2}`), false)
 					w.wantAsked(elsewhere("run-2", "thread-1"), tt.otherRun)
 					w.wantAsked(elsewhere("run-3", "thread-2"), tt.otherThread)
@@ -108,7 +108,7 @@ func TestRemember(t *testing.T) {
 				time.Sleep(24*time.Hour - time.Minute)
 				w.wantAsked(spec("t", ""), false)
 				time.Sleep(time.Minute)
-				w.wantAsked(spec("t", ""), true) // The rule has expired.
+				w.wantAsked(spec("t", ""), true) // By now, the rule has expired.
 				w.again()
 				w.wantAsked(spec("t", ""), true)
 			})
@@ -196,8 +196,8 @@ func TestRememberRefused(t *testing.T) {
 	})
 }
 
-// TestNothingToKeep checks that a question offers nothing to remember when it needs more than one person or the effects cannot be undone,
-// even if the gate offers it.
+// TestNothingToKeep checks questions that must not offer to remember the answer: those that need several people, and those about effects
+// that cannot be undone. This holds even if the gate offers it.
 func TestNothingToKeep(t *testing.T) {
 	tests := map[string]struct {
 		ticket  tool.Ticket
@@ -222,7 +222,7 @@ func TestNothingToKeep(t *testing.T) {
 			})
 		})
 	}
-	// A tool's own question never offers it.
+	// A tool's own question never offers to remember the answer.
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{RememberOptions: []tool.RememberOption{{Option: "any"}}, Approvers: &tool.Approvers{}})}, nil, func(t *testing.T, w *world) {
 		if c := w.do(spec("t", "")); len(c.Open().RememberOptions) != 0 {
 			t.Errorf("offered %v", c.Open().RememberOptions)
@@ -230,7 +230,7 @@ func TestNothingToKeep(t *testing.T) {
 	})
 }
 
-// TestRevokeRule checks that a revoked rule applies to no call after RevokeRule has returned, also after a crash.
+// TestRevokeRule checks that a rule applies to no call after RevokeRule has returned, also after a crash.
 func TestRevokeRule(t *testing.T) {
 	stranger := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
 	for _, p := range []tool.Principal{bob, alice, carol} {
@@ -261,7 +261,7 @@ func TestRevokeRule(t *testing.T) {
 	}
 }
 
-// TestRuleCommitsWithDecision checks that a rule is stored if and only if its decision is, also when the journal fails.
+// TestRuleCommitsWithDecision checks that a rule is stored if and only if its decision is stored, also when the journal fails.
 func TestRuleCommitsWithDecision(t *testing.T) {
 	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 		full := false
@@ -300,7 +300,8 @@ func TestRulesEndWithTheRun(t *testing.T) {
 	})
 }
 
-// TestT103RememberVoidsNothing checks that another person's remembered decision, or its end, does not void a waiting approval.
+// TestT103RememberVoidsNothing checks calls that wait for an approval. Their questions stay open and valid when another decision creates a
+// rule, and when the rule is revoked.
 func TestT103RememberVoidsNothing(t *testing.T) {
 	p := &probe{}
 	keeping(t, []tool.Tool{p.tool("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {

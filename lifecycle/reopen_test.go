@@ -9,7 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestRunIsOpenedByTheCallThatIsStored checks that a call that was not stored does not reopen its run, and that the next call does.
+// TestRunIsOpenedByTheCallThatIsStored checks the first calls of an ended run. A call that is not stored does not reopen the run; the next
+// call does.
 func TestRunIsOpenedByTheCallThatIsStored(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		var full atomic.Bool

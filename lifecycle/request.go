@@ -15,8 +15,8 @@ type admission struct {
 	as tool.Principal
 }
 
-// room refuses new calls when the daemon has no capacity. n is the number of calls that may wait at the same time. An admitted call counts
-// as a pipeline run from then on; otherwise a drain could end before the call starts. The caller must start the call or call Leave.
+// room returns an error when the daemon has no capacity for new calls. n is the number of calls that may wait at the same time. On success
+// the calls count as a pipeline run, so that a drain does not end before the calls start. The caller must then start them or call Leave.
 func (a *admission) room(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
 	blocked := a.e.owners.Blocked(l.key.Namespace, run.ID)
 	admitted := a.e.drain.Admit()
@@ -54,19 +54,19 @@ func (a *admission) refusal(run, namespace string, d limit.Demand, n int, draini
 	return err
 }
 
-// demand returns the limits against which a new call would count.
+// demand returns the limits that a new call would count against.
 func (a *admission) demand(spec *call.Spec) limit.Demand {
 	d := &tool.Descriptor{ID: spec.Tool}
 	if a.e.limits.Slots.LimitsTools() {
 		if def, ok := a.e.cfg.Tools.Lookup(a.as.Namespace, spec.Tool); ok {
-			d = def.Descriptor // the descriptor has the id, even for an alias
+			d = def.Descriptor // Even for a request with an alias, the descriptor has the id of the tool.
 		}
 	}
 	return a.e.limits.Slots.Demand(&a.as, d)
 }
 
-// refuseLender refuses a new call of a tool with nested calls when too many such calls have lent their slots. Nested calls are admitted;
-// otherwise the calls that lent their slots could never continue.
+// refuseLender returns an error for a new call of a tool with nested calls, when too many such calls have lent their slots. It does not
+// refuse nested calls: if they could not start, the calls that wait for them would never continue.
 func (a *admission) refuseLender(spec *call.Spec) error {
 	full := a.e.limits.Slots.LendersFull(&a.as, spec.Run.ParentCall != "")
 	if full == nil {

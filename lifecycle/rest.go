@@ -4,7 +4,7 @@ import "context"
 
 type attemptKey struct{}
 
-// Value implements [context.Context]. [Lend] uses it to find the attempt.
+// Value implements [context.Context]. [Lend] uses it to find the attempt that belongs to a context.
 func (a *attempt) Value(key any) any {
 	if key == (attemptKey{}) {
 		return a
@@ -12,9 +12,9 @@ func (a *attempt) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// Lend lends the slot of the call whose tool has this context, while the tool waits for its nested calls. The nested calls may need the
-// slot. The tool must call reclaim once before it continues. reclaim waits for a slot behind other calls, and fails when its ctx is done.
-// For any other context, Lend does nothing.
+// Lend lends the slot of a call while its tool waits for nested calls, which may need the slot. ctx is the context that the tool received.
+// The tool must call reclaim once before it continues. reclaim waits for a slot behind other calls, and fails when its ctx is done. For a
+// context that does not belong to a call, Lend does nothing.
 func Lend(ctx context.Context) (reclaim func(ctx context.Context) error) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		return a.p.capacity.slot.Lend()

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// resumeRun continues a decided call without waiting for it. For a call of a batch it does nothing, because the batch decides when the call
+// resumeRun continues a decided call in the background. For a call of a batch it does nothing, because the batch decides when the call
 // continues.
 func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 	if l.record().BatchID == "" {
@@ -18,13 +18,13 @@ func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 	}
 }
 
-// resumePipeline continues a decided call without waiting for it.
+// resumePipeline continues a decided call in the background, also a call of a batch.
 func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.trace.Begin(request, l.record()))
 	l.e.workers.Run(func() { l.carryOn(ctx, d) })
 }
 
-// carryOn applies a stored decision. It ends a declined call, uses the answer as the result, or runs the stages again.
+// carryOn applies a stored decision: it ends a declined call, uses the answer as the result of the call, or runs the stages again.
 func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
@@ -48,7 +48,7 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 		p.settleRun(ctx, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
 		p.rewritten = true
-		if holds { // Otherwise the tool has changed since the question, and the call asks again.
+		if holds { // If it does not hold, the tool has changed since the question, and the call asks again.
 			p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
 		}
 		switch {
@@ -61,7 +61,7 @@ func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
 	}
 }
 
-// holds reports whether the decision still applies to the tool.
+// holds reports whether the tool and its arguments are still those that the decision was given for.
 func (p *pipeline) holds(s *call.Suspension, d *tool.Decision) bool {
 	return p.basis.With(p.decidedArguments(s, d)).Holds(p.l.record(), s, d, p.def.Descriptor.MaxArguments)
 }
@@ -75,7 +75,7 @@ func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.A
 	if text == "" {
 		return p.basis.Arguments
 	}
-	args, _ := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments) // The text was validated with the decision.
+	args, _ := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments) // There is no error: the text was validated together with the decision.
 	return args
 }
 
@@ -100,7 +100,7 @@ func (p *pipeline) settleRun(ctx context.Context, out *outcome.Terminal) settlem
 	return s
 }
 
-// abandoned notifies a tool that its question will not be answered.
+// abandoned notifies a tool that its question s will not be answered.
 func (p *pipeline) abandoned(s *call.Suspension) {
 	if p.def == nil || s.Origin != call.OriginTool {
 		return

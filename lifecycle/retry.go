@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// retries checks the retry_of field of a new call. It must name a call of the same caller and tool that did not succeed. The new call is
-// independent: it has its own gates, answers and idempotency key.
+// retries checks the field retry_of of a new call. The field must name a call of the same caller and tool that did not succeed. The new
+// call is independent of that call: it has its own gates, answers and idempotency key.
 func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
 	first, err := a.peek(ctx, call.Key{Namespace: a.as.Namespace, ID: spec.RetryOf})
 	switch {
@@ -28,7 +28,7 @@ func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
 	return requests.CheckRetry(first, id)
 }
 
-// peek returns the current record of a call. It does not wait for a goroutine that loads the call.
+// peek returns the current record of a call. It does not wait when another goroutine is loading the call, but reads the journal.
 func (a *admission) peek(ctx context.Context, key call.Key) (*call.Call, error) {
 	e := a.e
 	e.mu.Lock()

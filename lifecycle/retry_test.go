@@ -15,7 +15,7 @@ func TestRetryOf(t *testing.T) {
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
 		cancel := func(s call.Spec) call.Spec {
 			t.Helper()
-			s.Run.Thread = "" // Without a thread, because the records of a thread are kept while one of its calls waits.
+			s.Run.Thread = "" // Without a thread, because retention does not trim a thread while one of its calls waits.
 			w.begin(s)
 			if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", time.Minute); err != nil {
 				t.Fatal(err)
@@ -39,7 +39,7 @@ func TestRetryOf(t *testing.T) {
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
 		running := w.begin(apart(spec("held", "")))
-		for range 2 { // first from memory, then from the journal
+		for range 2 { // The first round reads the call from memory, the second from the journal.
 			refused(alice, spec("held", ""), "call-unknown-0001", call.NotFound, "RETRY_OF_NOT_FOUND")
 			refused(bob, spec("held", ""), first.ID, call.NotFound, "RETRY_OF_NOT_FOUND")
 			refused(eve, spec("held", ""), first.ID, call.NotFound, "RETRY_OF_NOT_FOUND")
@@ -66,7 +66,7 @@ func TestRetryOf(t *testing.T) {
 		if a, b := seen[0], seen[len(seen)-1]; b.ID != retry.ID || a.IdempotencyKey() == b.IdempotencyKey() {
 			t.Errorf("the retry ran as %s with the key %s", b.ID, b.IdempotencyKey())
 		}
-		// A repeated request attaches, even after the first call was trimmed.
+		// A repeated request attaches to the retry, even after the first call was trimmed.
 		if _, err := w.store.Trim(t.Context(), w.get(retry.ID).Ended, time.Time{}, time.Time{}, 100); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +128,8 @@ func TestSupersededByANewTurn(t *testing.T) {
 	})
 }
 
-// TestSupersededThenKilled checks that the cause SUPERSEDED is stored before it takes effect, so that after a crash the call still ends
-// with it.
+// TestSupersededThenKilled checks a crash after a run was superseded. The cause SUPERSEDED is stored before it takes effect, so after the
+// crash the call still ends with this cause.
 func TestSupersededThenKilled(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("held", mutating)}, nil, func(t *testing.T, w *world) {

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestT97AnswerDoesNotComeBackToLife checks that an approval is void after the arguments changed, even if a later edit restores the
-// approved arguments.
+// TestT97AnswerDoesNotComeBackToLife checks an approval that became void because the arguments changed. It stays void even if a later edit
+// restores the approved arguments.
 func TestT97AnswerDoesNotComeBackToLife(t *testing.T) {
 	runs := map[string]int{}
 	asks := made("m", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -42,8 +42,8 @@ func TestT97AnswerDoesNotComeBackToLife(t *testing.T) {
 	})
 }
 
-// TestCancelLeavesChildrenOfOthersAlone checks that cancelling a call does not cancel calls of other callers that name it as their parent.
-// Any caller may name any parent.
+// TestCancelLeavesChildrenOfOthersAlone checks the cancellation of a call. Any caller may name any call as a parent, so the cancellation
+// must not reach calls of other callers that name this call.
 func TestCancelLeavesChildrenOfOthersAlone(t *testing.T) {
 	asks := made("asks", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended("?"), nil })
 	inBubble(t, []tool.Tool{asks}, nil, func(t *testing.T, w *world) {
@@ -68,8 +68,8 @@ func TestCancelLeavesChildrenOfOthersAlone(t *testing.T) {
 	})
 }
 
-// TestRefusedCallsAreDescribedBarely checks that the description of a refused call omits the data that the tool looked up, because the
-// caller may not be allowed to read it.
+// TestRefusedCallsAreDescribedBarely checks that the description of a refused call contains no data that the tool looked up. The caller may
+// not be allowed to read that data.
 func TestRefusedCallsAreDescribedBarely(t *testing.T) {
 	secret := describing{made("peek", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ran"), nil })}
 	deny := gate(func(*hook.Input) (hook.Verdict, error) { return hook.Deny("no"), nil })

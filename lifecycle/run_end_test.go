@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestEndRunTakesWhatItsCallsWriteAtTheirEnd checks that the end of a run also removes documents that its last calls write while they end.
-// These are written by a hook of a cancelled call, or by a tool that already has its result.
+// TestEndRunTakesWhatItsCallsWriteAtTheirEnd checks that the end of a run removes even the documents that its last calls write while they
+// end. A hook of a cancelled call writes such a document, or a tool that already has its result.
 func TestEndRunTakesWhatItsCallsWriteAtTheirEnd(t *testing.T) {
 	key := tool.Key[int]{Scope: tool.RunScope, Name: "k"}
 	late := func(id string, end func(context.Context) (*tool.Result, error)) tool.Tool {

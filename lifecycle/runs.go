@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// EndRun cancels the unfinished calls of a run, waits for their end, removes the documents of the run, and lifts its block. A later call
-// reopens the run. It returns the ids of the cancelled calls. supersededBy names the run of a new turn that replaces this one.
+// EndRun cancels the unfinished calls of a run, waits for their end, removes the documents of the run, and lifts its block. It returns the
+// ids of the cancelled calls. supersededBy names the run of a new turn that replaces this run, if any. A later call reopens the run.
 func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error) {
 	if supersededBy != "" && id == supersededBy {
 		return nil, errSelfSuperseded
@@ -37,7 +37,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.awaitEnds(ctx, p.Namespace, id)
 	if err := ctx.Err(); err != nil {
-		return ids, err // The calls still end in the background.
+		return ids, err // The calls were cancelled, but some still need to end. They do so in the background.
 	}
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, refusal.OfCall(err, id)
@@ -54,8 +54,8 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	return ids, nil
 }
 
-// awaitEnds waits for a limited time until the cancelled calls of a run have ended. The documents that they write at their end belong to
-// the run and must be removed with it.
+// awaitEnds waits for a limited time until the cancelled calls of a run have ended. Only then can the documents of the run be removed,
+// because the calls may write documents at their end.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	until := time.Now().Add(stopMost(e.cfg.Grace) + endingTime)
 	for _, c := range e.unfinished(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
@@ -68,5 +68,5 @@ func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 	}
 }
 
-// endingTime is the time that a call may need for its end beyond the grace period of its tool.
+// endingTime is the time that a call may need to end, in addition to the grace period of its tool.
 const endingTime = 2 * time.Second

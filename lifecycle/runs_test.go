@@ -25,7 +25,7 @@ func (w *world) runState(id string) call.RunState {
 	return r.State
 }
 
-// TestBlockedRunIsEndedWithoutItsCalls checks that the owner of a blocked run can end the run even after all of its calls were trimmed.
+// TestBlockedRunIsEndedWithoutItsCalls checks a blocked run whose calls were all trimmed. Its owner can still end it.
 func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 	tools := []tool.Tool{echo("danger", mutating), echo("read", reading)}
 	inBubble(t, tools, gates(namedGate("g", blocking)), func(t *testing.T, w *world) {
@@ -59,8 +59,8 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 	})
 }
 
-// TestEndedRunIsOpenedAnew checks that the memory for ended runs is bounded, that a later daemon knows them too, and that the next call
-// reopens the run.
+// TestEndedRunIsOpenedAnew checks that the memory for ended runs is bounded. It also checks that a later daemon knows that a run has ended,
+// and that the next call reopens the run.
 func TestEndedRunIsOpenedAnew(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("write", mutating)}, nil, func(t *testing.T, w *world) {
 		for _, restart := range []bool{false, true} {

@@ -49,7 +49,7 @@ func (s *scrubber) Filter(*hook.Input) func(call.Event) ([]call.Event, []hook.Re
 	return func(e call.Event) ([]call.Event, []hook.Record) { return []call.Event{e}, nil }
 }
 
-// asksOnce returns a tool that uses a secret in a description, an artifact and a question, and then ends.
+// asksOnce returns a tool that puts a secret into a description, an artifact and a question. After the answer, the tool ends.
 func asksOnce() *whole {
 	return &whole{
 		d: tool.Descriptor{ID: "t", Parameters: json.RawMessage(anyObject)},
@@ -61,7 +61,7 @@ func asksOnce() *whole {
 		},
 		execute: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 			if c.Resume != nil {
-				return tool.Text(c.Resume.Basis), nil // The tool receives its own unfiltered basis.
+				return tool.Text(c.Resume.Basis), nil // The tool must receive its own basis without filtering.
 			}
 			if _, err := c.SaveArtifact("a", "text/plain", []byte("artifact "+hushed)); err != nil {
 				return nil, err
@@ -83,8 +83,8 @@ func scrubs(s *scrubber) func(*lifecycle.Config) {
 	}
 }
 
-// TestT112BesideEvents checks that data that is stored or published outside events has passed the filters, and that its digest covers the
-// filtered text.
+// TestT112BesideEvents checks data that is stored or published outside events. It must have passed the filters, and its digest must cover
+// the filtered text.
 func TestT112BesideEvents(t *testing.T) {
 	inBubble(t, []tool.Tool{asksOnce()}, scrubs(&scrubber{}), func(t *testing.T, w *world) {
 		s := spec("t", `{"password":"`+hushed+`"}`)
@@ -110,7 +110,7 @@ func TestT112BesideEvents(t *testing.T) {
 		if err != nil || strings.Contains(fmt.Sprint(v.Description), "show "+hushed) {
 			t.Errorf("DescribeCall tells %+v, %v", v, err)
 		}
-		// The answer applies to the filtered question, and the tool receives its unfiltered basis.
+		// The answer applies to the question as filtered; the tool still receives its unfiltered basis.
 		c, err = w.resume(alice, c, tool.Decision{Action: tool.Resume})
 		if err != nil || c.Status != call.Succeeded || !strings.Contains(c.Result.Message, "basis-"+hushed) {
 			t.Errorf("after the answer: %+v, %v", c, err)
@@ -118,7 +118,7 @@ func TestT112BesideEvents(t *testing.T) {
 	})
 }
 
-// TestT112FilterThatFails checks that data that a failed filter did not check is not stored.
+// TestT112FilterThatFails checks that data is not stored when the filter that should check it failed.
 func TestT112FilterThatFails(t *testing.T) {
 	inBubble(t, []tool.Tool{asksOnce()}, scrubs(&scrubber{broken: true}), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
@@ -126,14 +126,14 @@ func TestT112FilterThatFails(t *testing.T) {
 		if err != nil || strings.Contains(string(part.Bytes), hushed) {
 			t.Errorf("artifact %q, %v", part.Bytes, err)
 		}
-		c.Description.Basis, c.Rounds[0].Suspension.Description.Basis = "", "" // Filters do not change the basis, because only the tool reads it.
+		c.Description.Basis, c.Rounds[0].Suspension.Description.Basis = "", "" // Ignore the basis: filters do not change it, because only the tool reads it.
 		if text := fmt.Sprintf("%+v", c); c.Status != call.Suspended || strings.Contains(text, hushed) {
 			t.Errorf("the record has it: %s", text)
 		}
 	})
 }
 
-// TestT112LateAnswer checks that the late result of an abandoned attempt is stored without secrets.
+// TestT112LateAnswer checks that the late result of an abandoned attempt is filtered before it is stored.
 func TestT112LateAnswer(t *testing.T) {
 	deaf := made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
-// secrets returns an outcome if the tool requires a secret that is not available, before a person is asked about the call. Only the
-// operator reads why it is not available.
+// secrets returns an outcome if a secret that the tool requires is not available. This check comes before a person is asked about the call.
+// Only the operator can read why the secret is not available.
 func (p *pipeline) secrets(context.Context) outcome.Conclusion {
 	d := p.def.Descriptor
 	if p.l.e.cfg.Secret == nil {

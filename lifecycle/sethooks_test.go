@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestSetHooks checks that a running call keeps its hooks to its end, and that a suspended call is resumed with the new gates.
+// TestSetHooks checks that a running call keeps its hooks until it ends, and that a suspended call resumes with the new gates.
 func TestSetHooks(t *testing.T) {
 	said := func(text string) []hook.Entry[hook.After] {
 		return []hook.Entry[hook.After]{{Name: "say", Hook: afterFunc(func(hook.Outcome) (hook.AfterResult, error) {
@@ -56,8 +56,8 @@ func TestSetHooks(t *testing.T) {
 	})
 }
 
-// TestT95ProtocolErrorBlocks checks that an answer that its kind of hook forbids blocks the call, even if the configuration allows
-// failures.
+// TestT95ProtocolErrorBlocks checks a hook that returns something that its kind of hook may not return. It blocks the call, even if the
+// configuration tolerates failures of the hook.
 func TestT95ProtocolErrorBlocks(t *testing.T) {
 	wrong := &hook.ProtocolError{Message: "a gate has no arguments"}
 	tests := map[string]hook.Set{
@@ -89,7 +89,7 @@ func TestT95ProtocolErrorBlocks(t *testing.T) {
 	})
 }
 
-// fallible is a filter that fails at the second report of a call.
+// fallible is a filter that fails at the second report of each call.
 type fallible struct{ filterFunc }
 
 func (fallible) FilterOrFail(*hook.Input) func(call.Event) ([]call.Event, []hook.Record, error) {

@@ -15,7 +15,8 @@ import (
 )
 
 // TestWatchersAtTheSamePlaceShareAFrame checks that watchers at the same position share a frame and its encoded form. A watcher at another
-// position, or a single watcher, gets a separate frame. So do all watchers of a question, because not all may see its full description.
+// position, or a single watcher, gets its own frame. A frame with a question is never shared, because not all watchers may see its full
+// description.
 func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", reading), asks("asks", tool.Ticket{Message: "well?"})}, nil, func(t *testing.T, w *world) {
@@ -74,7 +75,7 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 }
 
 // TestSharedFrameSaysTheEpoch checks that the cursor of a shared frame has the epoch in which its events were published. A watcher that
-// reconnects with this cursor, or with that of a control frame after it, misses no event and gets no gap.
+// reconnects with this cursor misses no event and gets no gap. The same holds for the cursor of a control frame that follows.
 func TestSharedFrameSaysTheEpoch(t *testing.T) {
 	p := held()
 	ask := gates(namedGate("ask", approval(tool.Ticket{})))
@@ -116,7 +117,7 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 			if f.Shared == nil || f.Cursor != want || watcher.Cursor() != want {
 				t.Errorf("shared %t, the frame says %s and its watcher stands at %s, want %s", f.Shared != nil, f.Cursor, watcher.Cursor(), want)
 			}
-			if f.Cursor != want { // The daemon of that epoch did not publish as many events.
+			if f.Cursor != want { // The daemon of the other epoch did not publish as many events.
 				continue
 			}
 			watchers = append(watchers, watch(f.Cursor), watch(watcher.Cursor()))
@@ -131,8 +132,8 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotShared checks watchers at the same position far behind: they get all events, in frames as small as those of a single
-// watcher. It also checks that a question is not shared, because not all watchers may see its full description.
+// TestWhatIsNotShared checks watchers that are far behind at the same position. They get all events, in frames that are as small as those
+// of a single watcher. It also checks that a question is not shared, because not all watchers may see its full description.
 func TestWhatIsNotShared(t *testing.T) {
 	begun := make(map[string]chan struct{})
 	told := func(id string, tell func(c *tool.Call) (*tool.Result, error)) tool.Tool {
@@ -204,7 +205,7 @@ func TestWhatIsNotShared(t *testing.T) {
 	})
 }
 
-// TestPurgeLeavesNoSharedFrame checks that a purge also removes the shared frame of a call, even while its watchers are connected.
+// TestPurgeLeavesNoSharedFrame checks that a purge also removes the shared frame of a call, even while watchers of the call are connected.
 func TestPurgeLeavesNoSharedFrame(t *testing.T) {
 	says := made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)

@@ -25,8 +25,8 @@ func (revealing) Describe(context.Context, *tool.Call) (tool.Description, error)
 
 func reveals(d tool.Description) bool { return len(d.Preview)+len(d.Notes) > 0 }
 
-// TestDescriptionsAreForWhoMayAnswer checks that only principals that may answer a question see the data that the tool looked up for it.
-// The caller sees it after the gates have allowed the call, through any API.
+// TestDescriptionsAreForWhoMayAnswer checks the data that a tool looked up for a question. Until the gates have allowed the call, only
+// principals that may answer the question see it, through any API. After that, the caller sees it too.
 func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 	edit := revealing{made("edit", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil })}
 	inBubble(t, []tool.Tool{edit}, gates(namedGate("g", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
@@ -51,7 +51,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 				if p.Subject == alice.Subject || err != nil {
 					t.Fatalf("ListCalls: %+v, %v", page, err)
 				}
-				return // An approver lists only suspended calls.
+				return // An approver can list only suspended calls.
 			}
 			see("ListCalls", page.Calls[0].Description)
 			watcher, err := w.e.Watch(t.Context(), p, id, "", false)
@@ -130,8 +130,8 @@ func (s damagedCalls) Calls(ctx context.Context, q call.Query) (call.Page, error
 	return page, err
 }
 
-// TestT130DamagedCallsAreNotListedToApprovers checks that lists for an approver omit damaged calls, because these may have questions that
-// the approver may not see.
+// TestT130DamagedCallsAreNotListedToApprovers checks that lists for an approver contain no damaged calls: the approver may not be allowed
+// to see their questions.
 func TestT130DamagedCallsAreNotListedToApprovers(t *testing.T) {
 	inBubble(t, nil, nil, func(t *testing.T, w *world) {
 		w.kill()

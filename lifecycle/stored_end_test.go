@@ -14,14 +14,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestP7RefusedEndIsStored checks a journal that refuses the end of a call, for a while or because of its content. The call does not stay
-// RUNNING: watchers and the journal get its end.
+// TestP7RefusedEndIsStored checks a journal that refuses the end of a call, for a while or because of its content. The call must not stay
+// RUNNING: watchers must receive an end, and the journal must store it.
 func TestP7RefusedEndIsStored(t *testing.T) {
 	canceled := errors.New("canceling statement due to statement timeout")
 	tests := []struct {
 		name   string
 		fail   error
-		always bool // refuse each time while the change contains the result
+		always bool // whether the journal refuses every change that contains the result
 		status call.Status
 		reason string
 	}{
@@ -32,7 +32,7 @@ func TestP7RefusedEndIsStored(t *testing.T) {
 	for _, tt := range tests {
 		for what, effects := range map[string]tool.Effects{"mutating": mutating, "read-only": reading} {
 			if tt.always && what == "read-only" {
-				continue // Its end is published before it is stored.
+				continue // The end of a BEHIND call is published before it is stored.
 			}
 			t.Run(tt.name+", "+what, func(t *testing.T) {
 				inBubble(t, []tool.Tool{echo("t", effects)}, nil, func(t *testing.T, w *world) {
@@ -60,7 +60,8 @@ func TestP7RefusedEndIsStored(t *testing.T) {
 	}
 }
 
-// TestP7CompletionIsAcknowledgedWhenItIsStored checks that Complete returns an error when the journal refused the end of the operation.
+// TestP7CompletionIsAcknowledgedWhenItIsStored checks that Complete returns an error when the journal refused to store the end of the
+// operation.
 func TestP7CompletionIsAcknowledgedWhenItIsStored(t *testing.T) {
 	for _, fail := range []error{store.ErrFatal, store.ErrClosed} {
 		t.Run(fail.Error(), func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestStoredBytesAreLimited(t *testing.T) {
 		for ; c.Status == call.Succeeded && n < 10; n++ {
 			c = w.do(spec("print", twenty))
 		}
-		if n != 5 { // The last call was admitted and reached the limit while it printed.
+		if n != 5 { // The last call was admitted below the limit, and reached the limit while it printed.
 			t.Errorf("%d calls of 20 KiB and more in 100 KiB", n)
 		}
 		if e := c.Result.Error; c.Status != call.Failed || c.Executed != call.Started || e.Code != tool.ResourceExhausted || e.Reason != "STORAGE_QUOTA" {
@@ -54,7 +54,7 @@ func TestStoredBytesAreLimited(t *testing.T) {
 			t.Errorf("another namespace: %v", err)
 		}
 
-		w.crash() // The next daemon measures the stored bytes.
+		w.crash() // The next daemon must measure the stored bytes again.
 		measure := func() {
 			t.Helper()
 			if err := w.e.MeasureStorage(t.Context()); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Limits of questions, which GetInfo reports.
+// Limits of questions. GetInfo reports them to clients.
 const (
 	MaxTicket = gating.MaxTicket
 	MaxExpiry = gating.MaxExpiry
@@ -26,7 +26,7 @@ const (
 // maxPolicy bounds the length of a policy version, in bytes.
 const maxPolicy = 128
 
-// mayAsk reserves one of the open questions. It returns an outcome if the call may not ask, else nil.
+// mayAsk counts a question of the call against the limits of open questions. It returns an outcome if the call may not ask, else nil.
 func mayAsk(p *pipeline, s *call.Suspension, origin string, executed call.Executed) *outcome.Terminal {
 	if refused := unattended(p, s, executed); refused != nil {
 		return refused
@@ -62,7 +62,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) settlemen
 	now := time.Now()
 	documents, events := p.documentChanges(out.Commands, nil)
 	l.slot.Take()
-	if cause := p.mustEnd(ctx); cause != nil { // The cancel request came first, and a question is no result.
+	if cause := p.mustEnd(ctx); cause != nil { // The cancel request came first. It wins, because the question is not a result.
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
 		return p.finish(ctx, outcome.StoppedBy(cause, executed))
@@ -92,8 +92,8 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) settlemen
 	return settlement{}
 }
 
-// mustEnd returns why a call must end although its tool has returned a question. It returns nil when the call may be suspended. That
-// includes a call in a drain or after the timeout of its attempt, because the tool has returned.
+// mustEnd returns why a call must end although its tool has returned a question. It returns nil when the call may be suspended. A drain or
+// the timeout of the attempt does not prevent that, because the tool has returned.
 func (p *pipeline) mustEnd(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, outcome.Drained) && !outcome.AttemptTimedOut(cause) {
 		return cause
@@ -142,8 +142,8 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	return s, nil
 }
 
-// approvers fills the defaults of a ticket's approvers. With a single user no other person can answer: the user's typed confirmation
-// replaces them, and the record requires one vote and no distinct person.
+// approvers fills the defaults of a ticket's approvers. A daemon with a single user has no other person who could answer. The record then
+// requires one vote and no distinct person, and the user types a confirmation instead.
 func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	if a == nil {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestP11BatchCountsEachCallInTheQueue checks that a batch counts in the queue with as many calls as may wait at the same time, and that a
-// refused batch leaves nothing behind.
+// TestP11BatchCountsEachCallInTheQueue checks that a batch uses as many places in the queue as its calls may wait at the same time. A
+// refused batch uses none.
 func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 	tests := []struct {
 		name     string
 		strategy call.Strategy
-		most     int // max_parallel
+		most     int // max_parallel of the batch
 		calls    int
 		taken    bool
 	}{
@@ -61,8 +61,8 @@ func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 	}
 }
 
-// TestP11SlowExpiryLeavesOthersServed checks a namespace with thousands of calls that expire slowly. It does not delay calls of other
-// namespaces that are due at the same time or during that expiry.
+// TestP11SlowExpiryLeavesOthersServed checks a namespace with thousands of calls that expire slowly. Calls of other namespaces that expire
+// at the same time, or a little later, are not delayed.
 func TestP11SlowExpiryLeavesOthersServed(t *testing.T) {
 	slow := hook.Entry[hook.After]{Name: "slow", Deadline: time.Minute, Hook: afterSlow{}}
 	ask := func(c *lifecycle.Config) {
@@ -129,7 +129,8 @@ func (afterSlow) After(ctx context.Context, in *hook.Input, _ hook.Outcome) (hoo
 	return hook.AfterResult{}, nil
 }
 
-// TestP11BlockedRunsAreForgotten checks that a blocked run without other data is removed together with the tombstones, also from memory.
+// TestP11BlockedRunsAreForgotten checks a blocked run that has no other data. When the tombstones of its calls are removed, the run is
+// removed too, also from memory.
 func TestP11BlockedRunsAreForgotten(t *testing.T) {
 	refuse := namedGate("g", func(*hook.Input) (hook.Verdict, error) { return hook.Block("never"), nil })
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(refuse), func(t *testing.T, w *world) {
@@ -169,7 +170,7 @@ func TestP11BlockedRunsAreForgotten(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := blocked(); n != 1 { // blocked again by the new call
+		if n := blocked(); n != 1 { // The new call was blocked, so the run is blocked again.
 			t.Errorf("%d blocked runs are left", n)
 		}
 	})

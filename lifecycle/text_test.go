@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestTextsOfToolsAreUTF8 checks that invalid UTF-8 from tools is replaced. Protobuf rejects such strings, so clients could not read the
-// call.
+// TestTextsOfToolsAreUTF8 checks that invalid UTF-8 in texts of tools is replaced. Otherwise clients could not read the call, because
+// Protobuf rejects such strings.
 func TestTextsOfToolsAreUTF8(t *testing.T) {
 	const bad = "caf\xe9"
 	says := made("says", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestCallsOfAThreadRunOneAfterAnother checks that calls of one thread outside a batch that are not concurrency-safe run one after another,
-// in the order of their arrival. Read-only, concurrency-safe calls and calls of other threads do not wait.
+// TestCallsOfAThreadRunOneAfterAnother checks calls of one thread outside a batch. Calls that are not concurrency-safe run one after
+// another, in the order of their arrival. Calls that are read-only and concurrency-safe do not wait, and neither do calls of other threads.
 func TestCallsOfAThreadRunOneAfterAnother(t *testing.T) {
 	p, order := held(), []string{}
 	note := made("note", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -46,8 +46,8 @@ func TestCallsOfAThreadRunOneAfterAnother(t *testing.T) {
 	})
 }
 
-// TestTurnOfAThreadIsGivenUp checks that a suspended call holds no turn, that the queue timeout applies, and that a waiting call is
-// cancelled immediately.
+// TestTurnOfAThreadIsGivenUp checks that a suspended call gives up its turn in the thread. It also checks that the queue timeout applies to
+// a call that waits for its turn, and that such a call is cancelled immediately.
 func TestTurnOfAThreadIsGivenUp(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), asks("asks", tool.Ticket{}), echo("quick", mutating)}, nil, func(t *testing.T, w *world) {
@@ -102,8 +102,8 @@ func TestChildOfACallHasATurnOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestBatchAndTheTurnsOfItsThread checks that the calls of SEQUENTIAL and AUTO batches take turns in the thread like single calls, and that
-// those of a PARALLEL batch do not.
+// TestBatchAndTheTurnsOfItsThread checks calls of batches that belong to a thread. The calls of SEQUENTIAL and AUTO batches take turns in
+// the thread as single calls do. The calls of a PARALLEL batch do not.
 func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()
@@ -124,7 +124,8 @@ func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 	}
 }
 
-// TestTooManyWaitForATurn checks that the calls that wait in a thread are bounded like those that wait for a slot.
+// TestTooManyWaitForATurn checks that the number of calls that wait for a turn in a thread is limited, as is the number that wait for a
+// slot.
 func TestTooManyWaitForATurn(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.QueueLength, c.NamespaceQueue, c.PrincipalQueue = 3, 3, 3 }, func(t *testing.T, w *world) {

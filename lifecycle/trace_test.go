@@ -18,8 +18,8 @@ type requestKey struct{}
 type tracer struct {
 	mu    sync.Mutex
 	open  map[string]int
-	began []string // request, and trace in the record
-	ends  []string // status of the call
+	began []string // trace of the request and trace in the record, for each call of Begin
+	ends  []string // status of the call, for each call of End
 }
 
 type passKey struct{}
@@ -58,8 +58,8 @@ func (t *tracer) check(tb testing.TB, began, ends []string) {
 	t.began, t.ends = nil, nil
 }
 
-// TestTracer checks that each pipeline run begins and ends once, that the tool runs in its context, and that later pipeline runs get the
-// trace of the first.
+// TestTracer checks that each pipeline run begins and ends once. The tool must run in the context of the pipeline run, and later pipeline
+// runs must get the trace of the first.
 func TestTracer(t *testing.T) {
 	seen := make(chan any, 10)
 	looks := made("looks", reading, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -84,7 +84,7 @@ func TestTracer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // The tracer's End is called after the end of the call is published.
+			time.Sleep(time.Second) // Wait, because End of the tracer is called after the end of the call is published.
 			return c
 		}
 		c := do(spec("looks", "{}"))

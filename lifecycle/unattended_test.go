@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestUnattendedRunsAreNotAsked checks that questions to people in an UNATTENDED run become results for the model, unless the operator lets
-// them wait.
+// TestUnattendedRunsAreNotAsked checks questions to people in an UNATTENDED run. They become results for the model, unless the operator has
+// configured that they wait.
 func TestUnattendedRunsAreNotAsked(t *testing.T) {
 	waits := func(c *lifecycle.Config) { c.UnattendedWaits = func() bool { return true } }
 	denies := func(c *lifecycle.Config) { c.UnattendedWaits = func() bool { return false } }
@@ -21,7 +21,7 @@ func TestUnattendedRunsAreNotAsked(t *testing.T) {
 		name   string
 		tool   tool.Tool
 		change func(*lifecycle.Config)
-		want   ending // the zero value means that the call is suspended
+		want   ending // zero when the call must be suspended
 	}{
 		{"a gate's", echo("t", mutating), gated, ending{
 			status: call.Failed, code: tool.Denied, reason: "UNATTENDED", executed: call.NotStarted, aborted: true, after: true, text: text + ": Really?"}},
@@ -59,7 +59,7 @@ func TestUnattendedRunsAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestUnattendedQuestionIsAbandoned checks that the tool is notified that its question will not be answered, so that it can release its
+// TestUnattendedQuestionIsAbandoned checks that the tool is notified when its question will not be answered. The tool can then release its
 // resources.
 func TestUnattendedQuestionIsAbandoned(t *testing.T) {
 	a := &abandoner{}
@@ -100,7 +100,8 @@ func register(r *registry.Registry, tools []tool.Tool) error {
 	return nil
 }
 
-// TestUnattendedFrontend checks that a call that a frontend executes is not a question to people, even in an UNATTENDED run.
+// TestUnattendedFrontend checks that a call that a frontend executes does not count as a question to people, so it waits even in an
+// UNATTENDED run.
 func TestUnattendedFrontend(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		s := declaring(`{}`, pick)
@@ -111,8 +112,8 @@ func TestUnattendedFrontend(t *testing.T) {
 	})
 }
 
-// TestActionsOfOthers checks that tools and gates cannot use the actions reserved for questions that are not for people. With such an
-// action an UNATTENDED run would wait forever, and people would not see the question.
+// TestActionsOfOthers checks that a tool or gate cannot use an action that is reserved for questions of another source. No person sees a
+// question with such an action, and an UNATTENDED run would wait for it forever.
 func TestActionsOfOthers(t *testing.T) {
 	unaskable := ending{status: call.Failed, code: tool.Internal, executed: call.Finished, aborted: true, after: true, text: "The tool asked a question that cannot be answered"}
 	refused := ending{status: call.Failed, code: tool.Denied, reason: "HOOK_FAILED", executed: call.NotStarted, aborted: true, after: true, text: `Refused: the hook "ask" failed`}

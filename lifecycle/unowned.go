@@ -9,11 +9,11 @@ import (
 	"github.com/toold-dev/toold/lifecycle/custody"
 )
 
-// CheckOwners recovers, as a start would, each call that had no owner at this check and at the previous one, and logs it. See
-// [custody.Checker].
+// CheckOwners recovers calls that no part of the daemon processes, as a start would. It recovers a call that had no owner at this check and
+// at the previous one, and logs it. See [custody.Checker].
 func (e *Engine) CheckOwners(ctx context.Context) error {
 	if e.drain.Err() != nil || !e.drain.Admit() {
-		return nil // The next daemon recovers all calls.
+		return nil // The daemon stops. The next daemon recovers all calls.
 	}
 	defer e.drain.Leave()
 	return e.unowned.Check(ctx)
@@ -31,8 +31,8 @@ func newChecker(e *Engine) *custody.Checker {
 	}
 }
 
-// isOwned reports whether a part of this daemon processes the call, or the call needs no processing. c is the stored record. references is
-// the number of references that the caller holds.
+// isOwned reports whether a part of this daemon processes the call, or whether the call needs no processing. c is the stored record.
+// references is the number of references that the caller of isOwned holds.
 func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 	e.mu.Lock()
 	l := e.activeCalls[key]
@@ -47,7 +47,7 @@ func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if c = l.c; l.cancel != nil || references > l.watchers {
-			return true // Watchers only read. Every other reference belongs to code that changes the call.
+			return true // References of watchers do not count, because watchers only read. Every other reference belongs to code that changes the call.
 		}
 	}
 	return c.Status.Terminal() || c.Status == call.Suspended || e.held.Holds(c) || c.Operation() != nil && e.operations.Has(key)

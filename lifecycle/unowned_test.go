@@ -12,12 +12,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestCheckerTakesUpLostCalls checks a call without an owner, because the journal permanently refused its end. The checker adopts it
+// TestCheckerTakesUpLostCalls checks a call that lost its owner, because the journal refused its end twice. The checker adopts the call
 // without a restart: the call runs again if that is safe, and otherwise ends in doubt. All other tests of the package check that calls with
 // an owner are not adopted.
 func TestCheckerTakesUpLostCalls(t *testing.T) {
 	for _, idempotent := range []bool{true, false} {
-		want, runs := call.Failed, int64(1) // ends IN_DOUBT
+		want, runs := call.Failed, int64(1) // This call ends IN_DOUBT.
 		if idempotent {
 			want, runs = call.Succeeded, 2
 		}
@@ -30,7 +30,7 @@ func TestCheckerTakesUpLostCalls(t *testing.T) {
 		inBubble(t, []tool.Tool{loses}, nil, func(t *testing.T, w *world) {
 			var refused atomic.Int64
 			w.useStore(nil, func(c *store.Change) error {
-				if c.Call != nil && c.Call.Status.Terminal() && refused.Add(1) <= 2 { // refuses the result, and then the error that replaces it
+				if c.Call != nil && c.Call.Status.Terminal() && refused.Add(1) <= 2 { // Refuse the result, and then the error that replaces it.
 					return store.ErrCorrupt
 				}
 				return nil

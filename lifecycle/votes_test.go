@@ -59,7 +59,7 @@ func TestVotes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, _ := events(t, watcher) // The stream ends although the call is still suspended.
+			list, _ := events(t, watcher) // The stream ends here, although the call still waits for votes.
 			if got := types(t, c.LastSequence+int64(i), list); got != "vote_recorded" {
 				t.Fatalf("the stream of vote %d told %s", i, got)
 			}
@@ -91,14 +91,14 @@ func TestVotesThatDiffer(t *testing.T) {
 		c = w.answer(voter(1), c, result(`{"n":1}`))
 		c = w.answer(voter(2), c, result(`{"n":2}`))
 		wantVotes(t, c, "voter-001", "voter-002")
-		c = w.answer(voter(1), c, result(`{"n":3}`)) // replaces the earlier vote of voter 1
+		c = w.answer(voter(1), c, result(`{"n":3}`)) // This vote replaces the earlier vote of voter 1.
 		wantVotes(t, c, "voter-002", "voter-001")
 		c = w.answer(voter(3), c, result(`{"n":1}`))
 		if c.Status != call.Suspended {
 			t.Fatalf("call %s by a vote that was taken back", c.Status)
 		}
 		w.refuse(voter(4), c, result(`{"n":"x"}`), call.InvalidArgument, "ANSWER_INVALID")
-		c = w.answer(voter(4), c, result(` { "n" : 2 } `)) // equals the vote of voter 2
+		c = w.answer(voter(4), c, result(` { "n" : 2 } `)) // This vote equals the vote of voter 2 in canonical form.
 		if c.Status != call.Succeeded || fmt.Sprint(votersOf(c.Rounds[0].Decision)) != "[voter-002 voter-004]" {
 			t.Errorf("call %s, decided by %v", c.Status, votersOf(c.Rounds[0].Decision))
 		}
@@ -111,15 +111,15 @@ func TestOneNoDecides(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(3, tool.Ticket{}), func(t *testing.T, w *world) {
 		c := w.answer(voter(1), w.do(spec("t", "")), yes())
 		w.refuse(alice, c, no(""), call.PermissionDenied, "NOT_AN_APPROVER")
-		c = w.answer(voter(1), c, no("I was wrong")) // also from a voter that approved before
+		c = w.answer(voter(1), c, no("I was wrong")) // Even a voter that approved before can decline.
 		if c.Status != call.Cancelled || c.Result.Error.Reason != "DECLINED" || p.runs.Load() != 0 {
 			t.Errorf("call %s %+v, %d runs", c.Status, c.Result.Error, p.runs.Load())
 		}
 	})
 }
 
-// TestT62VotesOfOthers checks that the four-eyes rule applies to each vote, and that a call is refused when too few other people could
-// approve it (also T114).
+// TestT62VotesOfOthers checks the four-eyes rule: it applies to each vote. A call is refused when too few other people could approve it
+// (also T114).
 func TestT62VotesOfOthers(t *testing.T) {
 	fourEyes := tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}}
 	aliceApproves := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"approver"}, Method: "peer"}
@@ -143,11 +143,11 @@ func TestT62VotesOfOthers(t *testing.T) {
 		if c := w.do(behalf); c.Status != call.Failed || c.Result.Error.Reason != "NO_ELIGIBLE_APPROVER" || c.Executed != call.NotStarted {
 			t.Errorf("call %s %+v", c.Status, c.Result)
 		}
-		if c := w.do(spec("t", "")); c.Status != call.Suspended { // bob and dave could approve
+		if c := w.do(spec("t", "")); c.Status != call.Suspended { // Here bob and dave could approve.
 			t.Errorf("call %s %+v", c.Status, c.Result)
 		}
 	})
-	// With a single user, the typed confirmation replaces all votes.
+	// With a single user, one typed confirmation replaces all votes.
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, both(ballots(2, fourEyes), func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
 		if c := w.answer(aliceApproves, w.do(spec("t", "")), yes()); c.Status != call.Succeeded || c.Rounds[0].Suspension.Approvers.Count != 1 {
 			t.Errorf("call %s %+v", c.Status, c.Rounds[0].Suspension.Approvers)
@@ -155,7 +155,8 @@ func TestT62VotesOfOthers(t *testing.T) {
 	})
 }
 
-// TestT98EditVoidsVotes checks that only approved arguments run. An edit restarts the count, even for people who have voted.
+// TestT98EditVoidsVotes checks that only arguments that enough people approved are executed. An edit restarts the count, even for people
+// who have already voted.
 func TestT98EditVoidsVotes(t *testing.T) {
 	p := &probe{}
 	edit := func(n int) tool.Decision {
@@ -168,20 +169,21 @@ func TestT98EditVoidsVotes(t *testing.T) {
 		if r := c.LastRound(); r.Proposed != `{"x": 2}` || !r.Votes[0].Edited {
 			t.Errorf("the round is %+v", r)
 		}
-		c = w.answer(voter(3), c, yes()) // approves the original arguments, not the edit
+		c = w.answer(voter(3), c, yes()) // This vote approves the original arguments and not the edit.
 		wantVotes(t, c, "voter-002", "voter-003")
 		w.refuse(alice, c, edit(3), call.PermissionDenied, "NOT_AN_APPROVER")
 		if c.Status != call.Suspended || p.runs.Load() != 0 {
 			t.Fatalf("call %s, %d runs", c.Status, p.runs.Load())
 		}
-		c = w.answer(voter(3), c, tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}) // equal in canonical form
+		c = w.answer(voter(3), c, tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}) // These arguments equal the edit in canonical form.
 		if calls := p.seen(); c.Status != call.Succeeded || len(calls) != 1 || calls[0].Arguments.Text() != `{"x":2}` {
 			t.Errorf("call %s, ran %+v", c.Status, calls)
 		}
 	})
 }
 
-// TestT63ToolChangesBetweenVotes checks that votes apply only to the tool that the question showed.
+// TestT63ToolChangesBetweenVotes checks a tool that changes between two votes. Votes apply only to the tool that the question showed, so
+// the call asks again.
 func TestT63ToolChangesBetweenVotes(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(2, tool.Ticket{}), func(t *testing.T, w *world) {
@@ -199,8 +201,8 @@ func TestT63ToolChangesBetweenVotes(t *testing.T) {
 	})
 }
 
-// TestT127DifferentEditsOfAChangedTool checks that two people with different edits do not agree, even if the tool has changed and neither
-// edit applies.
+// TestT127DifferentEditsOfAChangedTool checks two people with different edits. They do not agree, even if the tool has changed so that
+// neither edit can be applied.
 func TestT127DifferentEditsOfAChangedTool(t *testing.T) {
 	p := &probe{}
 	edit := func(n int) tool.Decision {
@@ -220,7 +222,7 @@ func TestT127DifferentEditsOfAChangedTool(t *testing.T) {
 	})
 }
 
-// TestVotesExpireWithTheQuestion checks that votes do not extend the life of a question (T101).
+// TestVotesExpireWithTheQuestion checks that a vote does not extend the time in which a question can be answered (T101).
 func TestVotesExpireWithTheQuestion(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, ballots(2, tool.Ticket{ExpiresIn: time.Hour}), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
@@ -237,7 +239,7 @@ func TestVotesExpireWithTheQuestion(t *testing.T) {
 	})
 }
 
-// TestT100RepeatedVotes checks that a repeated vote returns the same outcome, before and after the call has changed.
+// TestT100RepeatedVotes checks a vote that is sent again. It returns the same outcome, before and after the call has changed.
 func TestT100RepeatedVotes(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(2, tool.Ticket{}), func(t *testing.T, w *world) {
@@ -260,7 +262,7 @@ func TestT100RepeatedVotes(t *testing.T) {
 	})
 }
 
-// TestP2HundredVoters checks 100 concurrent votes: exactly the needed number counts, and all others are refused because the question is
+// TestP2HundredVoters checks 100 concurrent votes. Exactly the needed number counts. All other votes are refused, because the question is
 // decided.
 func TestP2HundredVoters(t *testing.T) {
 	p := &probe{}
@@ -311,8 +313,8 @@ func TestP2HundredVoters(t *testing.T) {
 	})
 }
 
-// TestT83VotesAndKills checks that a daemon that is killed between votes, or while it stores one, keeps every acknowledged vote, and no
-// vote twice (P1, P2).
+// TestT83VotesAndKills kills the daemon between votes or while it stores one. Every acknowledged vote must be kept, and no vote may count
+// twice (P1, P2).
 func TestT83VotesAndKills(t *testing.T) {
 	for _, point := range []string{"before-commit", "after-commit"} {
 		for at := range 3 {
@@ -332,8 +334,8 @@ func TestT83VotesAndKills(t *testing.T) {
 	}
 }
 
-// killedVote sends the votes of three people and kills the daemon while it stores vote number at. A voter without an acknowledgment votes
-// again with the same decision_id.
+// killedVote sends the votes of three people and kills the daemon while it stores vote number at. A voter that got no acknowledgment sends
+// the vote again with the same decision_id.
 func killedVote(t *testing.T, w *world, p *probe, at int, kill *func()) {
 	c := w.do(spec("t", ""))
 	vote := func(i int) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A watched implements [watch.Watched]. It holds a reference to the call, which Left releases.
+// A watched implements [watch.Watched]. It holds a reference to the call. Left releases the reference.
 type watched struct{ l *activeCall }
 
 func (w watched) Key() call.Key { return w.l.key }
@@ -74,16 +74,16 @@ func (w watched) Left() {
 	w.l.release()
 }
 
-// freshWatcher returns the watcher of a new call. It takes over the caller's reference.
+// freshWatcher returns the watcher of a new call. The watcher takes over the caller's reference to the call.
 func freshWatcher(l *activeCall, o call.ExecuteOptions, gap *call.Gap) *watch.CallWatcher {
-	l.watchers++ // No other goroutine has the call yet.
+	l.watchers++ // No lock is needed: no other goroutine has the call yet.
 	return l.e.watches.Call(watched{l}, watch.Options{
 		Position: watch.Position{Epoch: l.e.epoch, Gap: gap}, Through: o.WaitForDecision, Follow: true, Fresh: true,
 	})
 }
 
-// newWatcher returns a watcher of an existing call. It starts at a cursor, or with a snapshot without one. as is the client; nil means the
-// caller of the call. newWatcher takes over the caller's reference unless it fails.
+// newWatcher returns a watcher of an existing call. It starts at the cursor in o; without a cursor it starts with a snapshot. as is the
+// client; nil means the caller of the call. Unless newWatcher fails, the watcher takes over the caller's reference to the call.
 func newWatcher(l *activeCall, as *tool.Principal, o call.ExecuteOptions, follow bool) (*watch.CallWatcher, error) {
 	options := watch.Options{Snapshot: o.Cursor == "", Through: o.WaitForDecision, Follow: follow, As: as}
 	l.mu.Lock()
@@ -126,7 +126,7 @@ func (l *activeCall) epochOf(sequence int64) int64 {
 	return l.c.EpochOf(sequence)
 }
 
-// Watch returns a watcher of a call. With follow it ends with the call, otherwise after the events that exist now.
+// Watch returns a watcher of a call. With follow, the watch ends when the call ends; otherwise it ends after the events that exist now.
 func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error) {
 	l, err := e.acquireVisible(ctx, p, id)
 	if err != nil {

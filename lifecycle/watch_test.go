@@ -66,7 +66,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 			logs := make([][]call.Event, 203)
 			for after := range int64(203) {
 				all.Go(func() {
-					for w.get(s.ID).LastSequence < after { // until the sequence exists
+					for w.get(s.ID).LastSequence < after { // Wait until the event exists.
 						time.Sleep(time.Millisecond)
 					}
 					cursor := w.e.Watches().CursorAfter(after)
@@ -77,7 +77,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 							return
 						}
 						f, err := watcher.Next(t.Context())
-						watcher.Close() // reconnects after each frame
+						watcher.Close() // Reconnect after each frame.
 						if errors.Is(err, io.EOF) {
 							return
 						}
@@ -111,8 +111,8 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 	}
 }
 
-// TestSlowWatcherLosesNothing checks that a watcher that pauses while the call continues reads the events that memory has dropped from the
-// journal.
+// TestSlowWatcherLosesNothing checks a watcher that pauses while the call continues. The events that are no longer in memory are read from
+// the journal.
 func TestSlowWatcherLosesNothing(t *testing.T) {
 	const n = 2000
 	for _, effects := range []tool.Effects{mutating, reading} {
@@ -215,9 +215,9 @@ func TestFramesAreBounded(t *testing.T) {
 func TestT110LostTail(t *testing.T) {
 	inBubble(t, []tool.Tool{talker("t", reading, 100, 20*time.Millisecond)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		old := map[string]string{} // content by epoch and sequence
+		old := map[string]string{} // content of each event, by epoch and sequence
 		cursors := []string{}
-		follow := func(cursor string, lines int) { // One line each 20 ms; published events are written each 50 ms.
+		follow := func(cursor string, lines int) { // The tool prints one line each 20 ms. The engine writes published events each 50 ms.
 			t.Helper()
 			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: cursor})
 			if err != nil {
@@ -246,7 +246,7 @@ func TestT110LostTail(t *testing.T) {
 				cursors = append(cursors, f.Cursor)
 			}
 		}
-		follow("", 8) // This reads until 140 ms; the journal has the events of the first 100 ms.
+		follow("", 8) // This watcher reads until 140 ms. At the crash, the journal has only the events of the first 100 ms.
 		lost := cursors[len(cursors)-1]
 		w.crash()
 		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: lost})
@@ -258,10 +258,10 @@ func TestT110LostTail(t *testing.T) {
 			t.Fatalf("first frame %+v, %v", f, err)
 		}
 		watcher.Close()
-		follow(f.Cursor, 6) // The cursor of the gap continues after the remaining events. This reads until 100 ms; the journal has the events of the first 40 ms.
+		follow(f.Cursor, 6) // The cursor in the gap continues after the events that still exist. This watcher reads until 100 ms; the journal has the events of the first 40 ms.
 		w.crash()
 		follow(cursors[len(cursors)-1], 1000)
-		for _, cursor := range cursors { // No earlier cursor may return different events.
+		for _, cursor := range cursors { // An earlier cursor must never return a different event for the same epoch and sequence.
 			follow(cursor, 1000)
 		}
 		if c := w.do(s); c.Status != call.Succeeded || len(c.Epochs) != 3 {
@@ -271,7 +271,7 @@ func TestT110LostTail(t *testing.T) {
 	})
 }
 
-// TestT110ForgottenCall checks that a read-only call that a crash lost begins again in a new epoch.
+// TestT110ForgottenCall checks a read-only call that a crash lost completely. When it is sent again, it begins in a new epoch.
 func TestT110ForgottenCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", reading)}, nil, func(t *testing.T, w *world) {
@@ -282,7 +282,7 @@ func TestT110ForgottenCall(t *testing.T) {
 		if err != nil || f.Cursor != "c1.1.2" && f.Cursor != "c1.1.1" {
 			t.Fatalf("%+v, %v", f, err)
 		}
-		w.crash() // within the 50 ms in which events are not written
+		w.crash() // The crash comes within the 50 ms in which events are not written yet.
 		_, err = w.e.Records().Get(t.Context(), alice, s.ID)
 		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		p.free()
@@ -347,7 +347,8 @@ func TestTrimmedBeginningIsAGap(t *testing.T) {
 	})
 }
 
-// TestP11WatchersKeepNothingOfWhatTheySent checks that the events that a watcher has read ahead do not keep returned events in memory.
+// TestP11WatchersKeepNothingOfWhatTheySent checks the memory of a watcher that reads events ahead. The events that it has returned must not
+// stay in memory.
 func TestP11WatchersKeepNothingOfWhatTheySent(t *testing.T) {
 	const size, watchers = 16 << 20, 16
 	prints := made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

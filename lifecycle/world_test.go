@@ -31,7 +31,7 @@ func (w *world) start(s call.Spec, o call.ExecuteOptions) call.Watcher {
 	return watcher
 }
 
-// begin starts a detached call, and returns when it cannot continue by itself.
+// begin starts a detached call. It returns when the call has ended or waits for something.
 func (w *world) begin(s call.Spec) string {
 	w.t.Helper()
 	w.start(s, call.ExecuteOptions{}).Close()
@@ -74,8 +74,8 @@ func no(reason string) tool.Decision {
 	return tool.Decision{Action: tool.Cancel, Reason: reason}
 }
 
-// checkLog checks the rules for every log: it is numbered from 1, and has at most one terminal event, which is the last and equals the
-// record.
+// checkLog checks the rules that hold for every log. It is numbered from 1. It has at most one terminal event, which is the last event and
+// equals the record.
 func (w *world) checkLog(id string) []call.Event {
 	w.t.Helper()
 	c, list := w.get(id), w.log(id)
@@ -125,7 +125,7 @@ func (h *afterHook) After(_ context.Context, in *hook.Input, o hook.Outcome) (ho
 	return hook.AfterResult{}, nil
 }
 
-// saw reports whether the After hook received the outcome of the call once, equal to the record.
+// saw reports whether the After hook received the outcome of the call exactly once, equal to the record.
 func (h *afterHook) saw(c *call.Call) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,10 +157,10 @@ func (f afterFunc) After(_ context.Context, _ *hook.Input, o hook.Outcome) (hook
 	return f(o)
 }
 
-// probe is a tool that counts its runs and can block them.
+// probe is a tool that counts its runs. It can also make them wait.
 type probe struct {
-	hold bool // runs wait for free
-	deaf bool // ignores its cancellation
+	hold bool // runs wait until free is called
+	deaf bool // runs ignore their cancellation
 	runs atomic.Int64
 
 	mu    sync.Mutex
@@ -170,7 +170,8 @@ type probe struct {
 
 func held() *probe { return &probe{hold: true} }
 
-// opened creates the channel at its first use, because a channel belongs to the synctest bubble that creates it.
+// opened returns the channel that free closes. It creates the channel at its first call, because a channel belongs to the synctest bubble
+// that creates it.
 func (p *probe) opened() chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,12 +232,12 @@ const year = 365 * 24 * time.Hour
 
 var everything = call.Query{Namespace: "ns", Limit: 1000, OldestFirst: true}
 
-// change is a change that a test journal receives.
+// change is a change that the journal of a test receives.
 type change struct{ *store.Change }
 
 func (c *change) ends() bool { return c.Call != nil && c.Call.Status.Terminal() }
 
-// failing refuses changes with ErrFull when which returns true. n counts the changes from 1.
+// failing returns a function that refuses changes with ErrFull when which returns true. n is the number of the change, counted from 1.
 func failing(which func(n int, c *change) bool) func(*store.Change) error {
 	var mu sync.Mutex
 	n := 0

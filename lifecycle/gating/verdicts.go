@@ -11,19 +11,20 @@ import (
 // strength orders verdicts: Block beats Suspend beats SetResult beats Allow.
 var strength = map[hook.VerdictKind]int{hook.KindAllow: 0, hook.KindSetResult: 1, hook.KindSuspend: 2, hook.KindBlock: 3}
 
-// Verdicts holds the verdicts of a call's gates, and the verdict that counts. Of two equally strong verdicts the first counts.
+// Verdicts holds the verdicts of a call's gates, and the one that takes effect. Of two equally strong verdicts, the first takes effect.
 type Verdicts struct {
-	Verdict hook.Verdict // the verdict that counts
-	Gate    string       // the gate of Verdict; "" when no gate intercepts the call
+	Verdict hook.Verdict // the verdict that takes effect
+	Gate    string       // the gate that gave Verdict; "" when no gate intercepts the call
 	All     []call.GateVerdict
-	winner  int // index in All of the gate that counts
+	winner  int // index in All of the verdict that takes effect
 }
 
 // NewVerdicts returns Verdicts without gates: the call is allowed.
 func NewVerdicts() Verdicts { return Verdicts{Verdict: hook.Allow()} }
 
-// Add adds the verdict of another gate. The call's record stores it as shown. When two gates intercept the call, Add returns the gate that
-// counts and the gate that it overrules; otherwise both are empty. A gate that failed may have the zero verdict, which has no weight.
+// Add adds the verdict of another gate. The call's record stores it in the form shown. When two gates intercept the call, Add returns the
+// gate whose verdict takes effect and the gate that it overrules. Otherwise both names are empty. A gate that failed may pass the zero
+// verdict, which has no effect.
 func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (counts, overruled string) {
 	a.All = append(a.All, shown)
 	last := len(a.All) - 1
@@ -45,8 +46,8 @@ func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (cou
 
 var errVerdict = errors.New("the gate gave no valid verdict")
 
-// CheckVerdict returns an error for a verdict that a gate may not give. It also refuses a question that could not be stored, before the
-// call is suspended.
+// CheckVerdict returns an error for a verdict that a gate may not give. It also returns an error for a question that could not be stored,
+// so that the call is not suspended in vain.
 func CheckVerdict(v hook.Verdict, machine MachineActions) error {
 	switch v.Kind() {
 	case hook.KindAllow, hook.KindBlock:
@@ -64,10 +65,10 @@ func CheckVerdict(v hook.Verdict, machine MachineActions) error {
 	return errVerdict
 }
 
-// complete reports whether a result can replace the result of a tool.
+// complete reports whether a result has all fields that the result of a call needs.
 func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
 
-// ShownKind returns the reported kind of a verdict. To the engine a refusal is a result, but it is reported as DENY.
+// ShownKind returns the kind under which a verdict is reported. A gate refuses a call by setting an error result; this is reported as DENY.
 func ShownKind(v hook.Verdict) string {
 	if r := v.Result(); r.IsError() && r.Error != nil && r.Error.Code == tool.Denied {
 		return "DENY"

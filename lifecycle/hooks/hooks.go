@@ -1,4 +1,4 @@
-// Package hooks checks the set of hooks of an engine, and applies filters to data that is stored beside events.
+// Package hooks checks the set of hooks of an engine. It also applies filters to data that is not part of events.
 package hooks
 
 import (
@@ -15,8 +15,8 @@ import (
 // A Set holds the hooks that a pipeline run uses from beginning to end. It is immutable; a new configuration replaces it.
 type Set struct {
 	hook.Set
-	Quick  bool // all hooks before the tool only compute and never wait
-	Scrubs bool // at least one filter also checks data other than events
+	Quick  bool // all hooks that run before the tool only compute and never wait
+	Scrubs bool // at least one filter also checks data that is not part of events
 }
 
 // New returns the checked set, or an error that explains why it is invalid.
@@ -38,8 +38,8 @@ func computeOnly[T any](entries []hook.Entry[T]) bool {
 	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
 }
 
-// Broken returns the outcome of a call when a hook gave an answer that its kind forbids. A configuration that tolerates failing hooks does
-// not tolerate this error. Broken returns nil when err is another error.
+// Broken returns the outcome of a call when a hook returned something that its kind of hook may not return. A configuration that tolerates
+// failing hooks does not tolerate this error. For any other err, Broken returns nil.
 func Broken(name string, err error) *outcome.Terminal {
 	if !errors.As(err, new(*hook.ProtocolError)) {
 		return nil
@@ -47,7 +47,8 @@ func Broken(name string, err error) *outcome.Terminal {
 	return outcome.Blocked(fmt.Sprintf("the hook %q broke the protocol", name))
 }
 
-// check refuses a set in which two hooks could be confused, or in which a hook could delay the end of a call without limit.
+// check refuses a set in which a gate has no name, a reserved name or the name of another gate. It also refuses hooks that could delay the
+// end of a call without limit.
 func check(s *hook.Set) error {
 	names := map[string]bool{call.OriginTool: true, call.OriginDoubt: true}
 	for _, g := range s.Gate {

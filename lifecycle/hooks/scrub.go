@@ -10,14 +10,14 @@ import (
 // NotShown replaces text that a filter could not check because it failed.
 const NotShown = "(not shown: a filter failed)"
 
-// A Scrubber applies the filters that implement [hook.Scrubber] to data that is stored and published beside the events of a call.
+// A Scrubber applies the filters that implement [hook.Scrubber]. It filters data of a call that is stored and published outside its events.
 type Scrubber struct {
 	Set    *Set
 	In     *hook.Input
 	Failed func(hook string, err error)
 }
 
-// Scrub calls look with each filter that applies. It returns false when a filter failed; the caller must then drop the data.
+// Scrub calls look with each filter that applies. It returns false when a filter failed; the caller must then not use the data.
 func (p *Scrubber) Scrub(look func(hook.Scrubber)) bool {
 	clean := true
 	for i := range p.Set.Filter {
@@ -42,7 +42,7 @@ func (p *Scrubber) Text(text string) string {
 	return NotShown
 }
 
-// Error filters the error of a call that is only described. The outcome of a call that runs is an event, so the event filters check it.
+// Error filters the error of a preview. The error of a call that runs is part of an event, so the event filters check it.
 func (p *Scrubber) Error(e *tool.Error) *tool.Error {
 	r := &tool.Result{Status: tool.StatusError, Error: e}
 	if p.Scrub(func(s hook.Scrubber) { r = s.Result(r) }) {
@@ -51,11 +51,11 @@ func (p *Scrubber) Error(e *tool.Error) *tool.Error {
 	return &tool.Error{Code: e.Code, Message: NotShown}
 }
 
-// Description filters a tool's description of a call. It leaves the basis unchanged, because the tool receives the basis later.
+// Description filters a tool's description of a call. It does not filter the basis, because the tool needs its own basis unchanged later.
 func (p *Scrubber) Description(d tool.Description) tool.Description {
 	clean := p.Scrub(func(s hook.Scrubber) {
 		d.Title = s.Text(d.Title)
-		d.Locations, d.Notes = slices.Clone(d.Locations), slices.Clone(d.Notes) // The tool may share these slices between calls.
+		d.Locations, d.Notes = slices.Clone(d.Locations), slices.Clone(d.Notes) // Clone the slices, because the tool may share them between calls.
 		for i := range d.Locations {
 			d.Locations[i].Path = s.Text(d.Locations[i].Path)
 		}

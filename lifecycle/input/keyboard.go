@@ -1,5 +1,5 @@
-// Package input sends input to a running call: bytes, signals and terminal sizes. An input may have a position, so that a repeated input
-// has no effect.
+// Package input sends input to a running call: bytes, signals and terminal sizes. An input may carry a position in the byte stream, so that
+// the same input sent twice takes effect once.
 package input
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// inputBuffer is the number of bytes that the tool may leave unread.
+// inputBuffer is the maximum number of bytes that the tool has not read yet.
 const inputBuffer = 64 << 10
 
 // A Keyboard is the input of one attempt. The tool reads from it; callers send to it.
@@ -78,7 +78,7 @@ func Check(in *call.Input) error {
 	return nil
 }
 
-// Send accepts the new part of an input. It accepts all new bytes or none.
+// Send accepts an input, without the bytes that were accepted before. It accepts all new bytes or none.
 func (k *Keyboard) Send(in call.Input, attempt int) (call.InputState, error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Circuits stops calls to a source whose upstream failed several times in a row. The circuit of such a source opens for a time. After that,
-// one call tries the source while the others wait for its outcome. Each namespace has separate circuits, because a caller may be the reason
+// Circuits stops calls to a source whose upstream failed several times in a row. The circuit of such a source opens for a time. After that
+// time, one call tries the source while other calls are refused. Each namespace has its own circuits, because its callers may be the reason
 // why a source fails.
 type Circuits struct {
 	failures int           // consecutive failures that open a circuit; 0 disables circuits
-	open     time.Duration // time until one call tries again
+	open     time.Duration // time for which a circuit stays open
 
 	mu     sync.Mutex
-	probes int64                 // number of calls that have tried
-	of     map[upstream]*circuit // only sources whose last call failed, at most one entry per source and namespace
+	probes int64                 // number of calls that tried a source after its circuit opened
+	of     map[upstream]*circuit // only sources whose last call failed
 }
 
 // An upstream is a source as seen from one namespace.
@@ -27,16 +27,17 @@ type circuit struct {
 	probe    int64     // number of the call that tries the source; 0 when none does
 }
 
-// probeRetry is the delay for a call that finds another call trying the source.
+// probeRetry is the delay after which a call may be sent again that was refused while another call tried the source.
 const probeRetry = time.Second
 
-// A Visit represents a call that uses a source. The zero value uses none.
+// A Visit represents a call that uses a source. The zero value means that the call uses no source.
 type Visit struct {
 	entered bool
 	probe   int64
 }
 
-// Enter returns the visit of a call to a source. While the circuit is open, it returns the time to wait and the number of failures instead.
+// Enter returns the visit of a call to a source. While the circuit is open, it refuses the call: it returns the time after which the call
+// may be sent again, and the number of failures.
 func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration, failures int) {
 	if s.failures == 0 {
 		return Visit{}, 0, 0
@@ -58,17 +59,17 @@ func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration,
 	return Visit{entered: true, probe: c.probe}, 0, 0
 }
 
-// Leave ends a visit. failed reports that the upstream failed; reached reports that it answered. For a question, a cancellation or a
-// timeout, both are false. Leave returns the time for which this visit opened the circuit, or 0.
+// Leave ends a visit. failed reports that the upstream failed; reached reports that it answered. After a question, a cancellation or a
+// timeout, both are false. If this visit opens the circuit, Leave returns the time for which the circuit is open. Otherwise it returns 0.
 func (s *Circuits) Leave(namespace, source string, v Visit, failed, reached bool) (opened time.Duration) {
 	u := upstream{namespace, source}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of[u]
 	if c != nil && v.probe != 0 && c.probe == v.probe {
-		c.probe = 0 // Another call may try next, unless this outcome decides below.
+		c.probe = 0 // If this outcome shows nothing about the upstream, another call may try next.
 	} else if c != nil && !c.until.IsZero() {
-		return 0 // This visit began before the circuit opened.
+		return 0 // The visit began before the circuit opened, so it must not change the circuit.
 	}
 	switch {
 	case reached:

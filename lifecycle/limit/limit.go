@@ -3,10 +3,11 @@
 //   - [Slots]: how many calls run at once, and how many wait. A client that floods the queue delays only its own calls.
 //   - [Threads]: calls of a thread that are not safe to run concurrently run one after the other.
 //   - [Questions]: how many suspended calls a namespace and a principal may have.
-//   - [Circuits]: calls to a source stop for a time after its upstream failed several times in a row.
+//   - [Circuits]: calls to a source are refused for a time after its upstream failed several times in a row.
 //   - [Storage]: how many bytes a namespace may have in the journal and the spool.
 //
-// The limits answer immediately, start no goroutine and do not depend on the engine. A limit of zero means no limit and has no cost.
+// The limits answer immediately, start no goroutine and do not depend on the engine. A limit of zero means no limit, and checking it costs
+// nothing.
 package limit
 
 import (

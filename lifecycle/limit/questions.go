@@ -8,12 +8,12 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Questions counts the suspended calls of namespaces and principals, if they are limited.
+// Questions counts the suspended calls of each namespace and principal that has a limit.
 type Questions struct {
 	namespace, principal int // limit of each; 0 means no limit
 
 	mu   sync.Mutex
-	open map[scope]int // includes questions that are about to be stored
+	open map[scope]int // open questions, including those that are about to be stored
 }
 
 // A Journal reads the records of calls.
@@ -42,7 +42,7 @@ func (q *Questions) Load(ctx context.Context, j Journal) error {
 	}
 }
 
-// Closed uncounts a question of a call that is closed or was not stored.
+// Closed must be called when a question was closed, or was reserved but not stored.
 func (q *Questions) Closed(c *call.Call) { q.add(c, -1) }
 
 func (q *Questions) add(c *call.Call, n int) {
@@ -65,8 +65,8 @@ func (q *Questions) addLocked(c *call.Call, n int) {
 	}
 }
 
-// Reserve counts a new question of a call. If a limit is reached, it counts nothing and returns that limit, such as "5 calls of alice".
-// Questions about an attempt in doubt are always accepted.
+// Reserve counts a new question of a call. If a limit is reached, it counts nothing and returns the reason, such as "5 calls of alice".
+// Questions about an attempt in doubt have no limit.
 func (q *Questions) Reserve(c *call.Call, origin string) (full string) {
 	if !q.limited() {
 		return ""

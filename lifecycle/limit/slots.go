@@ -12,13 +12,13 @@ import (
 )
 
 // Slots bounds how many calls run at once: in total, per namespace, per principal and per tool. Other calls wait. A free slot goes to the
-// namespace that got none for the longest time. Within it, the slot goes to the principal that got none for the longest time, and there to
-// the oldest call. A client that floods the queue thus delays only its own calls. A call that waits for another limit does not block the
-// calls behind it.
+// waiting namespace whose last new slot is the longest ago. Within the namespace, the same rule selects the principal, and the oldest call
+// of the principal gets the slot. A client that floods the queue therefore delays only its own calls. A call that waits for another limit
+// does not block the calls behind it.
 type Slots struct {
-	total, queue         int // limits of running calls and of waiting calls
-	namespace, principal int // limits of running calls for each; 0 means no limit
-	namespaceQueue       int // limits of waiting calls for each
+	total, queue         int // maximum number of running calls and of waiting calls
+	namespace, principal int // maximum number of running calls of each namespace and of each principal; 0 means no limit
+	namespaceQueue       int // maximum number of waiting calls of each namespace and of each principal
 	principalQueue       int
 	tools                []call.ToolLimit
 
@@ -26,20 +26,20 @@ type Slots struct {
 	taken     int
 	waiting   int
 	running   map[scope]int // running calls of each limited scope
-	elsewhere map[scope]int // calls that wait for something else, such as their turn in a thread; the zero scope has the total
+	elsewhere map[scope]int // calls that wait for something other than a slot, such as their turn in a thread; the zero scope has the total
 	lent      map[scope]int // calls that lent their slot to nested calls; the zero scope has the total
 	queues    map[string]*namespaceQueue
-	order     list.List // of *namespaceQueue; the first gets the next slot
+	order     list.List // list of *namespaceQueue; the first entry gets the next slot
 }
 
 // A Demand names the limits that a call counts against.
 type Demand struct {
 	namespace, principal string
-	tool                 string // source and id of a tool with a limit, else empty
+	tool                 string // source and id of the tool if the tool has a limit, else empty
 	toolMax              int
 }
 
-// A scope identifies the target of a limit. Only the fields that the limit applies to are set.
+// A scope identifies what a limit applies to. Fields that do not matter for the limit are empty.
 type scope struct{ namespace, principal, tool string }
 
 // A namespaceQueue holds the waiting calls of a namespace.
@@ -48,14 +48,14 @@ type namespaceQueue struct {
 	waiting    int
 	principals map[string]int // number of waiting calls of each principal
 	queues     map[scope]*queue
-	order      list.List // of *queue
+	order      list.List // list of *queue
 	at         *list.Element
 }
 
-// A queue holds the calls that wait for the same limits.
+// A queue holds the waiting calls that count against the same limits.
 type queue struct {
 	key     scope
-	waiting list.List // of *waiter
+	waiting list.List // list of *waiter
 	at      *list.Element
 }
 
@@ -72,7 +72,7 @@ func newSlots(total, queue int) *Slots {
 	return &Slots{total: total, queue: queue, namespaceQueue: queue, principalQueue: queue}
 }
 
-// LimitsTools reports whether a tool has a limit, so that [Slots.Demand] needs the descriptor.
+// LimitsTools reports whether any tool has a limit. Only then does [Slots.Demand] need the descriptor.
 func (s *Slots) LimitsTools() bool { return len(s.tools) > 0 }
 
 // Demand returns the limits that a principal's call of a tool counts against.
@@ -80,7 +80,7 @@ func (s *Slots) Demand(p *tool.Principal, d *tool.Descriptor) Demand {
 	w := Demand{namespace: p.Namespace, principal: p.Subject}
 	for _, t := range s.tools {
 		if tool.Glob(t.Tools, d.ID) {
-			w.tool, w.toolMax = d.Source+"\x00"+d.ID, t.Calls // Workers of different namespaces may have tools with the same id.
+			w.tool, w.toolMax = d.Source+"\x00"+d.ID, t.Calls // The source is part of the key, because workers of different namespaces may have tools with the same id.
 			break
 		}
 	}
@@ -94,13 +94,13 @@ func (s *Slots) Count() (running, waiting int) {
 	return s.taken, s.waiting
 }
 
-// Full returns why n more calls may not wait. It returns nil when they may wait or need not wait.
+// Full returns an error when n more calls may not wait. It returns nil when they may wait, or when they need not wait.
 func (s *Slots) Full(d Demand, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.elsewhere) > 0 {
 		if err := s.tooMany(s.elsewhere, &d, 1, 1); err != nil {
-			return err // A free slot does not help: this call may have to wait for something else, too.
+			return err // This is an error even when a slot is free, because the call may have to wait for something else.
 		}
 	}
 	if n -= s.freeLocked(&d); n <= 0 {
@@ -118,7 +118,7 @@ func (s *Slots) tooMany(counts map[scope]int, d *Demand, share, n int) error {
 	return s.tooManyOf(all/share, namespace/share, counts[scope{namespace: d.namespace, principal: d.principal}]/share, n)
 }
 
-// tooManyOf returns which limit of waiting calls n more calls exceed.
+// tooManyOf returns an error when n more waiting calls would exceed a limit. all, ofNamespace and ofPrincipal are the current numbers.
 func (s *Slots) tooManyOf(all, ofNamespace, ofPrincipal, n int) error {
 	switch {
 	case all+n > s.queue:
@@ -136,7 +136,7 @@ func QueueFull(message string) error {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: message, RetryAfter: time.Second}
 }
 
-// WaitElsewhere counts a call that waits for something other than a slot, until done is called. [Slots.Full] includes it.
+// WaitElsewhere counts a call that waits for something other than a slot, until the caller calls done. [Slots.Full] includes these calls.
 func (s *Slots) WaitElsewhere(d Demand) (done func()) {
 	s.countIn(&s.elsewhere, d, 1)
 	return func() { s.countIn(&s.elsewhere, d, -1) }
@@ -164,8 +164,8 @@ func count(counts *map[scope]int, k scope, n int) {
 	}
 }
 
-// LendersFull returns why a call that lends its slot may not start. At most as many calls may lend their slots as may wait. For nested
-// calls the limit is eight times as high. Otherwise the calls above them would wait forever for calls that cannot start.
+// LendersFull returns an error when a call that will lend its slot may not start. At most as many calls may lend their slots as may wait.
+// For nested calls the limit is eight times as high: if they could not start, the calls that wait for them would wait forever.
 func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,12 +174,13 @@ func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	}
 	share := 1
 	if nested {
-		share = 8 // the greatest depth of subagents, so each level has capacity even when all levels above it are full
+		share = 8 // Eight is the greatest depth of subagents. Each level of subagents then has capacity even when all levels above it are full.
 	}
 	return s.tooMany(s.lent, &Demand{namespace: p.Namespace, principal: p.Subject}, share, 1)
 }
 
-// tryTake takes a slot if one is free. In that case no call waits for the same limits, because it would have got the slot.
+// tryTake takes a slot if one is free. It cannot overtake a waiting call: a call that waits for the same limits would already have the
+// slot.
 func (s *Slots) tryTake(d *Demand) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,14 +191,15 @@ func (s *Slots) tryTake(d *Demand) bool {
 	return true
 }
 
-// take takes a slot even when none is free.
+// take takes a slot even when none is free, so the number of running calls may exceed the limit.
 func (s *Slots) take(d *Demand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takeLocked(d, 1)
 }
 
-// wait returns a channel that is closed when the caller has a slot. giveUp leaves the queue, or returns the slot if it was already granted.
+// wait puts the call into the queue. It returns a channel that is closed when the call has a slot. giveUp leaves the queue, or returns the
+// slot if the call has it already.
 func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +214,7 @@ func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	return ready, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if w.granted { // Return the slot, so that another call can use it.
+		if w.granted { // The slot came before giveUp. Return it, so that another call can use it.
 			s.releaseLocked(d)
 			return
 		}
@@ -220,7 +222,7 @@ func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	}
 }
 
-// release passes the slot to the next call.
+// release frees a slot and passes it to the next waiting call.
 func (s *Slots) release(d *Demand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +235,7 @@ func (s *Slots) releaseLocked(d *Demand) {
 	}
 }
 
-// grantLocked grants one slot to the next call that no limit blocks, and reports whether it found one.
+// grantLocked gives one slot to the first waiting call that no limit blocks, and reports whether there is such a call.
 func (s *Slots) grantLocked() bool {
 	for e := s.order.Front(); e != nil; e = e.Next() {
 		q := e.Value.(*namespaceQueue)
@@ -254,7 +256,7 @@ func (s *Slots) grantLocked() bool {
 	return false
 }
 
-// freeLocked returns how many more calls may run; it may be negative.
+// freeLocked returns how many more calls may run within the limits of d. The number may be negative.
 func (s *Slots) freeLocked(d *Demand) int {
 	free := s.total - s.taken
 	if s.namespace > 0 {
@@ -323,9 +325,9 @@ func (s *Slots) dequeueLocked(w *waiter) {
 	}
 }
 
-// turnLocked moves all queues of the principal that gets a slot to the back.
+// turnLocked moves all queues of a principal that has just got a slot to the back.
 func (q *namespaceQueue) turnLocked(next *waiter) {
-	if len(q.queues) == len(q.principals) { // each principal has one queue
+	if len(q.queues) == len(q.principals) { // Here each principal has exactly one queue.
 		q.order.MoveToBack(next.in.at)
 		return
 	}
@@ -350,15 +352,15 @@ const (
 	slotReturned
 )
 
-// A Slot is the slot of one call. The zero value holds none. The tool of the call may lend the slot while another goroutine returns it;
-// exactly one of the two frees it.
+// A Slot is the slot of one call. The zero value holds no slot. The tool of the call may lend the slot while another goroutine returns it.
+// Exactly one of the two frees it.
 type Slot struct {
 	slots  *Slots
 	demand Demand
 	state  atomic.Int32
 }
 
-// Held reports whether the call has received a slot.
+// Held reports whether the call ever received a slot, also one that is lent now.
 func (s *Slot) Held() bool { return s.state.Load() != slotNone }
 
 // TryTake takes a slot if one is free. Otherwise [Slot.Wait] waits for one.
@@ -371,15 +373,15 @@ func (s *Slot) TryTake(from *Slots, d Demand) bool {
 	return true
 }
 
-// Take takes a slot for a call that already runs, even when none is free.
+// Take takes a slot even when none is free. It is for a call that already runs.
 func (s *Slot) Take(from *Slots, d Demand) {
 	s.slots, s.demand = from, d
 	from.take(&s.demand)
 	s.Granted()
 }
 
-// Wait returns a channel that is closed when the call has a slot. The caller then calls [Slot.Granted]. Instead it may call giveUp at any
-// time.
+// Wait returns a channel that is closed when the call has a slot. The caller must then call [Slot.Granted]. To stop waiting, the caller
+// calls giveUp instead.
 func (s *Slot) Wait() (turn <-chan struct{}, giveUp func()) { return s.slots.wait(&s.demand) }
 
 // Granted records that the call has the slot that it waited for.
@@ -398,8 +400,8 @@ func (s *Slot) Return() {
 	}
 }
 
-// Lend frees the slot for other calls until reclaim is called. reclaim waits for a slot behind other waiting calls, and fails when its ctx
-// is done.
+// Lend frees the slot for other calls until reclaim is called. reclaim waits for a slot, behind the calls that already wait. It fails when
+// its ctx is done.
 func (s *Slot) Lend() (reclaim func(ctx context.Context) error) {
 	if !s.state.CompareAndSwap(slotHeld, slotLent) {
 		return func(context.Context) error { return nil }

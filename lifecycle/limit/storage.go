@@ -12,7 +12,7 @@ import (
 )
 
 // Storage estimates how many bytes each namespace has in the journal and the spool, if that is limited. The estimate is the last
-// measurement plus the bytes written since. A call never waits for the journal here.
+// measurement plus the bytes written since. A call can therefore be checked without reading the journal.
 type Storage struct {
 	max int64 // limit of each namespace; 0 means no limit
 
@@ -68,7 +68,7 @@ func (s *Storage) Full(namespace string) bool {
 // Max returns the limit of each namespace in bytes. Zero means no limit.
 func (s *Storage) Max() int64 { return s.max }
 
-// Refusal returns the error for new calls of a namespace that has reached the limit.
+// Refusal returns the error for new calls of a namespace whose storage is full.
 func (s *Storage) Refusal() error {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "STORAGE_QUOTA", RetryAfter: time.Minute,
 		Message: fmt.Sprintf("the calls of this namespace have %d bytes, as many as they may; there is room again when old ones were trimmed or purged", s.max)}
@@ -116,7 +116,7 @@ func (s *Storage) Measure(ctx context.Context, j Journal, spool store.Spool) err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for namespace, n := range s.since { // The measurement may already include some of these bytes. Until the next measurement the estimate is rather too high than too low.
+	for namespace, n := range s.since { // Keep these bytes in the estimate, although the measurement may already include some of them. Until the next measurement, the estimate is rather too high than too low.
 		found[namespace] += n
 	}
 	s.bytes = found

@@ -2,20 +2,20 @@ package limit
 
 import "sync"
 
-// A Thread identifies a queue of calls that run one after the other, because they are not safe to run concurrently. Calls that another call
-// makes have a separate queue under that call. Otherwise they would wait for the call that waits for them.
+// A Thread identifies a queue of calls that run one after the other, because they are not safe to run concurrently. The nested calls of a
+// call have a separate queue. In the queue of their parent they would wait for the parent, which waits for them.
 type Thread struct{ Namespace, Thread, Parent string }
 
 // Threads holds the queues with running or waiting calls. Calls that are safe to run concurrently use no queue.
 type Threads struct {
-	length int // number of calls that may wait in each queue
+	length int // maximum number of calls that wait in each queue
 
 	mu     sync.Mutex
 	queues map[Thread]*Slots
 }
 
-// Enter adds a call to a queue. It returns a channel that is closed at the call's turn, and a function that leaves the queue before or
-// after the turn. Turns are in the order of Enter. ok is false when too many calls wait.
+// Enter adds a call to a queue. turn is closed when it is the call's turn. leave removes the call from the queue, before or after its turn.
+// The order of turns is the order of Enter. ok is false when too many calls wait; the call is then not added.
 func (t *Threads) Enter(k Thread) (turn <-chan struct{}, leave func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

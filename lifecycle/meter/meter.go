@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Other is the name under which calls of unregistered tools are counted, and calls of further tools after the first thousand. Callers
-// choose names, and must not be able to create new series.
+// Other is the name under which the calls of some tools are counted together: unregistered tools, and all tools after the first thousand.
+// Callers choose tool names, and a caller must not be able to create any number of metric series.
 const Other = "other"
 
 const meteredTools = 1000
@@ -29,8 +29,8 @@ func outcomes() [13 + 2]tool.Code {
 // A Meter counts the calls of one tool.
 type Meter struct {
 	ended     [13 + 2]atomic.Int64 // indexed like outcomes
-	attempt   *metric.Histogram    // duration of the last attempt, from intent to result
-	call      *metric.Histogram    // duration from accepted to ended, only of calls without a question
+	attempt   *metric.Histogram    // duration of the last attempt of each call, from intent to result
+	call      *metric.Histogram    // duration from the acceptance to the end of calls without a question
 	unkilled  atomic.Int64
 	suspended atomic.Int64
 }
@@ -59,7 +59,7 @@ func (m *Meters) Of(d *tool.Descriptor) *Meter {
 	if found := (*m.known.Load())[d.ID]; found != nil {
 		return found
 	}
-	if strings.HasPrefix(d.ID, tool.FrontendPrefix) { // Callers choose these names and would create series.
+	if strings.HasPrefix(d.ID, tool.FrontendPrefix) { // Count the call under Other: callers choose these names and could create any number of series.
 		return m.other
 	}
 	m.mu.Lock()
@@ -110,10 +110,10 @@ func outcomeOf(c *call.Call) int {
 
 // Stats holds the counts of one tool since the daemon started.
 type Stats struct {
-	Ended          map[tool.Code]int64 // by SUCCEEDED, FAILED or error code; contains no zeros
-	Suspended      int64               // questions that were asked
-	KillUnverified int64               // calls whose processes may still run
-	Attempt, Call  metric.Snapshot     // in nanoseconds
+	Ended          map[tool.Code]int64 // counts by SUCCEEDED, FAILED or error code; only counts above zero
+	Suspended      int64               // number of questions that calls asked
+	KillUnverified int64               // calls that ended while their processes may still run
+	Attempt, Call  metric.Snapshot     // durations in nanoseconds
 }
 
 // Suspended counts a question.

@@ -20,7 +20,7 @@ import (
 const (
 	// actMost is the longest time between two checks for due actions.
 	actMost = 15 * time.Second
-	// actPage is the number of actions in one query. actAtOnce is the number of calls whose actions run concurrently.
+	// actPage is the number of actions that one query returns. actAtOnce is the number of calls whose actions run concurrently.
 	actPage   = 64
 	actAtOnce = 8
 	// maxError bounds the stored text of an error, in bytes.
@@ -36,7 +36,7 @@ type Outbox struct {
 	woken chan struct{} // capacity 1
 
 	mu   sync.Mutex
-	next time.Time // when the next failed action is due again
+	next time.Time // time at which the next failed action is due again; zero when there is none
 	busy map[call.Key]bool
 }
 
@@ -46,8 +46,8 @@ type Config struct {
 	Log       *zap.Logger
 	Limits    store.DocumentLimits
 	Hooks     func() *hook.Set            // returns the hooks in force
-	Held      func() bool                 // reports whether the actions belong to the store from which this one was copied
-	Own       func(context.Context) error // returns an error when another daemon may own the journal, so nothing may start
+	Held      func() bool                 // reports whether the actions may belong to another store, from which this one was copied
+	Own       func(context.Context) error // returns an error when nothing may start, because another daemon may own the journal
 	Documents func(namespace, run, thread string) tool.Documents
 	Fatal     func(error) // reports that the journal failed
 	Failed    func()      // counts a failed hook
@@ -65,7 +65,8 @@ func (o *Outbox) Wake() {
 	}
 }
 
-// take reserves an action for the calling goroutine. It returns false when another goroutine has it. The caller releases it afterwards.
+// take reserves an action for the calling goroutine, which must release it with give. It returns false when another goroutine has the
+// action.
 func (o *Outbox) take(key call.Key) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,7 +106,7 @@ func (o *Outbox) again(at time.Time) {
 	}
 }
 
-// Run executes due actions until ctx is done. The next daemon repeats the attempts that ctx interrupts.
+// Run executes due actions until ctx is done. If ctx interrupts an attempt, the next daemon repeats it.
 func (o *Outbox) Run(ctx context.Context) error {
 	if due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && o.cfg.Held() {
 		o.cfg.Log.Error("actions of calls that have ended are held, because the store was copied or restored: toold release --all carries them out")
@@ -137,14 +138,14 @@ func (o *Outbox) actDue(ctx context.Context) error {
 		case moved > 0:
 		case len(due) < limit:
 			return nil
-		default: // Read more, so that actions that cannot be settled now do not hide the others.
+		default: // Read more actions, so that actions that cannot be executed now do not hide the others.
 			limit *= 4
 		}
 	}
 	return nil
 }
 
-// actAll executes actions, the actions of each call in their order. It returns how many it settled.
+// actAll executes actions, those of each call in their order. It returns how many of the stored actions it changed.
 func (o *Outbox) actAll(ctx context.Context, actions []store.Action) int {
 	of := map[call.Key][]store.Action{}
 	var order []call.Key
@@ -183,7 +184,7 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	}
 	defer o.give(key)
 	if o.cfg.Own(ctx) != nil {
-		return false // The daemon that owns the journal executes it.
+		return false // Only the daemon that owns the journal may execute the action.
 	}
 	got, err := o.handle(ctx, &a)
 	if ctx.Err() != nil {
@@ -234,7 +235,7 @@ func (o *Outbox) handle(ctx context.Context, a *store.Action) (hook.ActionResult
 
 var errNoHandler = errors.New("there is no such handler")
 
-// afterFailure returns the action to store after a failed attempt: due again later, or dead.
+// afterFailure returns the action to store after a failed attempt. It is due again later, or dead after the last attempt.
 func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	o.cfg.Failed()
 	a.Attempts++
@@ -251,7 +252,7 @@ func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	return a
 }
 
-// errorText returns the stored form of an error: bounded, and without the secrets that filters remove.
+// errorText returns the form of an error text that is stored: shortened, and without the secrets that filters remove.
 func (o *Outbox) errorText(text string) string {
 	for _, f := range o.cfg.Hooks().Filter {
 		s, ok := f.Hook.(hook.Scrubber)
@@ -262,7 +263,7 @@ func (o *Outbox) errorText(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "\uFFFD")
 }
 
-// handlerDocuments converts the document commands of a handler to changes. It drops and logs malformed commands.
+// handlerDocuments converts the document commands of a handler to document changes. It drops and logs malformed commands.
 func (o *Outbox) handlerDocuments(a *store.Action, commands []tool.Command) []store.DocumentChange {
 	var changes []store.DocumentChange
 	for i := range commands {
@@ -283,7 +284,8 @@ func (o *Outbox) handlerDocuments(a *store.Action, commands []tool.Command) []st
 	return changes
 }
 
-// EndRun executes the actions that wait for the end of a run, for at most ten seconds. It makes the remaining ones due.
+// EndRun executes the actions that wait for the end of a run, for at most ten seconds. It makes the remaining actions due, so that Run
+// executes them.
 func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
 	if o.cfg.Held() {
 		return nil
@@ -296,7 +298,7 @@ func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
 	quickly, cancel := context.WithTimeout(ctx, runEndTime)
 	defer cancel()
 	for err == nil && len(actions) > 0 && o.actAll(quickly, actions) > 0 {
-		waiting.After = actions[len(actions)-1].Position // A failed action is due again later.
+		waiting.After = actions[len(actions)-1].Position // Continue after this position: a failed action is not repeated here but is due again later.
 		actions, err = o.cfg.Store.Actions(ctx, waiting)
 	}
 	if err == nil {
@@ -305,7 +307,7 @@ func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
 	return err
 }
 
-// EndBatch makes the actions due that wait for the end of a batch. Repeated calls are harmless.
+// EndBatch makes the actions due that wait for the end of a batch. It may be called several times for the same batch.
 func (o *Outbox) EndBatch(ctx context.Context, namespace, batch string) error {
 	waiting := store.ActionQuery{Namespace: namespace, Phase: tool.BatchEnd, End: batch, Limit: 1}
 	actions, err := o.cfg.Store.Actions(ctx, waiting)
@@ -322,5 +324,5 @@ func (o *Outbox) release(ctx context.Context, namespace, ended string, phase too
 	return err
 }
 
-// runEndTime bounds the time for actions at the end of a run, before its documents are removed.
+// runEndTime is how long the end of a run waits for its actions. Only after that are the documents of the run removed.
 const runEndTime = 10 * time.Second

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxActions bounds the actions that one step of a call, or one action, may request.
+	// maxActions is the number of actions that one step of a call may request, and the number that one action may request.
 	maxActions = 32
 	// maxPayload bounds the payload of an action, in bytes.
 	maxPayload = 64 << 10
 	// maxRounds bounds a chain of actions in which each action requests the next one.
 	maxRounds = 16
-	// runEndLatest is the time after which an action for the end of a run is executed although the run has not ended.
+	// runEndLatest is the time after which actions for the end of a run are executed even if the run has not ended.
 	runEndLatest = 24 * time.Hour
 )
 
@@ -45,8 +45,8 @@ func checkAction(a *tool.Action) error {
 	return err
 }
 
-// Actions returns the actions to store for a step of a call or for another action, which origin describes. ended reports that the run of
-// origin has ended. Actions drops and logs malformed actions, because they are bugs of their authors.
+// Actions returns the actions to store for a step of a call or for another action. origin describes that step or action. ended reports that
+// its run has ended. Malformed actions are dropped and logged, because they are bugs of the tool or hook.
 func (o *Outbox) Actions(origin store.Action, asked []tool.Action, ended bool) []store.Action {
 	var actions []store.Action
 	for i := range asked {

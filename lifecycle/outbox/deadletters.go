@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// DeadLetters returns at most limit dead actions of the principal's namespace, starting behind the position after.
+// DeadLetters returns at most limit dead actions of the principal's namespace. It starts after the position after.
 func (o *Outbox) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) (dead []call.DeadLetter, err error) {
 	actions, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, State: store.ActionDead, After: after, Limit: limit})
 	for i := range actions {

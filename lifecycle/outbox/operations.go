@@ -14,22 +14,22 @@ import (
 // pollsAtOnce bounds the number of tools that are polled concurrently.
 const pollsAtOnce = 64
 
-// pollMost is the longest interval between two polls of an operation after repeated failures.
+// pollMost is the longest interval to which repeated failures extend the time between two polls of an operation.
 const pollMost = 5 * time.Minute
 
-// Operations is the schedule of the calls whose work continues outside toold: when to poll the tool of each call, or to end its operation.
-// It needs 100 bytes for each call. Its methods may be called concurrently.
+// Operations is the schedule of the calls whose work continues outside toold. It holds for each call when to poll its tool or to end its
+// operation. It uses about 100 bytes for each call. Its methods may be called concurrently.
 type Operations struct {
 	log *zap.Logger
 	now func() time.Time
-	// look polls or ends the operation of a call. It must be repeated after an error. failures is the number of failed polls before.
+	// look polls or ends the operation of a call. After an error it must be called again. failures is the number of failed polls in a row.
 	look  func(key call.Key, failures int) error
 	woken chan struct{} // capacity 1
 
 	mu    sync.Mutex
 	due   dueHeap
 	of    map[call.Key]*dueOperation
-	taken call.Key                   // the last call that next removed for its turn
+	taken call.Key                   // the call that next removed most recently, for its turn
 	turns map[call.Key]chan struct{} // closed when the turn of a call is over
 }
 
@@ -45,7 +45,8 @@ type dueOperation struct {
 	index    int
 }
 
-// Arm schedules the next turn of a call: the next poll of its tool, or the end of its operation. Each failed poll doubles the interval.
+// Arm schedules the next turn of a call: the next poll of its tool, or the end of its operation when that comes first. Each failed poll
+// doubles the interval, up to pollMost.
 func (o *Operations) Arm(key call.Key, op *call.Operation, failures int) {
 	at := op.Expires
 	if op.Every > 0 {
@@ -60,8 +61,8 @@ func (o *Operations) Arm(key call.Key, op *call.Operation, failures int) {
 	o.put(key, at, failures)
 }
 
-// ArmNow is like [Operations.Arm], for the start of the daemon. A tool that is polled, or whose call was cancelled, gets its turn
-// immediately.
+// ArmNow is [Operations.Arm] for the start of the daemon. It schedules the turn immediately when the tool is polled or the call was
+// cancelled.
 func (o *Operations) ArmNow(key call.Key, op *call.Operation, cancelled bool) {
 	if op.Every > 0 || cancelled {
 		o.put(key, o.now(), 0)
@@ -114,7 +115,7 @@ func (o *Operations) next(now time.Time) (*dueOperation, time.Duration) {
 	return d, 0
 }
 
-// Has reports whether a turn of a call is scheduled or about to begin.
+// Has reports whether a turn of a call is scheduled, or was removed from the schedule and is about to begin.
 func (o *Operations) Has(key call.Key) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -182,9 +183,9 @@ func (o *Operations) Run(ctx context.Context) error {
 	}
 }
 
-// Hurry begins a turn of a cancelled call now. It does not wait for the turn.
+// Hurry begins a turn of a cancelled call now, in another goroutine.
 func (o *Operations) Hurry(key call.Key) {
-	go func() { // The turn counts as a pipeline run, so a drain waits for it.
+	go func() { // A drain waits for this goroutine, because the turn counts as a pipeline run.
 		if err := o.look(key, 0); err != nil {
 			o.put(key, o.now(), 0)
 		}

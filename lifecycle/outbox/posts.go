@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// postPage is the number of actions in one query for posts.
+// postPage is the number of actions that one query for posts returns.
 const postPage = 256
 
 // NewPosts returns the posts that notifiers request for a step of a call and its events.
@@ -77,8 +77,8 @@ func (o *Outbox) Committed(actions []store.Action) {
 	}
 }
 
-// Posts returns at most limit posts of a notifier's queue behind a position, in the order of their commits. It returns none while the calls
-// of a copied store are held, because the posts belong to the original store.
+// Posts returns at most limit posts of a notifier's queue after a position, in the order of their commits. For a copied store it returns
+// none while calls are held, because the posts belong to the original store.
 func (o *Outbox) Posts(ctx context.Context, notifier, queue string, after int64, limit int) ([]store.Action, error) {
 	if o.cfg.Held() {
 		return nil, nil
@@ -88,8 +88,8 @@ func (o *Outbox) Posts(ctx context.Context, notifier, queue string, after int64,
 	})
 }
 
-// SettlePost removes a delivered post. If failed is not empty, it is the reason why the post cannot be delivered, and the post becomes a
-// dead letter. A missing post, for example after a purge, is no error.
+// SettlePost removes a delivered post. If the post cannot be delivered, failed is the reason, and the post becomes a dead letter. A post
+// that does not exist, for example after a purge, is no error.
 func (o *Outbox) SettlePost(ctx context.Context, namespace, id string, attempts int, failed string) error {
 	done := &store.Amendment{Namespace: namespace, Done: id}
 	if failed != "" {
@@ -116,7 +116,8 @@ func (o *Outbox) deadPost(a store.Action, attempts int, why string) store.Action
 	return a
 }
 
-// KeepQueues turns the posts of a notifier that wait in any other queue into dead letters, because these queues have no consumer any more.
+// KeepQueues turns the posts of a notifier in all other queues than the given ones into dead letters, because nothing reads these queues
+// any more.
 func (o *Outbox) KeepQueues(ctx context.Context, notifier string, queues []string) error {
 	for after := int64(0); !o.cfg.Held(); {
 		page, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, After: after, Limit: postPage})

@@ -1,9 +1,10 @@
 // Package outcome defines how the pipeline run of a call ends. It has one constructor for each row of the table of outcomes in
 // docs/reference/states.md.
 //
-// A [Conclusion] is one of its variants. [Terminal] ends the call. With the others the call continues later: after a decision, through work
-// outside the daemon, or after recovery. A [Stop] is the reason why a client or the daemon stopped a call. The package decides the status,
-// the error code, the reason, how far the tool got, and the text for the model. It stores and logs nothing: the engine does.
+// A [Conclusion] says how a pipeline run ends. A [Terminal] conclusion ends the call. With any other conclusion the call continues later:
+// after a decision, through work outside the daemon, or after recovery. A [Stop] is the reason why a client or the daemon stopped a call.
+// The package decides the status, the error code, the reason, how far the tool got, and the text for the model. It stores and logs nothing:
+// the engine does.
 package outcome
 
 import (
@@ -17,7 +18,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Conclusion is how a pipeline run ends: one of the types below. A step that returns nil continues the pipeline run.
+// A Conclusion says how a pipeline run ends. It has one of the types below. A stage that returns a nil Conclusion lets the pipeline run
+// continue.
 type Conclusion interface{ conclusion() }
 
 // A Terminal conclusion ends the call.
@@ -25,10 +27,10 @@ type Terminal struct {
 	Status   call.Status
 	Executed call.Executed
 	Result   *tool.Result
-	After    bool   // After hooks are called
-	Block    string // why a gate blocks the call's run; empty when no gate does
+	After    bool   // whether the After hooks are called
+	Block    string // why a gate blocks the agent's run; empty when no gate blocks it
 	Writes
-	Hooked []tool.Command // commands of After hooks
+	Hooked []tool.Command // document commands of After hooks
 }
 
 // A Question suspends the call.
@@ -47,11 +49,12 @@ type Continued struct {
 	Writes
 }
 
-// Unaccepted means that the journal did not accept the first step of the call, so nothing of it is stored. It also covers a daemon that
-// lost its journal; recovery then decides.
+// Unaccepted means that the journal did not accept the first step of the call, so nothing of the call is stored. It is also used when the
+// daemon has lost its journal. It is then unknown what is stored, and the next daemon recovers the call.
 type Unaccepted struct{ Err error }
 
-// Lost leaves the attempt open, because the tool did not observe how it ended. The engine recovers the call when its thread is free.
+// Lost leaves the attempt open, because the tool could not observe how the attempt ended. The engine recovers the call later, when no
+// earlier call of the thread runs.
 type Lost struct{}
 
 // Postponed leaves the call unchanged: a gate intercepted it, but earlier calls must run first.
@@ -78,7 +81,7 @@ func failure(e *tool.Error) *tool.Result {
 	return &tool.Result{Status: tool.StatusError, Error: e}
 }
 
-// failed returns the outcome of a call that failed.
+// failed returns the outcome of a call that failed. The outcome is passed to the After hooks.
 func failed(executed call.Executed, e tool.Error) *Terminal {
 	return &Terminal{Status: call.Failed, Executed: executed, After: true, Result: failure(&e)}
 }
@@ -90,7 +93,7 @@ func refused(e tool.Error) *Terminal {
 	return &Terminal{Status: call.Failed, Executed: call.NotStarted, Result: failure(&e)}
 }
 
-// notRun returns the outcome of a call that may not run.
+// notRun returns the outcome of a call that was not allowed to run.
 func notRun(e tool.Error) *Terminal {
 	e.Aborted = true
 	return failed(call.NotStarted, e)
@@ -98,14 +101,14 @@ func notRun(e tool.Error) *Terminal {
 
 // The outcomes below are in the order of the table in docs/reference/states.md.
 
-// Succeeded is the outcome of a tool that returned SUCCESS. It is a value, because the engine already has memory for it in the state of the
-// call.
+// Succeeded returns the outcome of a call whose tool returned SUCCESS. The result is a value and not a pointer, because the engine has
+// preallocated memory for it.
 func Succeeded(r *tool.Result) Terminal {
 	return Terminal{Status: call.Succeeded, Executed: call.Finished, After: true, Result: r, Writes: WritesOf(r)}
 }
 
-// ReturnedError is the outcome of a tool that returned an ERROR result. shown converts the developer message into the text that the caller
-// may read.
+// ReturnedError returns the outcome of a call whose tool returned an ERROR result. shown converts the developer message into the text that
+// the caller may read.
 func ReturnedError(r *tool.Result, shown func(string) string) *Terminal {
 	e := tool.Error{Code: tool.ExecutionFailed, Message: cmp.Or(r.Message, "The tool failed without saying why")}
 	if r.Error != nil {
@@ -123,10 +126,11 @@ func ReturnedError(r *tool.Result, shown func(string) string) *Terminal {
 	return &Terminal{Status: call.Failed, Executed: call.Finished, After: true, Result: &result, Writes: WritesOf(r)}
 }
 
-// ownCode reports whether an ERROR result keeps its code. Only tools meet these limits and upstream failures.
+// ownCode reports whether an ERROR result may keep its error code. Only for these two codes does the tool know the cause: a limit that it
+// met, or a failure of its upstream.
 func ownCode(c tool.Code) bool { return c == tool.ResourceExhausted || c == tool.Upstream }
 
-// WrongData is the outcome of a tool whose result does not meet its schema.
+// WrongData is the outcome of a call whose tool returned a result that violates the result schema.
 func WrongData(r *tool.Result, err error) *Terminal {
 	out := failed(call.Finished, tool.Error{
 		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA", DeveloperMessage: err.Error(),
@@ -136,19 +140,19 @@ func WrongData(r *tool.Result, err error) *Terminal {
 	return out
 }
 
-// NoResult is the outcome of a tool that returned nothing.
+// NoResult is the outcome of a call whose tool returned neither a result nor an error.
 func NoResult() *Terminal {
 	return failed(call.Finished, tool.Error{Code: tool.Internal, Aborted: true, Message: "The tool ended without a result"})
 }
 
-// ReturnedErr is the outcome of a tool that returned an error. Its documents and actions are dropped.
+// ReturnedErr is the outcome of a call whose tool returned an error. The documents and actions of the call are dropped.
 func ReturnedErr(err error, shown func(string) string) *Terminal {
 	e := *tool.AsError(err)
 	e.Aborted, e.DeveloperMessage = true, shown(e.DeveloperMessage)
 	out := failed(call.Finished, e)
 	switch {
 	case errors.Is(err, tool.ErrNotRun):
-		out.Executed = call.NotStarted // in this attempt; the engine knows about earlier attempts
+		out.Executed = call.NotStarted // The tool did not start in this attempt. The engine adds what it knows about earlier attempts.
 	case e.Code == tool.Cancelled || errors.Is(err, context.Canceled):
 		out.Result.Error.Code, out.Status = tool.Cancelled, call.Cancelled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -159,7 +163,7 @@ func ReturnedErr(err error, shown func(string) string) *Terminal {
 	return out
 }
 
-// Panicked is the outcome of a call when toold, a tool or a hook panicked. The log has the details under the id.
+// Panicked is the outcome of a call when toold, a tool or a hook panicked. The log contains the details under the id.
 func Panicked(id string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{Code: tool.Internal, Aborted: true, Message: "The tool failed internally (" + id + ")."})
 }
@@ -171,7 +175,7 @@ func Unaskable(why string) *Terminal {
 	})
 }
 
-// Unfollowable is the outcome of a call whose tool started an operation that toold cannot follow.
+// Unfollowable is the outcome of a call whose tool started an operation that it described in a form that toold cannot follow.
 func Unfollowable(why string) *Terminal {
 	return failed(call.ExecutedUnknown, tool.Error{
 		Code: tool.Internal, Aborted: true, Message: "The tool started something that nobody can follow", DeveloperMessage: why,
@@ -234,7 +238,7 @@ func TooManyQuestions(full string, executed call.Executed) *Terminal {
 	})
 }
 
-// TooManyRounds is the outcome of a call that has asked as many questions as its record may hold.
+// TooManyRounds is the outcome of a call that wants to ask another question when its record is full.
 func TooManyRounds(why string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{
 		Code: tool.ResourceExhausted, Reason: "TOO_MANY_ROUNDS", Aborted: true, Message: "Not asked: the call has asked " + why,
@@ -265,8 +269,8 @@ func Blocked(reason string) *Terminal {
 	return out
 }
 
-// HookFailed is the outcome of a call that is refused because a hook failed. The model reads the name of the hook; the operator also reads
-// why.
+// HookFailed is the outcome of a call that is refused because a hook failed. The model reads the name of the hook. why is the detail; only
+// the operator can read it.
 func HookFailed(name, why string) *Terminal {
 	return notRun(tool.Error{
 		Code: tool.Denied, Reason: "HOOK_FAILED", DeveloperMessage: why,
@@ -316,7 +320,7 @@ func Invalid(err error, hook string) *Terminal {
 	return refused(e)
 }
 
-// NoTool is the outcome of a call of a tool that does not exist for its caller. Only the operator reads why.
+// NoTool is the outcome of a call whose tool does not exist for its caller. why is the reason; only the operator can read it.
 func NoTool(id, why string) *Terminal {
 	return refused(tool.Error{
 		Code: tool.NotFound, DeveloperMessage: why, Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", id),
@@ -335,7 +339,7 @@ func NotStored(why string) *Terminal {
 	})
 }
 
-// Restarted is the outcome of a call that the daemon finds at its start and that no client waits for.
+// Restarted is the outcome of a call that was interrupted by a restart of the daemon and that no client waits for.
 func Restarted(executed call.Executed) *Terminal {
 	out := refused(tool.Error{Code: tool.Interrupted, Reason: "RESTART", Message: "Not run", Retryable: true})
 	if out.Executed = executed; executed != call.NotStarted {
@@ -344,21 +348,21 @@ func Restarted(executed call.Executed) *Terminal {
 	return out
 }
 
-// CutOff is the outcome of a call whose tool asked a question that the journal did not store. The tool did run.
+// CutOff is the outcome of a call whose tool asked a question that the journal did not store. The tool has run.
 func CutOff(why string) *Terminal {
 	return failed(call.Started, tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: why,
 	})
 }
 
-// InDoubt is the outcome of a call when it is unknown whether its tool ran.
+// InDoubt is the outcome of a call when it is unknown whether the last attempt of its tool took effect.
 func InDoubt() *Terminal {
 	out := refused(tool.Error{Code: tool.InDoubt, Message: "It is not known whether this ran"})
 	out.Executed = call.ExecutedUnknown
 	return out
 }
 
-// ResultNotStored is the outcome of a call when the journal refused the content of its real outcome.
+// ResultNotStored is the outcome of a call that replaces its real outcome when the journal refused the content of that.
 func ResultNotStored(of *Terminal) *Terminal {
 	out := refused(tool.Error{Code: tool.Internal, Reason: "RESULT_NOT_STORED", Message: "The tool ended, but its result could not be stored"})
 	if out.Executed = of.Executed; of.Status == call.Cancelled {
@@ -367,7 +371,7 @@ func ResultNotStored(of *Terminal) *Terminal {
 	return out
 }
 
-// NotIsolated is the outcome of a call whose tool requires a property of the isolation that is missing.
+// NotIsolated is the outcome of a call whose tool requires isolation that is not available. fact names the missing property.
 func NotIsolated(fact string) *Terminal {
 	return notRun(tool.Error{
 		Code: tool.Sandbox, Reason: fact,
@@ -401,7 +405,7 @@ func cancelled(reason string) *Stop {
 	return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
 }
 
-// Wished returns the Stop of a stored cancel request.
+// Wished returns the Stop for a stored cancel request.
 func Wished(r *call.CancelRequest) *Stop {
 	if r.Cause == call.CauseSuperseded {
 		return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: call.CauseSuperseded, Message: "Superseded by a new turn"}}
@@ -412,7 +416,8 @@ func Wished(r *call.CancelRequest) *Stop {
 var (
 	// CallerGone ends a call after its last watcher has disconnected.
 	CallerGone = &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: nobody was watching any more"}}
-	// Drained ends a call that still runs when the drain period is over. [StoppedBy] refuses a call that has not started.
+	// Drained stops a call that still runs when the drain period is over. For a call that has not started, [StoppedBy] returns a refusal
+	// instead.
 	Drained = &Stop{call.Cancelled, tool.Error{Code: tool.Interrupted, Reason: "DRAIN", Message: "Stopped before it finished"}}
 )
 
@@ -432,7 +437,8 @@ func OverLimit(reason, message string) *Stop {
 	return &Stop{call.Failed, tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: message, Aborted: true}}
 }
 
-// StoppedBy is the outcome of a call that was stopped: cancelled, superseded, out of time, over a limit, or by a drain.
+// StoppedBy returns the outcome of a call that was stopped: cancelled, superseded, out of time, over a limit, or by a drain. cause is the
+// [Stop], and executed says how far the tool got.
 func StoppedBy(cause error, executed call.Executed) *Terminal {
 	var stop *Stop
 	if !errors.As(cause, &stop) {
@@ -448,5 +454,5 @@ func StoppedBy(cause error, executed call.Executed) *Terminal {
 	return &Terminal{Status: stop.Status, Executed: executed, After: true, Result: failure(&e)}
 }
 
-// unseenEnd is appended to the message of a stopped call when the daemon did not observe its end.
+// unseenEnd is appended to the message of a stopped call when the tool may still run, because the daemon did not observe its end.
 const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"

@@ -21,7 +21,7 @@ type row struct {
 	reason   string
 	executed call.Executed
 	after    bool
-	flags    string // first letters of: aborted, retryable, terminate
+	flags    string // first letters of the flags that are set: aborted, retryable, terminate
 	text     string // text for the model; a final * matches any text
 }
 
@@ -115,7 +115,8 @@ func flags(e *tool.Error) (s string) {
 	return s
 }
 
-// TestTextForDevelopers checks that text that the caller may not read is replaced, and that the tool's own result is unchanged.
+// TestTextForDevelopers checks that the developer message of an error is replaced when the caller may not read it. The result of the tool
+// itself stays unchanged.
 func TestTextForDevelopers(t *testing.T) {
 	own := &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Upstream, DeveloperMessage: "secret"}}
 	out := outcome.ReturnedError(own, func(string) string { return "id" })

@@ -35,7 +35,7 @@ type chosenMode struct {
 
 func (m *chosenMode) of() RunOrThread { return RunOrThread{m.Namespace, m.Run, m.Thread} }
 
-// Modes returns the modes that were chosen for a run and for a thread. An empty string means that none was chosen.
+// Modes returns the modes that were chosen for a run and for a thread. A mode is empty when none was chosen.
 func (p *Policies) Modes(namespace, run, thread string) (ofRun, ofThread string) {
 	modes := *p.modes.Load()
 	if len(modes) == 0 {
@@ -74,8 +74,8 @@ func (p *Policies) setMode(b RunOrThread, m *chosenMode) {
 	p.modes.Store(&next)
 }
 
-// SetMode sets the permission mode of a run or a thread and returns the previous mode. The run or thread need not have a call yet. Later
-// gate checks use the new mode. Leaving a mode needs the same rights as choosing it.
+// SetMode sets the permission mode of a run or a thread and returns the previous mode. It may be called before the first call of the run or
+// thread. Gates that check a call later use the new mode. To leave a mode, a principal needs the same rights as to choose it.
 func (s *Service) SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error) {
 	if s.cfg.Modes == nil {
 		return "", call.Refuse(call.FailedPrecondition, "NO_MODES", "this daemon has no permission modes")
@@ -120,8 +120,7 @@ func storedMode(m *chosenMode) (store.Policy, error) {
 	return stored, err
 }
 
-// modeOwner returns the owner of a run or thread. A principal with the role caller or delegate becomes the owner of a run or thread that
-// has none.
+// modeOwner returns the owner of a run or thread. If there is no owner yet, a principal with the role caller or delegate becomes the owner.
 func (s *Service) modeOwner(ctx context.Context, p tool.Principal, b RunOrThread) (string, error) {
 	if (b.Run == "") == (b.Thread == "") {
 		return "", call.InvalidField("selector", "name a run or a thread")
@@ -143,8 +142,8 @@ func (s *Service) modeOwner(ctx context.Context, p tool.Principal, b RunOrThread
 	return owner, nil
 }
 
-// mayChange checks the rights for both modes: a principal cannot leave a mode that it could not have chosen. Only an operator may leave a
-// mode that no longer exists.
+// mayChange checks the rights for both modes. A principal may leave only a mode that it may also choose. Only an operator may leave a mode
+// that no longer exists.
 func (s *Service) mayChange(p tool.Principal, from, to string) error {
 	may, exists := s.cfg.Modes.MayChoose(to, p)
 	if !exists {

@@ -12,10 +12,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// knownOwners bounds the runs and threads in memory. The owners of others are read from the journal.
+// knownOwners is the number of runs and threads whose owners are kept in memory. Other owners are read from the journal.
 const knownOwners = 1 << 16
 
-// A RunOrThread identifies a run or a thread of a namespace. The other id is empty.
+// A RunOrThread identifies a run or a thread of a namespace. Exactly one of the two ids is set.
 type RunOrThread struct{ Namespace, Run, Thread string }
 
 // Run returns the RunOrThread of a run.
@@ -31,7 +31,8 @@ func named(namespace string, scope tool.Scope, id string) RunOrThread {
 	return Run(namespace, id)
 }
 
-// unknown returns the same error for a run or thread that does not exist and for one that the principal may not see.
+// unknown returns the refusal "not found". It is the same for a run or thread that does not exist and for one that the principal may not
+// see.
 func (b RunOrThread) unknown() error {
 	if b.Run != "" {
 		return call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", b.Run)
@@ -47,8 +48,8 @@ type RunStore interface {
 	BlockedRuns(ctx context.Context, visit func(store.Run) error) error
 }
 
-// Owners finds the owner of a run or a thread: the caller of its first call. Only the owner may use its documents, end it or add calls to
-// it. Owners also records which runs are blocked.
+// Owners finds the owner of a run or thread: the caller of its first call. Only the owner may use its documents, end it or add calls to it.
+// Owners also records which runs are blocked.
 type Owners struct {
 	store    RunStore
 	policies *Policies
@@ -56,11 +57,11 @@ type Owners struct {
 
 	mu      sync.Mutex
 	of      map[RunOrThread]owned
-	kept    int // number of owners that the last forgetLocked kept
+	kept    int // number of owners that the last forgetLocked could not remove
 	blocked map[RunOrThread]blockedRun
 }
 
-// owned holds the owner of a run or thread, and whether the run has ended since.
+// owned holds the owner of a run or thread, and whether the run has ended.
 type owned struct {
 	subject string
 	ended   bool
@@ -69,17 +70,17 @@ type owned struct {
 // blockedRun is the entry of a blocked run in memory.
 type blockedRun struct {
 	owner string
-	since int64 // Unix nanoseconds; distinguishes two blocks of the same run
+	since int64 // when the block began, in Unix nanoseconds; distinguishes two blocks of the same run
 }
 
-// NewOwners returns the owners of a store's runs. claimed visits the runs and threads that active calls may have begun, because the journal
-// may not contain these calls yet. Owners calls claimed with its lock held.
+// NewOwners returns the owners of a store's runs and threads. claimed visits the runs and threads that active calls may have begun, because
+// the journal may not contain these calls yet. claimed is called with the lock of Owners held.
 func NewOwners(s RunStore, p *Policies, claimed func(visit func(RunOrThread))) *Owners {
 	return &Owners{store: s, policies: p, claimed: claimed, of: map[RunOrThread]owned{}, blocked: map[RunOrThread]blockedRun{}}
 }
 
-// Claim returns an error when a call names another caller's run or thread. The claimant becomes the owner of a run or thread that has none.
-// With an empty claimant nothing is claimed.
+// Claim returns an error when r names another caller's run or thread. If a run or thread has no owner, the claimant becomes its owner. With
+// an empty claimant, Claim only checks.
 func (o *Owners) Claim(ctx context.Context, p tool.Principal, r *tool.Run, claimant string) error {
 	for _, b := range [...]RunOrThread{Run(p.Namespace, r.ID), Thread(p.Namespace, r.Thread)} {
 		if b.Run == "" && b.Thread == "" {
@@ -108,8 +109,8 @@ func (o *Owners) Find(ctx context.Context, namespace string, scope tool.Scope, i
 	return owner, err
 }
 
-// See returns the owner of a run or thread. It returns the same error when there is no owner and when the principal may not see the run or
-// thread.
+// See returns the owner of a run or thread. It returns the error "not found" when there is no owner, and also when the principal may not
+// see the run or thread.
 func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id string) (owner string, err error) {
 	if owner, err = o.Find(ctx, p.Namespace, scope, id); err == nil && owner != p.Subject && !view.SeesAll(p) {
 		err = named(p.Namespace, scope, id).unknown()
@@ -117,7 +118,7 @@ func (o *Owners) See(ctx context.Context, p tool.Principal, scope tool.Scope, id
 	return owner, err
 }
 
-// Owner returns the owner of a run or thread. The claimant becomes the owner when there is none. With an empty claimant nothing is claimed.
+// Owner returns the owner of a run or thread. If there is none, the claimant becomes the owner. With an empty claimant, Owner only reads.
 func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (string, error) {
 	o.mu.Lock()
 	known, ok := o.of[b]
@@ -137,7 +138,7 @@ func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (str
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if known, ok := o.of[b]; ok { // Another goroutine was faster.
+	if known, ok := o.of[b]; ok { // Another goroutine has stored the owner meanwhile.
 		return known.subject, nil
 	}
 	if len(o.of) >= max(knownOwners, 2*o.kept) {
@@ -147,8 +148,8 @@ func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (str
 	return found.subject, nil
 }
 
-// forgetLocked removes the owners that the journal can return. It keeps the runs and threads that active calls claim, because the journal
-// may not contain these calls yet. Without that, another caller could become the owner.
+// forgetLocked removes the owners that can be read from the journal again. It keeps the runs and threads that active calls claim, because
+// the journal may not contain these calls yet. If it removed them, another caller could become the owner.
 func (o *Owners) forgetLocked() {
 	kept := map[RunOrThread]owned{}
 	o.claimed(func(b RunOrThread) {
@@ -159,8 +160,8 @@ func (o *Owners) forgetLocked() {
 	o.of, o.kept = kept, len(kept)
 }
 
-// read reads the owner from the journal. The oldest call of a run or thread names it. Without calls, the stored block or the stored mode
-// names it.
+// read reads the owner from the journal. The owner is the caller of the oldest call of the run or thread. Without calls, the stored block
+// or the stored mode names the owner.
 func (o *Owners) read(ctx context.Context, b RunOrThread) (owned, error) {
 	page, err := o.store.Calls(ctx, call.Query{Namespace: b.Namespace, Run: b.Run, Thread: b.Thread, OldestFirst: true, Limit: 1})
 	if err != nil {
@@ -186,7 +187,7 @@ func (o *Owners) read(ctx context.Context, b RunOrThread) (owned, error) {
 	return found, nil
 }
 
-// Note copies the stored state of a run to memory.
+// Note copies the run state that was just stored to memory.
 func (o *Owners) Note(r *store.Run) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -209,7 +210,7 @@ func (o *Owners) LoadBlocked(ctx context.Context) error {
 	})
 }
 
-// DropTrimmed removes blocked runs that the journal has trimmed.
+// DropTrimmed removes the blocked runs from memory that the journal has trimmed.
 func (o *Owners) DropTrimmed(ctx context.Context) error {
 	o.mu.Lock()
 	gone := maps.Clone(o.blocked)
@@ -249,7 +250,8 @@ func (o *Owners) HasEnded(namespace, run string) bool {
 	return o.of[Run(namespace, run)].ended
 }
 
-// Reopen opens the ended run of a call again, once. It returns the run state to store with the call, or nil when the run had not ended.
+// Reopen reopens the run of a call if the run had ended. It returns the run state to store with the call, or nil when the run had not
+// ended. Only the first call gets the state.
 func (o *Owners) Reopen(c *call.Call) *store.Run {
 	if c.Run.ID == "" {
 		return nil
@@ -266,7 +268,7 @@ func (o *Owners) Reopen(c *call.Call) *store.Run {
 	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen, Changed: c.Created}
 }
 
-// Unopened reverts Reopen when the call was not stored. It ignores nil.
+// Unopened reverts Reopen when the call was not stored. It does nothing when r is nil.
 func (o *Owners) Unopened(r *store.Run) {
 	if r == nil {
 		return
@@ -276,7 +278,7 @@ func (o *Owners) Unopened(r *store.Run) {
 	o.endLocked(Run(r.Namespace, r.ID))
 }
 
-// endLocked marks a run as ended. It does nothing for a run that is not in memory, because the journal has the state.
+// endLocked marks a run as ended. It does nothing when the run is not in memory, because the state can be read from the journal.
 func (o *Owners) endLocked(b RunOrThread) {
 	if known, ok := o.of[b]; ok {
 		known.ended = true

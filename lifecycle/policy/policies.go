@@ -33,14 +33,14 @@ type Store interface {
 	PutPolicy(ctx context.Context, p store.Policy) error
 }
 
-// Policies holds the remembered rules and the permission modes in force in memory. [Service.Load] loads them, and each commit updates them.
-// All methods may be called concurrently. The methods for gates take no lock and do not read the store.
+// Policies holds the remembered rules and the permission modes in force, in memory. [Service.Load] loads them, and each commit updates
+// them. All methods may be called concurrently. The methods that gates call take no lock and do not read the store.
 type Policies struct {
 	store Store
 
-	mu    sync.Mutex                                  // held while a map below is replaced
-	rules atomic.Pointer[map[toolName][]*call.Rule]   // the maps are immutable
-	modes atomic.Pointer[map[RunOrThread]*chosenMode] // the maps are immutable
+	mu    sync.Mutex                                  // held while one of the maps below is replaced
+	rules atomic.Pointer[map[toolName][]*call.Rule]   // the map is never changed, only replaced
+	modes atomic.Pointer[map[RunOrThread]*chosenMode] // the map is never changed, only replaced
 }
 
 type toolName struct{ namespace, tool string }
@@ -62,7 +62,7 @@ type Query struct {
 	Tool, ToolDigest      string
 }
 
-// Rules returns the rules that match the query. The gate compares their options. The rules are shared; do not change them.
+// Rules returns the rules that match the query. The gate then compares the options of the rules. The rules are shared; do not change them.
 func (p *Policies) Rules(q *Query) []*call.Rule {
 	of := (*p.rules.Load())[toolName{q.Namespace, q.Tool}]
 	if len(of) == 0 {
@@ -122,7 +122,7 @@ func (p *Policies) dropRule(rule *call.Rule) {
 	})
 }
 
-// changeRules replaces the rules of a tool; change gets a copy.
+// changeRules replaces the rules of a tool by the result of change, which gets a copy of them.
 func (p *Policies) changeRules(namespace, id string, change func([]*call.Rule) []*call.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *Policies) changeRules(namespace, id string, change func([]*call.Rule) [
 	p.rules.Store(&next)
 }
 
-// DropRun removes the policies of a run after the journal has removed them.
+// DropRun removes the policies of a run from memory. The journal has already removed them.
 func (p *Policies) DropRun(namespace, run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,10 +153,10 @@ func (p *Policies) DropRun(namespace, run string) {
 	p.modes.Store(&modes)
 }
 
-// load replaces the policies in memory with those in the journal. It logs and skips a policy that it cannot read; people are then asked
+// load replaces the policies in memory with those in the journal. It logs and skips a policy that it cannot read. People are then asked
 // again.
 func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
-	p.mu.Lock() // Policies that are committed meanwhile are applied after this.
+	p.mu.Lock() // The lock makes policies that are committed during the load wait and apply after it.
 	defer p.mu.Unlock()
 	rules, modes := map[toolName][]*call.Rule{}, map[RunOrThread]*chosenMode{}
 	now := p.store.Now()

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	rememberFor  = 24 * time.Hour      // default when the decision gives no duration
-	rememberMost = 30 * 24 * time.Hour // every rule expires
-	maxRules     = 10_000              // per namespace
+	rememberFor  = 24 * time.Hour      // duration of a rule when the decision gives none
+	rememberMost = 30 * 24 * time.Hour // maximum duration of a rule; every rule expires
+	maxRules     = 10_000              // maximum number of rules in a namespace
 	maxOptions   = 16
-	maxOption    = 1 << 10 // bytes
+	maxOption    = 1 << 10 // maximum length of an option in bytes
 )
 
-// Options returns the ticket's options for remembering an approval. It returns none when the question needs more than one person or the
-// effects cannot be undone, even if the gate offers options.
+// Options returns the ticket's options for remembering an approval. It returns none when the question needs the votes of several people, or
+// when the effects cannot be undone. This holds even if the gate offers options.
 func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.RememberOption {
 	e, a := assessed.Normal(), t.Approvers
 	if origin == call.OriginTool || a == nil || a.DistinctFromCaller || a.Count > 1 || e.Tier == tool.Escalate || e.Safety == tool.SafetyDestructive ||
@@ -40,7 +40,7 @@ func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.Rememb
 	return options
 }
 
-// Remember returns the rule that a decision asks to store, or nil when it asks for none. It sets the expiry time of the rule in the
+// Remember returns the rule that a decision asks to store, or nil when it asks for none. It writes the expiry time of the rule into the
 // decision.
 func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal, d *tool.Decision) (*call.Rule, error) {
 	m := d.Remember
@@ -79,7 +79,8 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	}, nil
 }
 
-// mayRemember refuses a scope that the call does not have. The namespace scope needs an operator.
+// mayRemember returns an error when a rule may not have the scope s: the call has no such scope, or p is no operator and s is the
+// namespace.
 func mayRemember(c *call.Call, p tool.Principal, s tool.Scope) error {
 	switch s {
 	case tool.RunScope, tool.ThreadScope:
@@ -119,7 +120,7 @@ func (s *Service) Rules(p tool.Principal) []*call.Rule {
 	return slices.DeleteFunc(s.cfg.Policies.all(p.Namespace), func(r *call.Rule) bool { return !view.SeesRule(p, r) })
 }
 
-// askedOf returns the roles that may answer a question.
+// askedOf returns the roles that could answer a question.
 func askedOf(s *call.Suspension) []string {
 	if s.Approvers == nil {
 		return nil

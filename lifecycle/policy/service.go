@@ -15,7 +15,7 @@ type Config struct {
 	Owners   *Owners
 	Modes    Modes // nil when there are no permission modes
 	Log      *zap.Logger
-	// Refused converts an error of the store into the error for the client. id is the id of the policy.
+	// Refused converts an error of the store into the error for the client. id is the id of the policy that the error is about.
 	Refused func(err error, id string) error
 }
 

@@ -1,7 +1,8 @@
 // Package purge erases the content of ended calls from the journal, its files and the spool.
 //
-// The record keeps the identity of the call, its outcome, the approvers and the times. A purge erases nothing when one of the calls is
-// unknown or has not ended. An interrupted purge leaves each call either whole or purged; repeating the same purge completes it.
+// After a purge, the record still contains the identity of the call, its outcome, the approvers and the times. A purge erases nothing when
+// one of the selected calls is unknown or has not ended. An interrupted purge leaves each call either whole or purged; repeating the same
+// purge completes it.
 package purge
 
 import (
@@ -20,13 +21,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Store is the journal that calls are purged from.
+// A Store is the part of the journal that a purge needs.
 type Store interface {
 	Now() time.Time
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	RunCounts(ctx context.Context, namespace, run string) (map[call.Status]int, error)
-	// Shred erases the data that is kept beside calls, and the bytes that the purged content occupied.
+	// Shred erases the data that is stored beside the calls, and overwrites the bytes that the purged content occupied.
 	Shred(ctx context.Context, s store.Shredding) error
 }
 
@@ -43,16 +44,16 @@ type Config struct {
 	Log    *zap.Logger
 	// PolicyKind is the kind of the policies that are erased together with their run or thread.
 	PolicyKind string
-	// Admit returns an error while the daemon stops.
+	// Admit returns an error when the daemon is stopping.
 	Admit func() error
-	// Settle waits until the store has everything that was published earlier.
+	// Settle waits until the store has all events that were published earlier.
 	Settle func()
-	// Erase erases the content of one call, also in memory, and reports whether the call had content. It returns the error of [RefuseOpen]
-	// for an open call.
+	// Erase erases the content of one call in the journal, the spool and memory. It reports whether the call had content. For a call that
+	// has not ended, it returns the error of [RefuseOpen].
 	Erase func(ctx context.Context, key call.Key, by call.Purge) (bool, error)
 	// Keepers returns the hooks that keep data of calls outside the journal.
 	Keepers func() []hook.CallKeeper
-	// Shredded is called when the journal contains no content of the calls any more.
+	// Shredded is called when the journal no longer contains content of the calls.
 	Shredded func(ctx context.Context) error
 	// Refused converts an error of the store into the error for the client.
 	Refused   func(err error, id string) error
@@ -74,8 +75,8 @@ type selection struct {
 	runs, threads []string
 }
 
-// Purge erases the content of the selected calls and returns when the content is gone. purged counts the calls that had content; before
-// counts the calls whose content was already gone.
+// Purge erases the content of the selected calls. When it returns without an error, the content is gone. purged is the number of calls that
+// had content; before is the number of calls whose content was already gone.
 func (u *Purger) Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error) {
 	if err := u.cfg.Admit(); err != nil {
 		return 0, 0, err
@@ -126,7 +127,7 @@ func (u *Purger) refused(err error, id string) error {
 	return u.cfg.Refused(err, id)
 }
 
-// find returns the calls that the request selects, or an error when they cannot be purged.
+// find returns what the request selects. It returns an error when the selected calls cannot be purged.
 func (u *Purger) find(ctx context.Context, namespace string, which call.PurgeSelector) (*selection, error) {
 	found := &selection{}
 	switch {
@@ -154,7 +155,7 @@ func (u *Purger) find(ctx context.Context, namespace string, which call.PurgeSel
 		if err == nil {
 			err = RefuseOpen(c)
 		}
-		if err != nil && !errors.Is(err, store.ErrTrimmed) { // A trimmed call may still have stored decisions.
+		if err != nil && !errors.Is(err, store.ErrTrimmed) { // A trimmed call has no record any more, but may still have stored decisions.
 			return nil, u.refused(err, id)
 		}
 		found.keys = append(found.keys, key)
@@ -198,7 +199,8 @@ func RefuseOpen(c *call.Call) error {
 	return refusal
 }
 
-// ended refuses the purge when a run has open calls in another thread, because these calls use the documents of the run.
+// ended returns an error when a run has open calls in another thread. These calls use the documents of the run, which the purge would
+// erase.
 func (u *Purger) ended(ctx context.Context, namespace string, runs []string) error {
 	for _, run := range runs {
 		counts, err := u.cfg.Store.RunCounts(ctx, namespace, run)
@@ -215,7 +217,7 @@ func (u *Purger) ended(ctx context.Context, namespace string, runs []string) err
 	return nil
 }
 
-// shred erases the data that is kept beside the calls, and then the bytes of all erased content.
+// shred erases the data that is stored beside the calls, and then the bytes of all erased content.
 func (u *Purger) shred(ctx context.Context, namespace string, found *selection) error {
 	s := store.Shredding{Namespace: namespace, Runs: found.runs, Threads: found.threads, PolicyKind: u.cfg.PolicyKind}
 	for _, key := range found.keys {

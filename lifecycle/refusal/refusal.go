@@ -1,6 +1,7 @@
 // Package refusal converts errors of the journal into errors for clients.
 //
-// A [*call.Refusal] has the kind and the reason that endpoints return. Errors of other origin are only wrapped with the id of the record.
+// A [*call.Refusal] has the kind and the reason that an endpoint returns to its client. An error that the package does not know gets the id
+// of the record as a prefix.
 package refusal
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Held refuses to continue a call of a store that may be a copy: the daemon of the original store may continue the call too.
+// Held refuses to continue a call of a store that may be a copy. The daemon of the original store may continue the same call.
 var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: an operator releases or ends the call (toold release), or starts the daemon with --moved when the file was only moved")
 
 // Draining returns the refusal of a new call while the daemon is stopping.
@@ -21,7 +22,7 @@ func Draining() error {
 		Message: "the daemon is stopping; send this again to the next one"}
 }
 
-// UnknownCall returns the same error for a call that does not exist and for a call that the principal may not see.
+// UnknownCall returns the refusal "not found". It is the same for a call that does not exist and for one that the principal may not see.
 func UnknownCall(id string) error {
 	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; ListCalls lists what you can see", id)
 }
@@ -58,7 +59,7 @@ func OfBatch(err error, id string) error {
 	return OfCall(err, id)
 }
 
-// Transient reports whether the journal may accept the same change later.
+// Transient reports whether the journal may accept the same change when it is sent again later.
 func Transient(err error) bool {
 	return !errors.Is(err, store.ErrFatal) && (errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy))
 }

@@ -1,7 +1,8 @@
 // Package requests validates the requests of callers.
 //
-// It checks only the request itself, before anything is stored, so the caller may send the same ids again after a refusal. The engine later
-// checks capacity and which calls exist. A repeated request for a known call skips the engine's capacity check.
+// It checks only the request itself, before anything is stored. After a refusal, the caller may therefore send the same ids again. The
+// engine later checks which calls exist and whether there is capacity. For a repeated request of an existing call, it does not check
+// capacity.
 package requests
 
 import (
@@ -17,17 +18,17 @@ import (
 )
 
 const (
-	maxBatch = 256 // calls in a batch
+	maxBatch = 256 // maximum number of calls in a batch
 
-	// Limits on the frontend tools that a run declares.
+	// Limits on the frontend tools that a caller declares for a run.
 	maxDeclared      = 64
 	maxDeclaredBytes = 256 << 10
 )
 
 // Limits checks requests against the settings of a daemon.
 type Limits struct {
-	MaxArguments int // bytes
-	// Frontend returns why a declaration does not define a valid tool. It is nil when the daemon has no frontend tools.
+	MaxArguments int // maximum size of the arguments in bytes
+	// Frontend returns an error when a declaration does not define a valid tool. It is nil when the daemon has no frontend tools.
 	Frontend func(*tool.FrontendTool) error
 }
 
@@ -75,8 +76,8 @@ func (m *Limits) check(spec *call.Spec) error {
 	return nil
 }
 
-// checkDeclared refuses declarations that are too many, too large, or have a name that could belong to a tool of the daemon. Only the
-// declaration of the called tool must define a valid tool; the others are checked when they are called.
+// checkDeclared refuses declarations of frontend tools that are too many or too large, or that use a name that could belong to a tool of
+// the daemon. It fully checks only the declaration of the called tool; the others are checked when they are called.
 func (m *Limits) checkDeclared(spec *call.Spec) error {
 	if len(spec.Frontend) == 0 {
 		return nil
@@ -112,7 +113,8 @@ func (m *Limits) checkDeclared(spec *call.Spec) error {
 	return nil
 }
 
-// CheckBatch sets the defaults of a batch, refuses a batch that must not be stored, and returns the parsed arguments of its calls.
+// CheckBatch sets the defaults of a batch and returns the parsed arguments of its calls. It returns an error for a batch that must not be
+// stored.
 func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
 	spec.Strategy, spec.Replay = cmp.Or(spec.Strategy, call.Sequential), cmp.Or(spec.Replay, call.Immediate)
 	switch {
@@ -150,7 +152,7 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 	return parsed, nil
 }
 
-// CheckRetry refuses to retry a call that did not fail, or a call of another tool than id.
+// CheckRetry checks that the call first may be retried by a call of the tool id. It must be a failed call of the same tool.
 func CheckRetry(first *call.Call, id string) error {
 	var why string
 	switch {

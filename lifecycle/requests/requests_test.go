@@ -21,7 +21,7 @@ func TestCheckBatch(t *testing.T) {
 		return call.BatchSpec{Calls: []call.Spec{{Tool: "a", Arguments: "{}"}, {Tool: "b"}}}
 	}
 	tests := []struct {
-		name, field string // "" means accepted
+		name, field string // field is the field that the error names; "" means that the request is accepted
 		change      func(*call.BatchSpec)
 	}{
 		{"defaults", "", func(*call.BatchSpec) {}},

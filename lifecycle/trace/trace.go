@@ -11,8 +11,8 @@ import (
 // or a question. Its methods are called concurrently and must not block.
 type Tracer interface {
 	// Begin returns the context for a pipeline run, and the name of its trace. The first pipeline run of a call stores the name in
-	// Call.Trace, where later pipeline runs find it. request is the context of the request that started the pipeline run. A pipeline run
-	// that the daemon resumes at its start has no request.
+	// Call.Trace, where later pipeline runs find it. request is the context of the request that started the pipeline run. It has no values
+	// when the daemon resumed the call at its start.
 	Begin(request context.Context, c *call.Call) (ctx context.Context, trace string)
 	// End is called with the record of the call when the pipeline run is over.
 	End(ctx context.Context, c *call.Call)
@@ -27,13 +27,13 @@ func (t Pipelines) Begin(request context.Context, c *call.Call) context.Context 
 		return context.Background()
 	}
 	ctx, trace := t.Tracer.Begin(context.WithoutCancel(request), c)
-	if c.Status == call.New && c.Trace == "" && c.Revision == 0 { // No other goroutine has this record yet.
+	if c.Status == call.New && c.Trace == "" && c.Revision == 0 { // The record may be changed without a lock: no other goroutine has it yet.
 		c.Trace = trace
 	}
 	return ctx
 }
 
-// Rounds returns the number of questions that a call has had. The caller passes it to End.
+// Rounds returns the number of questions of a call so far. The caller passes it to End later.
 func (t Pipelines) Rounds(record func() *call.Call) int {
 	if t.Tracer == nil {
 		return 0
@@ -41,8 +41,8 @@ func (t Pipelines) Rounds(record func() *call.Call) int {
 	return len(record().Rounds)
 }
 
-// End ends the trace of a pipeline run. rounds is the number of questions at its beginning. When a newer question exists, that question
-// ended the pipeline run, and End reports the call as suspended even if the question is answered by now.
+// End ends the trace of a pipeline run. rounds is the number of questions when the pipeline run began. If there are more now, a question
+// ended the pipeline run. End then reports the call as suspended, even if the question was answered meanwhile.
 func (t Pipelines) End(ctx context.Context, record func() *call.Call, rounds int) {
 	if t.Tracer == nil {
 		return

@@ -2,8 +2,8 @@ package turns
 
 import "sync"
 
-// idleWorkers is the number of idle goroutines that are kept, because their stacks have already grown. Growing a new stack for each call
-// was measured at a tenth of the time of a read-only call.
+// idleWorkers is the maximum number of idle goroutines that are kept. They are kept because their stacks have already grown: growing a new
+// stack was measured to take a tenth of the time of a read-only call.
 const idleWorkers = 128
 
 // Workers runs functions in reusable goroutines.

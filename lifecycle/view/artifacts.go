@@ -55,12 +55,12 @@ func (a *Artifacts) SearchArtifact(ctx context.Context, p tool.Principal, id, na
 // An OpenArtifact is an artifact that a tool reads for its caller.
 type OpenArtifact struct {
 	io.ReaderAt
-	Size int64 // at the time of opening
+	Size int64 // size in bytes when it was opened
 }
 
-// OpenArtifact opens an output stream or artifact of an earlier call for a tool that runs for the call reader. Both calls must have the
-// same caller, act on behalf of the same person, and belong to the same thread or to a thread and its parent. For any other call the error
-// is the same as for an unknown call.
+// OpenArtifact opens an output stream or artifact of an earlier call. reader is the call whose tool reads it. Both calls must have the same
+// caller and act on behalf of the same person. Their threads must be the same, or one must be the parent of the other. For any other call
+// the error is the same as for an unknown call.
 func (a *Artifacts) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (*OpenArtifact, error) {
 	unknown := call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "no artifact %q of a call %q in this thread", name, id)
 	c, err := a.Records.Get(ctx, reader.Caller, id)

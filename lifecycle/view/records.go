@@ -38,7 +38,7 @@ type Config struct {
 	Modes  Modes
 	// Call returns the current record of a call, which may be newer than the stored one.
 	Call func(ctx context.Context, key call.Key) (*call.Call, error)
-	// Settle waits until the store has everything that was published earlier.
+	// Settle waits until the store has all events that were published earlier.
 	Settle func()
 }
 
@@ -48,7 +48,7 @@ type Records struct{ cfg Config }
 // NewRecords returns a Records.
 func NewRecords(c Config) *Records { return &Records{c} }
 
-// Get returns the current record of a call. It returns "not found" for a call that the principal may not see.
+// Get returns the current record of a call. It returns the error "not found" for a call that the principal may not see.
 func (r *Records) Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error) {
 	c, err := r.cfg.Call(ctx, call.Key{Namespace: p.Namespace, ID: id})
 	if err == nil && !Sees(p, c) {
@@ -61,7 +61,7 @@ func (r *Records) Get(ctx context.Context, p tool.Principal, id string) (*call.C
 }
 
 // List returns a page of calls. A principal with a role for the whole namespace gets all calls; other principals get their own. An approver
-// that asks for suspended calls gets the calls that it may answer. A page may have fewer calls than the query's limit, because List removes
+// that queries suspended calls gets the calls that it may answer. A page may have fewer calls than the query's limit, because List removes
 // calls that the principal may not see.
 func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error) {
 	r.cfg.Settle()
@@ -72,7 +72,7 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	page, err := r.cfg.Store.Calls(ctx, q)
 	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !Sees(p, c) })
 	if q.Caller != p.Subject && !SeesAll(p) {
-		page.Corrupt = nil // The readers of a damaged record are unknown.
+		page.Corrupt = nil // For a damaged record it is unknown which principals may see it.
 	}
 	for i, c := range page.Calls {
 		page.Calls[i] = Call(p, c)
@@ -80,7 +80,7 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	return page, err
 }
 
-// Run returns the state of a run. It returns "not found" for a run without calls.
+// Run returns the state of a run. It returns the error "not found" for a run without calls.
 func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
 	r.cfg.Settle()
 	if _, err := r.cfg.Owners.See(ctx, p, tool.RunScope, id); err != nil {
@@ -119,8 +119,8 @@ func (r *Records) Document(ctx context.Context, p tool.Principal, scope tool.Sco
 	return docs[i], nil
 }
 
-// Documents returns the documents of a scope that the principal may see, sorted by key. The caller that began a run or thread sees its
-// documents; viewers and operators see all. Only viewers and operators see the documents of the namespace; callers use tools to read them.
+// Documents returns the documents of a scope that the principal may see, sorted by key. Viewers and operators see all documents. A caller
+// sees only the documents of the runs and threads that it began. It cannot see documents of the namespace here; its tools can read them.
 func (r *Records) Documents(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID string) ([]tool.Document, error) {
 	if scope == tool.NamespaceScope {
 		if !SeesAll(p) {
@@ -141,8 +141,8 @@ func NamespaceDocuments() error {
 	return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "documents of the namespace are seen by viewers and operators and changed by operators")
 }
 
-// Feed returns the feed of a run, of a thread, or of the whole namespace when both are empty. A principal that does not see all calls of
-// its namespace gets a feed of only its own calls.
+// Feed returns the feed of a run or of a thread. When both ids are empty, it returns the feed of the whole namespace. A principal that may
+// not see all calls of its namespace gets a feed with only its own calls.
 func Feed(p tool.Principal, run, thread string) (store.Feed, error) {
 	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread}
 	if !SeesAll(p) {
@@ -154,8 +154,8 @@ func Feed(p tool.Principal, run, thread string) (store.Feed, error) {
 	return f, nil
 }
 
-// FeedEvents returns the events of a feed as a principal may see them. It treats all calls as the principal's own: only a principal that
-// sees everything gets a feed with calls of others.
+// FeedEvents returns the events of a feed as a principal may see them. It treats all calls as the principal's own. This is safe: only a
+// principal that may see everything gets a feed with calls of others.
 func FeedEvents(p tool.Principal, events []call.Event) []call.Event {
 	if !Asks(events) {
 		return events

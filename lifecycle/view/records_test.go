@@ -39,7 +39,7 @@ func (journal) Documents(context.Context, string, ...store.DocumentScope) ([]too
 	return []tool.Document{{Key: "a"}, {Key: "b"}}, nil
 }
 
-// ofAlice says that alice began every run and thread, and that no modes are set.
+// ofAlice is a store of owners and modes: alice began every run and thread, and no modes are set.
 type ofAlice struct{}
 
 var errUnknown = errors.New("unknown")
@@ -64,8 +64,8 @@ func question(origin string, a *tool.Approvers) call.Round {
 	return call.Round{Suspension: call.Suspension{Origin: origin, Approvers: a, Description: tool.Description{Kind: tool.KindEdit, Title: "Edit", Notes: []string{"looked up"}}}}
 }
 
-// TestEachRoleGetsWhatItLists checks that each role can get exactly the calls that lists, runs, documents and feeds show to it, with the
-// same content.
+// TestEachRoleGetsWhatItLists checks, for each role, that Get returns exactly the calls that lists, runs, documents and feeds show, with
+// the same content.
 func TestEachRoleGetsWhatItLists(t *testing.T) {
 	operators := &tool.Approvers{Roles: []string{"operator"}}
 	fourEyes := &tool.Approvers{Roles: []string{"approver"}, DistinctFromCaller: true}
@@ -104,7 +104,7 @@ func TestEachRoleGetsWhatItLists(t *testing.T) {
 	tests := []struct {
 		subject, roles string
 		gets, lists    []string // lists is the result of a query without a status
-		waits          []string // result of a query for suspended calls
+		waits          []string // result of a query for suspended calls only
 		whole          []string // calls whose description includes the data that the tool read
 		run, namespace bool
 	}{
@@ -181,7 +181,7 @@ func TestEachRoleGetsWhatItLists(t *testing.T) {
 	}
 }
 
-// TestFeedEventsAreCopied checks that hidden data is removed from a copy, because a feed shares its events with other watchers.
+// TestFeedEventsAreCopied checks that FeedEvents removes hidden data from a copy, because other watchers share the events of a feed.
 func TestFeedEventsAreCopied(t *testing.T) {
 	r := question("gate", &tool.Approvers{Roles: []string{"operator"}})
 	events := []call.Event{{Type: call.EventSuspended, Suspension: &r.Suspension}}

@@ -10,13 +10,13 @@ import (
 // SeesAll reports whether a principal sees everything in its namespace.
 func SeesAll(p tool.Principal) bool { return p.HasRole("viewer") || p.HasRole("operator") }
 
-// Sees reports whether a principal sees a call. A principal sees its own calls and those whose questions it may answer. With a role for the
-// whole namespace it sees all calls.
+// Sees reports whether a principal may see a call. A principal sees its own calls and the calls whose questions it may answer. With a role
+// for the whole namespace it sees all calls.
 func Sees(p tool.Principal, c *call.Call) bool {
 	return p.Namespace == c.Namespace && (Owns(p, c) || SeesAll(p) || asked(p, c))
 }
 
-// asked reports whether a current or earlier question of the call could be answered by p as an approver.
+// asked reports whether the call has a current or earlier question that p could answer as an approver.
 func asked(p tool.Principal, c *call.Call) bool {
 	return p.HasRole("approver") && slices.ContainsFunc(c.Rounds, func(r call.Round) bool {
 		a := r.Suspension.Approvers
@@ -29,19 +29,19 @@ func Owns(p tool.Principal, c *call.Call) bool {
 	return p.Namespace == c.Namespace && p.Subject == c.Caller.Subject && p.Subject != ""
 }
 
-// SeesRule reports whether a principal sees a rule. A principal sees its own rules, the rules that it decided, and those whose question it
-// could have answered as an approver.
+// SeesRule reports whether a principal may see a rule. A principal sees its own rules, the rules that it decided, and the rules whose
+// question it could have answered as an approver.
 func SeesRule(p tool.Principal, r *call.Rule) bool {
 	return p.Namespace == r.Namespace && (p.Subject == r.Principal || p.Subject == r.By.Subject || SeesAll(p) ||
 		p.HasRole("approver") && (len(r.Approvers) == 0 || slices.ContainsFunc(r.Approvers, p.HasRole)))
 }
 
-// SeesTicket reports whether a principal sees the full description in a question to the approvers a.
+// SeesTicket reports whether a principal may see the full description in a question. a lists the approvers of the question.
 func SeesTicket(p tool.Principal, c *call.Call, a *tool.Approvers) bool {
 	return SeesAll(p) || answers(p, c, a)
 }
 
-// answers reports whether a principal may answer a question to the approvers a.
+// answers reports whether a principal may answer a question with the approvers a.
 func answers(p tool.Principal, c *call.Call, a *tool.Approvers) bool {
 	if a == nil {
 		return Owns(p, c) || p.HasRole("approver")
@@ -72,8 +72,8 @@ func Call(p tool.Principal, c *call.Call) *call.Call {
 	return &out
 }
 
-// seesDescription reports whether a principal sees the full description of a call. The newest question of a gate decides this, whether open
-// or answered. Without such a question, the caller sees the description after the gates have allowed the call.
+// seesDescription reports whether a principal may see the full description of a call. If a gate has asked a question, the newest question
+// decides this, whether open or answered. Without a question, the caller may see the description after the gates have allowed the call.
 func seesDescription(p tool.Principal, c *call.Call) bool {
 	if SeesAll(p) {
 		return true
@@ -105,7 +105,7 @@ func Events(p tool.Principal, c *call.Call, events []call.Event) []call.Event {
 	return events
 }
 
-// Asks reports whether events contain a question. Only questions look different to different principals.
+// Asks reports whether events contain a question. Only events with a question differ between principals.
 func Asks(events []call.Event) bool {
 	return slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended })
 }

@@ -16,8 +16,8 @@ import (
 type batchWatcher struct {
 	feedWatcher
 	batch   *call.Batch
-	through bool // continues across suspensions
-	over    bool // Next returned BatchFinished
+	through bool // the stream continues while calls are suspended
+	over    bool // Next has returned BatchFinished
 }
 
 // See returns the record of a batch if the principal may see it.
@@ -32,8 +32,8 @@ func (s *Service) See(ctx context.Context, p tool.Principal, id string) (*call.B
 	return record, nil
 }
 
-// WatchBatch streams the events of a batch's calls until the last call ends. The stream continues across suspensions. Without follow it
-// ends after the events that exist now.
+// WatchBatch streams the events of a batch's calls until the last call ends. The stream continues while calls are suspended. Without follow
+// it ends after the events that exist now.
 func (s *Service) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {
 	record, err := s.See(ctx, p, id)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) begin(ctx context.Context, w *batchWatcher, cursor string) (ca
 
 func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing, rests := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.rests() // Read before look, so that a later change wakes the watcher.
+		changed, closing, rests := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.rests() // Read these before look, so that a change after look wakes the watcher.
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -84,12 +84,12 @@ func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// rests reports whether no call of the watched batch can change in this daemon. While the daemon stops, the next daemon may still start
-// calls.
+// rests reports whether no call of the watched batch can change in this daemon. In a daemon that is stopping, that can be so although the
+// next daemon will start further calls.
 func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
 
-// finished returns the frame that ends the stream of a batch at rest. found is false when the watcher must continue. That includes a batch
-// that moves again, because the records may then be newer than the events that the watcher returned.
+// finished returns the frame that ends the stream of a batch that rests. found is false when the watcher must continue. That is also so
+// when the batch has become active again: the records may then be newer than the events that the watcher has returned.
 func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f call.Frame, found bool, err error) {
 	done, err := w.s.finished(ctx, w.batch)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f
 	if !w.rests() {
 		return f, false, nil
 	}
-	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.s.cfg.Held(c) }) // An operation continues without a client.
+	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.s.cfg.Held(c) }) // Such a call can change without a client, because its operation continues.
 	if len(done.Open) > 0 && (w.through || moves || w.s.cfg.Drain.Refusing()) {
 		return f, false, nil
 	}

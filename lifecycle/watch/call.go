@@ -20,20 +20,20 @@ import (
 type Watched interface {
 	Key() call.Key
 	Record() *call.Call
-	// Snapshot returns the filtered record, and the sequence of the newest published event.
+	// Snapshot returns the record without unpublished changes, and the sequence of the newest published event.
 	Snapshot() (c *call.Call, published int64)
 	// Published returns the sequence of the newest published event.
 	Published() int64
 	// EpochOf returns the epoch of an event.
 	EpochOf(sequence int64) int64
-	// Look returns the state of the log after an event, or an error when the call was not accepted.
+	// Look returns the state of the log after the event with the sequence after. It returns an error when the call was not accepted.
 	Look(after int64) (Look, error)
 	// Shared returns the newest frame that several watchers share, or nil.
 	Shared() *SharedFrame
 	// Rested returns the record when the call has ended or waits for a decision. Otherwise it returns a channel that is closed at the next
 	// change.
 	Rested() (c *call.Call, changed <-chan struct{}, err error)
-	// Left is called when a watcher is closed.
+	// Left must be called when a watcher is closed.
 	Left()
 }
 
@@ -42,20 +42,20 @@ type Look struct {
 	More   bool            // there are newer events
 	Shared *SharedFrame    // contains all newer events
 	Events []call.Event    // newer events; nil when they are no longer in memory
-	Status call.Status     // status of the call when there are no newer events
+	Status call.Status     // status of the call; set only when there are no newer events
 	Change <-chan struct{} // closed when newer events arrive; nil when the call has ended
 }
 
 // A Position is the position of a watcher in the log of a call.
 type Position struct {
 	After, Epoch int64     // sequence and epoch of the newest event that the watcher has
-	Gap          *call.Gap // events of the watcher that a crash lost
+	Gap          *call.Gap // the gap to report, when a crash lost events that the watcher had received
 }
 
-// Place returns the position of a cursor in the log of a call. A cursor is valid up to the last event of its epoch. published is the
-// sequence of the newest event; epoch is the epoch of this daemon.
+// Place returns the position of a cursor in the log of a call. A cursor is valid when it is not after the last event of its epoch.
+// published is the sequence of the newest event; epoch is the epoch of this daemon.
 func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err error) {
-	last := published // last event up to the cursor's epoch
+	last := published // sequence of the last event whose epoch is not after the cursor's epoch
 	for _, s := range c.Epochs {
 		if s.Epoch > cur.Epoch {
 			last = s.First - 1
@@ -69,8 +69,8 @@ func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err er
 		p.After = cur.Sequence
 	case cur.Epoch == epoch:
 		return p, call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.Sequence, published)
-	default: // A crash lost events that the watcher had received.
-		next := c.EpochOf(last + 1) // the epoch that continues the log
+	default: // A crash lost events that the watcher had already received.
+		next := c.EpochOf(last + 1) // the epoch in which the log continues after the lost events
 		if next <= cur.Epoch {
 			next = epoch
 		}
@@ -95,7 +95,7 @@ type Options struct {
 type CallWatcher struct {
 	s  *Service
 	of Watched
-	o  Options // After, Epoch and Gap advance with each frame
+	o  Options // options; After, Epoch and Gap move forward with each frame
 
 	ahead    []call.Event // read from the journal but not returned yet
 	caughtUp bool
@@ -118,7 +118,7 @@ func (w *CallWatcher) Call() *call.Call {
 // Cursor returns the position of the watcher.
 func (w *CallWatcher) Cursor() string { return Cursor{Epoch: w.o.Epoch, Sequence: w.o.After}.String() }
 
-// Close ends the watch. A call without watchers may be cancelled after its linger time.
+// Close ends the watch. A call that has no watchers may be cancelled after its linger time.
 func (w *CallWatcher) Close() {
 	if w.closed {
 		return
@@ -146,7 +146,7 @@ func (w *CallWatcher) Next(ctx context.Context) (call.Frame, error) {
 			return call.Frame{}, context.Cause(ctx)
 		case <-w.s.cfg.Drain.Closed():
 			if w.caughtUp && w.of.Published() > w.o.After {
-				continue // Return the published events before the end.
+				continue // Return the events that were published before the end.
 			}
 			w.o.Follow = false
 			return call.Frame{Key: w.of.Key(), Cursor: w.Cursor(), Closing: true}, nil
@@ -181,15 +181,15 @@ func (w *CallWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 			return w.Call(), nil
 		case <-w.s.cfg.Drain.Closed():
 			if err := w.s.cfg.Drain.Err(); err != nil {
-				return nil, refusal.OfCall(err, w.of.Key().ID) // The journal failed, so it is unknown whether the call exists.
+				return nil, refusal.OfCall(err, w.of.Key().ID) // The journal failed. It is unknown whether it contains the call.
 			}
 			return w.Call(), nil
 		}
 	}
 }
 
-// yield lets a call that has just begun run first. The result of a quick tool is then in the first frame, which saves a message and a
-// wake-up.
+// yield lets a call that has just begun run before its watcher. The result of a quick tool is then in the first frame, which saves a
+// message and a wake-up.
 func (w *CallWatcher) yield() {
 	if w.o.Fresh {
 		w.o.Fresh = false
@@ -213,10 +213,10 @@ func (w *CallWatcher) opening() (call.Frame, bool) {
 	return call.Frame{}, false
 }
 
-// look returns the next frame, io.EOF at the end, or a channel to wait for.
+// look returns the next frame, or a channel to wait for. At the end of the watch it returns io.EOF.
 func (w *CallWatcher) look(ctx context.Context) (call.Frame, <-chan struct{}, error) {
 	if s := w.of.Shared(); s != nil && s.after == w.o.After {
-		return w.take(s), nil, nil // This path takes no lock, so that a thousand watchers that wake together do not wait for each other.
+		return w.take(s), nil, nil // This path takes no lock. Otherwise a thousand watchers that wake together would wait for each other.
 	}
 	l, err := w.of.Look(w.o.After)
 	switch {
@@ -254,8 +254,8 @@ func (w *CallWatcher) frame(ctx context.Context, events []call.Event) (call.Fram
 	return call.Frame{Key: w.of.Key(), Events: w.shownEvents(events), Cursor: w.Cursor()}, nil
 }
 
-// ReadAhead is the number of events that a late watcher reads at once. A row of the journal may hold many events and is always decoded
-// completely.
+// ReadAhead is the number of events that a late watcher reads from the journal at once. It is several times the size of a frame, because a
+// row of the journal may hold many events and is always decoded completely.
 const ReadAhead = 4 * calllog.FrameEvents
 
 // stored returns the next events from the journal, or a gap when retention has removed them.
@@ -272,7 +272,7 @@ func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 		}
 		w.ahead = kept
 	}
-	published := w.of.Published() // Events that are written but not published must wait.
+	published := w.of.Published() // Do not return events that are written but not published yet.
 	next := w.ahead[:min(len(w.ahead), calllog.FrameEvents, int(published-w.o.After))]
 	if len(next) == 0 {
 		return nil, nil, refusal.OfCall(store.ErrCorrupt, key.ID)
@@ -281,7 +281,7 @@ func (w *CallWatcher) stored(ctx context.Context) ([]call.Event, *call.Gap, erro
 	if w.ahead = w.ahead[len(next):]; len(w.ahead) == 0 {
 		w.ahead = nil
 	}
-	next, err := w.s.hydrate(key, slices.Clone(next)) // A copy, so that ahead does not keep the output bytes of returned events in memory.
+	next, err := w.s.hydrate(key, slices.Clone(next)) // Clone the events, so that ahead does not keep the output bytes of returned events in memory.
 	return next, nil, err
 }
 
@@ -313,8 +313,8 @@ type SharedFrame struct {
 	form               call.Shared
 }
 
-// Share returns a frame with the newest events of a call for several watchers, and stores it in at. It returns nil when the events are not
-// all in memory, do not fit one frame, or differ between viewers. The caller holds the lock of the log.
+// Share returns a frame with the newest events of a call that several watchers can use, and stores it in at. It returns nil when some of
+// the events are not in memory, do not fit into one frame, or look different to different viewers. The caller holds the lock of the log.
 func Share(at *atomic.Pointer[SharedFrame], log *calllog.Log, c *call.Call, after int64) *SharedFrame {
 	last := log.Published()
 	if s := at.Load(); s != nil && s.after == after && s.last == last {

@@ -17,8 +17,8 @@ func (c Cursor) String() string {
 	return "c1." + strconv.FormatInt(c.Epoch, 10) + "." + strconv.FormatInt(c.Sequence, 10)
 }
 
-// feedCursor returns the cursor for a position in a feed: the newest entry that was returned completely, and the number of returned events
-// of the next entry.
+// feedCursor returns the cursor of a watcher of a feed. position is the newest entry that was returned completely. part is the number of
+// events of the next entry that were returned.
 func feedCursor(position int64, part int) string {
 	return "f1." + strconv.FormatInt(position, 10) + "." + strconv.Itoa(part)
 }

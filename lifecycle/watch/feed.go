@@ -25,9 +25,9 @@ type feedWatcher struct {
 	beat     heartbeat
 }
 
-// WatchFeed streams the events of a run's calls, a thread's calls, or of the whole namespace when both are empty. A client that may not see
-// the calls of others gets only its own. An empty cursor starts at the oldest stored event; for the whole namespace it starts at the next
-// event.
+// WatchFeed streams the events of calls: those of a run, those of a thread, or those of the whole namespace when both ids are empty. A
+// client that may not see the calls of others gets only its own. An empty cursor starts at the oldest stored event; for the whole namespace
+// it starts at the next event.
 func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, 
 	return w, nil
 }
 
-// start sets the position of a watcher to a cursor. An empty cursor means the beginning.
+// start sets the position of a watcher to that of a cursor. An empty cursor means the beginning.
 func (w *feedWatcher) start(ctx context.Context, cursor string) error {
 	if cursor == "" {
 		return nil
@@ -80,10 +80,10 @@ func (w *feedWatcher) Close() {
 	w.s.leave(&w.feed)
 }
 
-// Next implements [call.Stream]. A frame holds events of one call from one commit.
+// Next implements [call.Stream]. All events of a frame belong to one call and one commit.
 func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing := w.s.wait(&w.feed), w.s.cfg.Drain.Closing() // Read before look, so that a later change wakes the watcher.
+		changed, closing := w.s.wait(&w.feed), w.s.cfg.Drain.Closing() // Read these before look, so that a change after look wakes the watcher.
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -114,7 +114,8 @@ func (w *feedWatcher) look(ctx context.Context) (f call.Frame, found bool, err e
 	return call.Frame{}, false, nil
 }
 
-// wait returns when the watcher must look again, or with a control frame. closing reports that the streams had to end before the last look.
+// wait waits until there may be new entries or a control frame is due. closing reports that the streams had to end already before the last
+// look; if so, wait returns the last frame.
 func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing bool) (f call.Frame, found bool, err error) {
 	if closing {
 		w.follow = false
@@ -141,7 +142,7 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 		}
 		return call.Frame{Key: entry.Key, Gap: gap, Cursor: w.Cursor()}, nil
 	}
-	if entry.Position != w.after+1 { // The partly returned entry was trimmed or purged.
+	if entry.Position != w.after+1 { // Only a part of this entry was returned before. Meanwhile the entry was trimmed or purged.
 		w.part = 0
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]

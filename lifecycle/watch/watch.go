@@ -1,8 +1,8 @@
 // Package watch streams the events of calls: of one call, or of all calls of a run, a thread, a namespace or a batch. It also handles
 // cursors, the size of frames, and heartbeats.
 //
-// A watcher of one call reads the active call in memory, and the journal for older events. The other watchers read the journal and wait for
-// [Service.Wake]. Each watcher receives every event after its cursor once, in the order of the log.
+// A watcher of one call reads the active call in memory, and reads older events from the journal. All other watchers read only the journal,
+// and wait for [Service.Wake]. Each watcher receives every event after its cursor once, in the order of the log.
 package watch
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Config holds the dependencies of watchers on the engine.
+// Config holds the functions and objects of the engine that watchers use.
 type Config struct {
 	Store     Journal
 	Spool     Spool
 	Drain     *drain.Drain
 	Heartbeat time.Duration         // interval between heartbeats while a watcher waits; 0 disables them
-	Settle    func()                // waits until the journal has everything that was published
+	Settle    func()                // waits until the journal has all events that were published
 	Moves     func(call.Key) bool   // reports whether a call of the batch can change
 	Epoch     int64                 // epoch of this daemon
 	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
@@ -46,7 +46,7 @@ type Spool interface {
 // A Service creates watchers. It may be used concurrently.
 type Service struct {
 	cfg    Config
-	timers sync.Pool    // stopped *time.Timer of closed watchers
+	timers sync.Pool    // stopped timers of closed watchers, for reuse; of type *time.Timer
 	count  atomic.Int64 // number of watchers
 
 	mu      sync.Mutex
@@ -59,7 +59,7 @@ func New(cfg Config) *Service { return &Service{cfg: cfg, waiting: map[*store.Fe
 // Count returns the number of watchers.
 func (s *Service) Count() int64 { return s.count.Load() }
 
-// Wake wakes the watchers of a committed call. It does not wake watchers of other calls.
+// Wake wakes the watchers that a committed change of a call concerns. Other watchers keep waiting.
 func (s *Service) Wake(c *call.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Service) WakeBatch(key call.Key) {
 	}
 }
 
-// frameBytes is the maximum output of a frame, in bytes.
+// frameBytes is the maximum number of output bytes in a frame.
 const frameBytes = 256 << 10
 
 // fitting returns the leading events that fit into one frame.
@@ -120,7 +120,7 @@ func fitting(events []call.Event) []call.Event {
 	return events
 }
 
-// hydrate fills in the bytes of output events from the spool, up to the size of a frame.
+// hydrate reads the bytes of output events from the spool, up to the size of a frame.
 func (s *Service) hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
 	size := 0
 	for i := range events {
