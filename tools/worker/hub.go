@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// A Registry registers the tools of a source. It returns [ErrTaken] for a name that another source has.
+// A Registry registers the tools of a source. It returns [ErrTaken] when a tool of another source has the same name.
 type Registry interface {
 	Register(source string, tools ...tool.Tool) error
 	Replace(source string, tools ...tool.Tool) error
@@ -28,7 +28,7 @@ type Registry interface {
 	Refresh()
 }
 
-// A Memory stores offered tools, so that they are known before their workers reconnect.
+// A Memory stores offered tools, so that a new daemon knows them before their workers reconnect.
 type Memory interface {
 	// Keep stores a tool. It returns when the tool is durable.
 	Keep(ctx context.Context, k Known) error
@@ -48,19 +48,21 @@ type Known struct {
 type Config struct {
 	Registry Registry // required
 	Memory   Memory   // nil means that tools are known only until the daemon stops
-	Known    []Known  // the content of Memory
-	// StoreID and Epoch identify the store and the start of the daemon. Workers use them to recognise which of two daemons has the store.
-	// Own returns an error when another daemon has the store, so no work may start. Nil means that no other daemon can take over the store.
+	Known    []Known  // the tools that Memory contains
+	// StoreID and Epoch identify the store and the start of the daemon. When two daemons use the same store, workers see from these which
+	// daemon owns it now. Own returns an error when another daemon owns the store, so that no work may start. A nil Own means that no other
+	// daemon can take over the store.
 	StoreID string
 	Epoch   int64
 	Own     func(context.Context) error
-	// Key is a secret from Memory. With it, a daemon recognises the leases of an earlier daemon. Empty means that there is no key yet.
+	// Key is a secret that Memory has stored. With it, a daemon recognises the leases that an earlier daemon gave. Empty means that there
+	// is no key yet.
 	Key []byte
 
-	Lease   time.Duration // maximum silence of a worker; 0 means 15 s
-	Wait    time.Duration // limit for a call to wait for a worker; 0 means 30 s
-	Away    time.Duration // how long lists keep a tool without workers; 0 means 1 min
-	Forget  time.Duration // age at which a tool that is no longer offered is deleted; 0 means 31 days, which is longer than any ticket lives
+	Lease   time.Duration // time without a message after which a worker loses its leases; 0 means 15 s
+	Wait    time.Duration // maximum time that a call waits for a worker; 0 means 30 s
+	Away    time.Duration // time for which tool lists keep a tool without workers; 0 means 1 min
+	Forget  time.Duration // time after which a tool that is no longer offered is deleted; 0 means 31 days, which is longer than any ticket is valid
 	Workers int           // maximum number of connected workers per namespace; 0 means 256
 	Log     *zap.Logger   // nil disables logging
 }
@@ -70,26 +72,26 @@ type Hub struct {
 	cfg Config
 	log *zap.Logger
 
-	registering sync.Mutex // locked before mu; held during changes of the registry and of the memory
-	unkept      bool       // Memory does not have the key yet; guarded by registering
+	registering sync.Mutex // locked before mu; held during changes of the registry and of Memory
+	unkept      bool       // Key is not in Memory yet; guarded by registering
 
 	mu       sync.Mutex
 	closed   bool
 	sources  map[string]*source
 	sessions map[*Session]struct{}
 	leases   map[string]*lease
-	attempts map[attemptKey]*lease // leases of EXECUTE, until the outcome is in the journal
-	answered map[string]*lease     // the subset of attempts whose workers reported an outcome
-	expected map[*lease]struct{}   // leases of an earlier daemon that no worker has named yet
-	waiting  list.List             // of *waiter, oldest first
+	attempts map[attemptKey]*lease // leases of the kind EXECUTE, until the journal has the outcome
+	answered map[string]*lease     // by lease id: those leases in attempts whose workers have reported an outcome
+	expected map[*lease]struct{}   // leases that an earlier daemon gave, until a worker connects and names them
+	waiting  list.List             // values are *waiter, oldest first
 	given    uint64                // number of leases given so far
 	stats    Stats
 }
 
-// Stats holds counts since the start of the daemon.
+// Stats holds current numbers of the hub, and totals since the daemon started.
 type Stats struct {
-	Workers, Leases, Waiting int   // current values
-	Lost, Refused            int64 // leases that ended without an answer; messages about leases that were not held
+	Workers, Leases, Waiting int   // current numbers of workers, leases and waiting calls
+	Lost, Refused            int64 // totals: leases that ended without an answer; messages about leases that the session did not hold
 }
 
 // A source holds the tools of one pool.
@@ -141,7 +143,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// remember registers the known tools. A tool that is no longer accepted is omitted until a worker offers it.
+// remember registers the tools from Memory. It omits a tool that is not accepted any more; a worker may offer it again.
 func (h *Hub) remember(known []Known) {
 	for _, k := range known {
 		if h.cfg.Memory != nil && time.Since(k.Seen) > h.cfg.Forget {
@@ -177,7 +179,7 @@ func (h *Hub) sourceLocked(name string) *source {
 	return s
 }
 
-// Absent reports whether d is a tool of workers that no worker has served for Config.Away.
+// Absent reports whether d is a tool of workers that no worker has served for the time in Config.Away. Tool lists omit such a tool.
 func (h *Hub) Absent(d *tool.Descriptor) bool {
 	if !strings.HasPrefix(d.Source, sourcePrefix) {
 		return false
@@ -188,13 +190,13 @@ func (h *Hub) Absent(d *tool.Descriptor) bool {
 	return s != nil && s.tools[d.ID] != nil && s.tools[d.ID].away
 }
 
-// Hidden reports whether d is a tool of workers of another namespace.
+// Hidden reports whether d belongs to workers of a namespace other than that of p.
 func (h *Hub) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	namespace, ok := NamespaceOf(d.Source)
 	return ok && namespace != p.Namespace
 }
 
-// Stats returns the current counts.
+// Stats returns the current numbers and the totals.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,7 +205,7 @@ func (h *Hub) Stats() Stats {
 	return s
 }
 
-// Close ends all leases and rejects new workers. The callers of Connect must close their sessions.
+// Close ends all leases and rejects new workers. It closes no session: the callers of Connect must do that.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

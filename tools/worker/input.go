@@ -11,20 +11,21 @@ import (
 // maxPiece is the maximum size of one piece of input for a worker, in bytes.
 const maxPiece = 64 << 10
 
-// A feed passes the input of a call to its worker. The worker requests one piece at a time, so unread input stays with the call, where its
-// size is limited. A piece is kept until the worker requests the next one, because a connection may break while the piece is sent. The
-// hub's lock guards the fields.
+// A feed passes the input of a call to its worker. The worker requests one piece at a time. So input that the worker has not requested
+// stays with the call, where its size is limited. A feed keeps a piece until the worker requests the next one, because the connection may
+// break while the piece is sent. The hub's lock guards the fields.
 type feed struct {
 	in     io.ReadCloser
-	wake   chan struct{} // contains an entry when the worker has requested input
-	begin  int64         // offset of piece in the whole input
+	wake   chan struct{} // signals pump that the worker has requested input
+	begin  int64         // offset of the first byte of piece in the whole input
 	piece  []byte        // the last piece, which the worker may not have received
 	want   int           // number of bytes requested after piece; 0 means no request
 	ended  bool          // No input follows piece.
 	closed bool          // The tool reads no more input.
 }
 
-// errElsewhere rejects a request for input that the worker has already confirmed, or that lies after input it did not get.
+// errElsewhere means that a worker requested input at a position that is not available: the worker has already confirmed that input, or has
+// not yet received the input before it.
 var errElsewhere = errors.New("the input does not go on there")
 
 // ReadInput handles a worker's request for input of a call. The first request, which must be for position 0, opens the call for typing.
@@ -45,7 +46,7 @@ func (s *Session) ReadInput(id string, position int64, most int, done bool) erro
 	s.hub.mu.Lock()
 	if s.leases[id] != l {
 		s.hub.mu.Unlock()
-		return ErrNotHeld // Another connection holds the lease now.
+		return ErrNotHeld // While input was opened, another connection of the worker took over the lease.
 	}
 	if done {
 		f.closed, f.ended, f.piece, f.begin = true, true, nil, position
@@ -63,8 +64,8 @@ func (s *Session) ReadInput(id string, position int64, most int, done bool) erro
 	return nil
 }
 
-// feed returns a lease and its feed, and opens the feed on first use. The lease is nil when the session does not hold it. The feed starts
-// at 0, or at the worker's position for an attempt that an earlier daemon began.
+// feed returns a lease and its feed. On first use it opens the input of the call. It returns a nil lease when the session does not hold the
+// lease. A new feed starts at position 0. For an attempt that an earlier daemon began, it starts at the worker's position.
 func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	h := s.hub
 	h.mu.Lock()
@@ -79,7 +80,7 @@ func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	if f != nil {
 		return l, f, nil
 	}
-	l.opening <- struct{}{} // A worker that reconnects meanwhile makes the same request.
+	l.opening <- struct{}{} // Locks opening, because a worker that reconnects meanwhile makes the same request over its new connection.
 	defer func() { <-l.opening }()
 	h.mu.Lock()
 	f = l.feed
@@ -101,11 +102,12 @@ func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 		return nil, nil, nil
 	}
 	l.feed = &feed{in: in, begin: position, wake: make(chan struct{}, 1)}
-	go h.pump(l, l.feed) // The goroutine ends with the attempt, which closes its input.
+	go h.pump(l, l.feed) // The goroutine ends when the attempt ends, because that closes the input.
 	return l, l.feed, nil
 }
 
-// readLocked answers from the buffer, or records the request.
+// readLocked returns the requested bytes from piece. When piece does not contain them, it stores the request for pump and returns false for
+// answered.
 func (f *feed) readLocked(position int64, most int) (piece []byte, ended, answered bool, err error) {
 	if position < f.begin || position > f.begin+int64(len(f.piece)) {
 		return nil, false, true, fmt.Errorf("%w: position %d", errElsewhere, position)
@@ -119,7 +121,8 @@ func (f *feed) readLocked(position int64, most int) (piece []byte, ended, answer
 	return piece, f.ended && len(piece) == len(f.piece), true, nil
 }
 
-// pump sends a worker the input that it requested. A disconnected worker repeats its request after it reconnects.
+// pump reads input of the call and sends the worker what it requested. While the worker is disconnected, pump sends nothing; the worker
+// repeats its request after it has reconnected.
 func (h *Hub) pump(l *lease, f *feed) {
 	for {
 		select {
@@ -131,21 +134,21 @@ func (h *Hub) pump(l *lease, f *feed) {
 		b := make([]byte, f.want)
 		h.mu.Unlock()
 		if len(b) == 0 {
-			continue // The request was repeated and has been answered.
+			continue // The worker repeated the request, and readLocked has answered it meanwhile.
 		}
 		n, err := 0, error(nil)
 		for n == 0 && err == nil {
 			n, err = f.in.Read(b)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return // The tool closed the input, or the attempt is over. The worker gets another message about the end.
+			return // The tool closed the input, or the attempt is over. The worker learns this from another message.
 		}
 		h.mu.Lock()
 		if f.closed {
 			h.mu.Unlock()
 			return
 		}
-		most := f.want // A repeated request may ask for fewer bytes.
+		most := f.want // The worker may have repeated its request with a smaller size meanwhile.
 		f.want, f.piece, f.ended = 0, b[:n], err != nil
 		piece, ended, _, _ := f.readLocked(f.begin, most)
 		s, position := l.session, f.begin

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// typing starts a call with input. It returns the worker's lease and the writer for the input.
+// typing starts a call that takes input. It returns the worker's lease, the writer for the input, and the outcome.
 func (w *world) typing(l *line) (lease string, keys *io.PipeWriter, done <-chan outcome) {
 	w.t.Helper()
 	r, keys := io.Pipe()
@@ -47,7 +47,7 @@ func (l *line) hears(t *testing.T, want ...string) {
 	l.mu.Unlock()
 }
 
-// Each byte arrives once, in order and only on request. The end of input follows the last byte.
+// TestInput checks that each byte arrives once, in order and only on request, and that the end of input follows the last byte.
 func TestInput(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -60,16 +60,16 @@ func TestInput(t *testing.T) {
 		read(0, 0)
 		l.hears(t, `0 "" false <nil>`)
 		read(0, 4)
-		l.hears(t) // Nothing was typed yet.
+		l.hears(t) // The worker has requested input, but nothing was typed yet.
 		_, _ = keys.Write([]byte("one"))
 		l.hears(t, `0 "one" false <nil>`)
 		read(3, 2)
-		read(3, 2) // a repeated request, as after a connection failure
+		read(3, 2) // The worker repeats its request, as after a broken connection.
 		go func() { _, _ = keys.Write([]byte("two")); _ = keys.Close() }()
 		l.hears(t, `3 "tw" false <nil>`)
 		read(3, 1)
 		l.hears(t, `3 "t" false <nil>`)
-		read(4, 100) // a part of the buffered piece
+		read(4, 100) // The worker repeats its request, but already has the first byte of the piece.
 		l.hears(t, `4 "w" false <nil>`)
 		read(5, 1<<30)
 		l.hears(t, `5 "o" false <nil>`)
@@ -94,14 +94,15 @@ func TestInput(t *testing.T) {
 	})
 }
 
-// Input that was being sent when a connection broke is sent again. Input that is typed while the worker is away waits for it.
+// TestInputOverReconnect checks that a piece that was being sent when the connection broke is sent again, and that input that is typed
+// while no connection exists arrives later.
 func TestInputOverReconnect(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
 		lease, keys, done := w.typing(l)
 		_ = s.ReadInput(lease, 0, 10, false)
 		_, _ = keys.Write([]byte("one"))
-		l.hears(t, `0 "one" false <nil>`) // The connection loses this message.
+		l.hears(t, `0 "one" false <nil>`) // This message is lost, because the connection breaks.
 		s.Close(false)
 		o := offer("a")
 		o.Held = []string{lease}
@@ -128,7 +129,7 @@ func TestInputOverReconnect(t *testing.T) {
 	})
 }
 
-// Only the holder of the lease gets input, and only until the lease ends.
+// The test checks that only the worker that holds the lease gets input, and only until the lease ends.
 func TestT61InputIsTheHolders(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -148,7 +149,7 @@ func TestT61InputIsTheHolders(t *testing.T) {
 		heard.hears(t)
 		l.hears(t)
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A call without input.
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // The call has no input.
 		s, l, _ := w.connect(offer("a"))
 		done := w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
@@ -161,7 +162,7 @@ func TestT61InputIsTheHolders(t *testing.T) {
 	})
 }
 
-// For any request, a worker gets only input that was typed.
+// FuzzReadInput checks that a worker never gets other bytes than those that were typed, for any request.
 func FuzzReadInput(f *testing.F) {
 	f.Add([]byte{0, 3, 0, 3, 2, 0, 5, 9, 0}, []byte("hello world"))
 	f.Fuzz(func(t *testing.T, asks, typed []byte) {
@@ -197,7 +198,8 @@ func (l *line) given() []piece {
 	return slices.Clone(l.pieces)
 }
 
-// A worker that repeats a request with a smaller limit, as over another connection, gets at most that many bytes. It gets the rest later.
+// The test checks a worker that repeats a request with a smaller limit, for example over another connection. It gets at most that many
+// bytes, and the rest with its next request.
 func TestInputAskedAgain(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -214,7 +216,7 @@ func TestInputAskedAgain(t *testing.T) {
 	})
 }
 
-// lingering is an input that returns a piece shortly after it was closed.
+// lingering is an input whose Read still returns bytes shortly after Close.
 type lingering struct{ closed chan struct{} }
 
 func (k *lingering) Read(p []byte) (int, error) {
@@ -232,7 +234,7 @@ func (k *lingering) Close() error {
 	return nil
 }
 
-// Input that arrives while the tool reports that it reads no more is dropped.
+// The test checks that input that is read just after the tool closed the input does not reach the worker.
 func TestInputEndsWithClose(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -255,7 +257,7 @@ func TestInputEndsWithClose(t *testing.T) {
 	})
 }
 
-// slowly is a reporter that opens the input after one second, and only once.
+// slowly is a reporter whose Input takes a second and may be called only once.
 type slowly struct {
 	tooltest.Recorder
 	asked atomic.Int32
@@ -269,7 +271,8 @@ func (r *slowly) Input(c tool.Controls) (io.ReadCloser, error) {
 	return r.Recorder.Input(c)
 }
 
-// A connection breaks during the first request for input. The worker gets its input over the next connection only.
+// The test breaks a connection while the daemon opens the input for the first request. It checks that the worker gets its input over the
+// next connection only.
 func TestInputOpensOverReconnect(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))

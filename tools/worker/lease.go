@@ -11,7 +11,7 @@ import (
 // ErrNotHeld means that a session does not hold a lease: the lease belongs to another worker, is lost, or has ended.
 var ErrNotHeld = errors.New("the lease is not held")
 
-// A lease is one piece of work at one worker. The hub's lock guards all fields below opening.
+// A lease is one piece of work that a worker does or will do. The hub's lock guards all fields below opening.
 type lease struct {
 	id   string
 	tool *offered
@@ -19,20 +19,20 @@ type lease struct {
 	call *tool.Call
 	done chan struct{} // closed when the lease has ended; result and err are then valid
 
-	back  chan struct{} // closed when its worker names the lease after a restart; nil when this daemon gave the lease
-	taken chan struct{} // closed when the call has resumed, or will never resume
+	back  chan struct{} // closed when a worker that reconnects names the lease; nil unless an earlier daemon gave the lease
+	taken chan struct{} // closed when the call waits for the lease again, or never will
 
-	opening chan struct{} // buffered for the first goroutine that asks for input
+	opening chan struct{} // a lock: the goroutine that has put an entry into the channel may open the input
 
 	session *Session // nil while its worker is disconnected
 	owner   string   // subject of the worker
 	expiry  *time.Timer
-	feed    *feed // nil when no input was requested yet
-	cause   error // reason for the cancel
+	feed    *feed // nil until the worker requests input
+	cause   error // reason for the cancel; nil when the call was not cancelled
 	ended   bool
 	result  *tool.Result
 	err     error
-	by      *Session // session that reported the outcome
+	by      *Session // session over which the outcome was reported last; it gets the acknowledgement
 	settled bool     // The journal has the outcome.
 }
 
@@ -52,7 +52,7 @@ func newLease(t *offered, kind string, c *tool.Call) *lease {
 	return l
 }
 
-// giveLocked assigns a lease to a session.
+// giveLocked gives a lease to the worker of a session.
 func (h *Hub) giveLocked(l *lease, s *Session) {
 	if l.id == "" {
 		l.id = h.idOf(l.call, s.owner.Subject)
@@ -64,7 +64,7 @@ func (h *Hub) giveLocked(l *lease, s *Session) {
 	h.leases[l.id] = l
 }
 
-// endLocked ends a lease. The oldest waiting call gets its slot.
+// endLocked ends a lease and gives its slot to the oldest waiting call.
 func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	if l.ended {
 		return
@@ -100,7 +100,7 @@ func (h *Hub) cancel(l *lease, cause error) {
 	}
 }
 
-// drop ends a lease whose answer is no longer needed.
+// drop ends a lease whose outcome is no longer needed.
 func (h *Hub) drop(l *lease, cause error) {
 	h.mu.Lock()
 	s, over := l.session, l.ended
@@ -111,7 +111,7 @@ func (h *Hub) drop(l *lease, cause error) {
 	}
 }
 
-// expire marks a lease as lost when its worker has not reconnected.
+// expire ends a lease as lost, because its worker has not reconnected in time.
 func (h *Hub) expire(l *lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,7 +32,7 @@ func (e *InvalidError) Error() string { return e.Field + ": " + e.Message }
 // ErrTooMany means that the namespace has the maximum number of workers.
 var ErrTooMany = errors.New("too many workers")
 
-// ErrClosed means that the daemon is stopping.
+// ErrClosed means that the daemon is stopping and accepts no workers.
 var ErrClosed = errors.New("no more workers")
 
 // Limits of an offer.
@@ -40,12 +40,12 @@ const (
 	defaultLimit = 16
 	maxLimit     = 1024
 	maxTools     = 256
-	maxKnown     = 4096 // tools of a namespace, in all pools together; offered tools stay known, so old ones count too
+	maxKnown     = 4096 // maximum number of tools of a namespace, in all pools together; counts all tools that were ever offered and are not deleted yet
 	maxDocuments = 32
 	maxLabels    = 64
 	maxText      = 256
-	maxName      = 64      // bytes of a rejected name in messages
-	maxWhy       = 2 << 10 // bytes of a refusal's message, which is stored, logged and shown to operators
+	maxName      = 64      // maximum length of a rejected name in messages, in bytes
+	maxWhy       = 2 << 10 // maximum size of a refusal's message, in bytes; limited because the message is stored, logged and shown to operators
 )
 
 // plainName matches valid names of workers. It excludes characters that logs, terminals or file systems interpret.
@@ -92,7 +92,7 @@ func checkOffer(o *link.Offer) error {
 	return nil
 }
 
-// clip shortens a text at a character boundary, because an incomplete character cannot be sent.
+// clip shortens a text at a character boundary, because protobuf does not accept an incomplete character.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -103,7 +103,7 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// checkTool rejects requirements that a worker's tool must not have.
+// checkTool returns an error for a tool that a worker may not offer.
 func checkTool(o *link.Tool) error {
 	d := &o.Descriptor
 	switch {
@@ -122,7 +122,7 @@ func checkTool(o *link.Tool) error {
 	return tool.ValidName(d.ID)
 }
 
-// definition returns the text that must be equal for workers to serve a tool together.
+// definition returns a text that identifies the definition of a tool. Only workers with equal definitions serve a tool together.
 func definition(o *link.Tool) (string, error) {
 	digest, err := o.Descriptor.Digest()
 	if err != nil {

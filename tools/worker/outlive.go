@@ -26,15 +26,15 @@ type attemptKey struct {
 
 func attemptOf(c *tool.Call) attemptKey { return attemptKey{c.Namespace, c.ID, c.Attempt} }
 
-// idOf returns the lease id of an attempt at the workers of a subject. The next daemon of the same store computes the same id. Without the
-// key, the id cannot be guessed.
+// idOf returns the lease id of an attempt at a worker with this subject. The next daemon of the same store computes the same id, because
+// the id depends only on the attempt, the subject and the key. Clients cannot guess it without the key.
 func (h *Hub) idOf(c *tool.Call, subject string) string {
 	sum := hmac.New(sha256.New, h.cfg.Key)
 	fmt.Fprintf(sum, "%q %q %d %q", c.Namespace, c.ID, c.Attempt, subject)
 	return base32.StdEncoding.EncodeToString(sum.Sum(nil)[:16])[:26]
 }
 
-// keepKey stores the key before the first lease is given.
+// keepKey stores the key in Memory before the first lease is given.
 func (h *Hub) keepKey() {
 	h.registering.Lock()
 	defer h.registering.Unlock()
@@ -100,7 +100,7 @@ func (t *offered) Settled(namespace, id string, attempt int) {
 	}
 }
 
-// takenLocked marks an expected lease as resumed or ended, and closes taken.
+// takenLocked removes a lease from the expected ones and closes its channel taken.
 func (h *Hub) takenLocked(l *lease) {
 	delete(h.expected, l)
 	if l.taken == nil {
@@ -113,7 +113,7 @@ func (h *Hub) takenLocked(l *lease) {
 	}
 }
 
-// expectedLocked returns the expected leases that the worker of a session may hold, by id.
+// expectedLocked returns those expected leases that the worker of a session may hold, by lease id.
 func (h *Hub) expectedLocked(s *Session) map[string]*lease {
 	found := map[string]*lease{}
 	for l := range h.expected {
@@ -124,7 +124,7 @@ func (h *Hub) expectedLocked(s *Session) map[string]*lease {
 	return found
 }
 
-// awaitTaken waits until the calls of expected leases have resumed. It returns the leases that the worker still holds then.
+// awaitTaken waits until the calls of the expected leases in kept have resumed. It returns the leases that the worker still holds then.
 func (h *Hub) awaitTaken(kept []string) ([]string, error) {
 	patience := time.NewTimer(memoryTime)
 	defer patience.Stop()
@@ -137,7 +137,7 @@ func (h *Hub) awaitTaken(kept []string) ([]string, error) {
 			select {
 			case <-l.taken:
 			case <-patience.C:
-				return nil, ErrClosed // The daemon stops or does not respond.
+				return nil, ErrClosed // The engine has not resumed the call in time, because it stops or is overloaded.
 			}
 		}
 		h.mu.Lock()

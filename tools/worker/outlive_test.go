@@ -20,7 +20,8 @@ func (l *line) acknowledged() []string {
 	return slices.Clone(l.acks)
 }
 
-// Until the journal has the outcome, a worker must keep it, even over another connection.
+// The test checks that an outcome is acknowledged only when the journal has it, even when the worker reports it again over another
+// connection.
 func TestT84OutcomeIsAcknowledgedWhenItIsStored(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -52,14 +53,14 @@ func TestT84OutcomeIsAcknowledgedWhenItIsStored(t *testing.T) {
 		s, l, _ := w.connect(offer("a"))
 		w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
-		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0) // The engine gave up the call.
+		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0) // The engine stops waiting for the worker and stores an outcome without it.
 		if err := s.Finish(lease, tool.Text("late"), nil); err != nil || len(l.acknowledged()) != 1 {
 			t.Errorf("a late outcome: %v, acknowledged %v", err, l.acknowledged())
 		}
 	})
 }
 
-// The next daemon of a store recognises a lease, but only at the worker that held it.
+// The test checks that the next daemon of a store recognises a lease, but gives it only to the worker that held it.
 func TestT61OnlyTheHolderContinues(t *testing.T) {
 	cfg := worker.Config{Key: []byte("of the store"), Lease: time.Minute}
 	var lease string
@@ -69,7 +70,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		lease = l.leases()[0]
 	})
 	next := func(t *testing.T, w *world) (tool.Continuer, tool.Expected, *tool.Call) {
-		s, _, _ := w.connect(offer("a")) // makes the tool known
+		s, _, _ := w.connect(offer("a")) // This makes the tool known to the hub.
 		s.Close(true)
 		c := &tool.Call{ID: "c1", Tool: "a", Reporter: &tooltest.Recorder{}}
 		a := w.shelf.get("a").(tool.Continuer)
@@ -87,7 +88,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		done := make(chan outcome, 1)
 		go func() {
 			<-x.Back
-			time.Sleep(time.Second) // During this time, the worker's messages must not be rejected.
+			time.Sleep(time.Second) // The worker must be able to report although Continue was not called yet.
 			r, err := a.Continue(t.Context(), c)
 			done <- outcome{r, err}
 		}()
@@ -105,7 +106,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 			t.Errorf("%v, %v", out.result, out.err)
 		}
 	})
-	inBubble(t, cfg, func(t *testing.T, w *world) { // The engine gave up the call.
+	inBubble(t, cfg, func(t *testing.T, w *world) { // The engine no longer needs the attempt.
 		a, x, c := next(t, w)
 		x.Forget()
 		if _, _, back := w.connect(o); len(back.Kept) > 0 {

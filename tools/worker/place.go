@@ -10,13 +10,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// labelPrefix is the prefix of run labels that select workers.
+// labelPrefix is the prefix of run labels. A label with this prefix requires a worker with this label.
 const labelPrefix = "worker."
 
 // A waiter is work that waits for a worker with a free slot.
 type waiter struct {
 	lease *lease
-	want  map[string]string // required labels
+	want  map[string]string // labels that the worker must have
 	ready chan struct{}     // closed when the lease is given
 	at    *list.Element
 }
@@ -35,7 +35,7 @@ func wants(c *tool.Call) map[string]string {
 	return want
 }
 
-// place assigns a lease to a worker, and waits for one with a free slot.
+// place gives a lease to a worker. When no worker has a free slot, it waits for one.
 func (h *Hub) place(ctx context.Context, l *lease) error {
 	w := &waiter{lease: l, want: wants(l.call), ready: make(chan struct{})}
 	h.mu.Lock()
@@ -48,7 +48,7 @@ func (h *Hub) place(ctx context.Context, l *lease) error {
 		h.mu.Unlock()
 		return nil
 	}
-	if l.kind == Poll { // Polls do not wait, because the engine polls again later. Thousands of operations must not wait for a disconnected worker.
+	if l.kind == Poll { // A poll does not wait, because the engine polls again later. Otherwise thousands of operations could wait for a disconnected worker.
 		h.mu.Unlock()
 		return h.nobody(l.tool, w.want)
 	}
@@ -79,7 +79,7 @@ func (h *Hub) giveUp(w *waiter, err error) error {
 	return err
 }
 
-// nobody returns the error for a call that no worker took.
+// nobody returns the error for work that no worker has taken. It says whether all suitable workers are busy, or none is connected.
 func (h *Hub) nobody(t *offered, want map[string]string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,8 +97,8 @@ func (h *Hub) nobody(t *offered, want map[string]string) error {
 	})
 }
 
-// chooseLocked returns the least loaded worker of a tool, relative to its limit. Of several, it returns the one that has waited longest for
-// work. It returns nil when no worker has a free slot.
+// chooseLocked returns a worker with a free slot, or nil. Of several workers, it returns the one with the smallest part of its limit in
+// use. Of equally loaded workers, it returns the one that got its last work first.
 func (h *Hub) chooseLocked(t *offered, want map[string]string) *Session {
 	var best *Session
 	for s := range t.serving {

@@ -10,11 +10,11 @@ import (
 type Pool struct {
 	Source  string
 	Workers []string       // names of the workers, unordered
-	Since   time.Time      // time of the last connect or disconnect; zero means no worker has connected since the start
+	Since   time.Time      // time of the last connect or disconnect; zero means that no worker has connected since the daemon started
 	Refused []link.Refusal // offered tools that are not served
 }
 
-// Pools returns the sources that have or had workers.
+// Pools returns the sources that have workers, or had workers or tools before.
 func (h *Hub) Pools() []Pool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -25,7 +25,7 @@ func (h *Hub) Pools() []Pool {
 	for s := range h.sessions {
 		p := pools[s.source]
 		if p == nil {
-			continue // The worker is still registering.
+			continue // The worker is still registering, so it does not count yet.
 		}
 		p.Workers = append(p.Workers, s.name)
 		p.Refused = append(p.Refused, s.refused...)

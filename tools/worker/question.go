@@ -19,20 +19,22 @@ const (
 )
 
 const (
-	// questionTime is the limit for a worker's answer. It applies to descriptions for an approver too. It is less than the engine waits, so
-	// that the error names the worker.
+	// questionTime is the time that a worker has for an answer, also for a description that an approver will see. It is shorter than the
+	// time that the engine waits, so that the hub's error, which names the worker, comes first.
 	questionTime = 900 * time.Millisecond
-	// maxQuestions is the limit of open questions to one worker: many times the number that it can answer in questionTime.
+	// maxQuestions is the maximum number of open questions to one worker. It is many times the number that a worker can answer in
+	// questionTime.
 	maxQuestions = 1024
 )
 
-// A question has no answer yet. Unlike a lease, it belongs to one connection. When its worker disconnects, another worker is asked.
+// A question is sent to a worker and not answered yet. Unlike a lease, it belongs to one connection. When the worker disconnects, the hub
+// asks another worker.
 type question struct {
 	id   string
 	done chan *link.Answer // receives nil when the worker has disconnected
 }
 
-// Reasons for a missing answer.
+// Errors for a missing answer.
 var (
 	errNobody      = errors.New("no worker is there")
 	errUnanswered  = errors.New("the worker did not answer in time")
@@ -40,19 +42,18 @@ var (
 	errWrongAnswer = errors.New("the worker answered something else")
 )
 
-// Answer accepts the answer to a question. It ignores an answer to an unknown question, to a question of another worker, and to one that is
-// already over.
+// Answer accepts the answer to a question. It ignores an answer when the question is unknown, was sent over another session, or is over.
 func (s *Session) Answer(id string, a link.Answer) {
 	s.hub.mu.Lock()
 	q := s.questions[id]
 	delete(s.questions, id)
 	s.hub.mu.Unlock()
 	if q != nil {
-		q.done <- &a // Does not block, because the channel is buffered.
+		q.done <- &a // This does not block, because the channel has a buffer.
 	}
 }
 
-// unansweredLocked makes the open questions of a closed session go to other workers.
+// unansweredLocked ends the open questions of a closed session, so that their callers ask other workers.
 func (s *Session) unansweredLocked() {
 	for id, q := range s.questions {
 		delete(s.questions, id)
@@ -60,7 +61,7 @@ func (s *Session) unansweredLocked() {
 	}
 }
 
-// question asks any worker of the tool with the labels that the call requires.
+// question asks a worker of the tool that has the labels that the call requires.
 func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*link.Answer, error) {
 	documents, err := t.documents(c)
 	if err != nil {
@@ -81,13 +82,13 @@ func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*lin
 				return a, nil
 			}
 		case <-ctx.Done():
-			s.Answer(q.id, link.Answer{}) // Removes the question: the caller no longer waits.
+			s.Answer(q.id, link.Answer{}) // This removes the question, because the caller no longer waits for it.
 			return nil, errUnanswered
 		}
 	}
 }
 
-// questionOf opens a question to the worker of a tool with the fewest open questions.
+// questionOf adds a question to the worker of the tool that has the fewest open questions.
 func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *question, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,14 +111,14 @@ func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *questio
 	return best, q, nil
 }
 
-// bare returns a call that has only a namespace, a tool and arguments. No more is known when arguments are checked.
+// bare returns a call with only a namespace, a tool and arguments, because no more is known when arguments are validated.
 func (t *offered) bare(args tool.Arguments) *tool.Call {
 	namespace, _ := NamespaceOf(t.offer.Descriptor.Source)
 	return &tool.Call{Namespace: namespace, Tool: t.offer.Descriptor.ID, Arguments: args}
 }
 
-// Validate implements [tool.Validator]. Without a connected worker it accepts the arguments: the worker checks them before it runs the
-// call.
+// Validate implements [tool.Validator]. When no worker is connected, it accepts the arguments, because the worker checks them again before
+// it executes the call.
 func (t *offered) Validate(args tool.Arguments) error {
 	if !t.offer.Validates {
 		return nil
@@ -135,7 +136,7 @@ func (t *offered) Validate(args tool.Arguments) error {
 	return a.Err
 }
 
-// Assess implements [tool.Assessor]. Without an answer, the effects of the descriptor apply.
+// Assess implements [tool.Assessor]. When no worker answers, the effects of the descriptor apply.
 func (t *offered) Assess(args tool.Arguments) tool.Effects {
 	effects := t.offer.Descriptor.Effects
 	if !t.offer.Assesses {

@@ -35,7 +35,7 @@ func (l *line) asks() int { synctest.Wait(); l.mu.Lock(); defer l.mu.Unlock(); r
 
 var strict = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Escalate}
 
-// examining returns an offer of a tool that validates, assesses and describes.
+// examining returns an offer with a tool that can validate, assess and describe calls.
 func examining() link.Offer {
 	o := offer("a")
 	o.Tools[0].Validates, o.Tools[0].Assesses, o.Tools[0].Describes = true, true, true
@@ -43,14 +43,14 @@ func examining() link.Offer {
 	return o
 }
 
-// said is an answer about a call, and the time until it came.
+// said is what a question about a call returned, and how long it took.
 type said struct {
 	about string
 	err   error
 	after time.Duration
 }
 
-// examine asks a tool all three questions about a call.
+// examine calls Validate, Assess and Describe of the tool for one call.
 func (w *world) examine() (validated, assessed, described <-chan said) {
 	t, began := w.shelf.get("a"), time.Now()
 	one := func(f func() (any, error)) <-chan said {
@@ -70,21 +70,21 @@ func (w *world) examine() (validated, assessed, described <-chan said) {
 	return validated, assessed, described
 }
 
-// A worker is asked the questions that it offered to answer, and its answers reach the engine.
+// TestQuestions checks that a worker gets the questions that it offered to answer, and that its answers reach the engine.
 func TestQuestions(t *testing.T) {
 	mild := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		o := examining()
 		o.Labels, o.Limit = map[string]string{"disk": "d1"}, 1
 		s, l, _ := w.connect(o)
-		w.call(t.Context(), "a", nil) // uses the worker's only slot
+		w.call(t.Context(), "a", nil) // The call uses the worker's only slot. Questions need no slot.
 		validated, assessed, described := w.examine()
 		synctest.Wait()
 		for _, q := range l.questions {
 			switch q.kind {
 			case worker.Validate:
 				s.Answer(q.id, link.Answer{Err: tool.Errorf(tool.InvalidArguments, "no such file")})
-				s.Answer(q.id, link.Answer{}) // a second answer does not count
+				s.Answer(q.id, link.Answer{}) // A second answer is ignored.
 			case worker.Assess:
 				s.Answer(q.id, link.Answer{Effects: &mild})
 			case worker.Describe:
@@ -103,7 +103,7 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// Without an answer, the effects do not become milder. No caller waits long.
+// TestQuestionsUnanswered checks that without an answer the effects do not become milder, and that each method returns soon.
 func TestQuestionsUnanswered(t *testing.T) {
 	for name, answer := range map[string]func(*worker.Session, *line){
 		"silence": func(*worker.Session, *line) {},
@@ -127,10 +127,10 @@ func TestQuestionsUnanswered(t *testing.T) {
 			if a.about != fmt.Sprint(strict) || a.after > time.Second || d.err == nil {
 				t.Errorf("%s: assessed %v, described %v", name, a, d)
 			}
-			s.Answer(l.question(t).id, link.Answer{}) // a late answer
+			s.Answer(l.question(t).id, link.Answer{}) // This answer comes too late and is ignored.
 		})
 	}
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // Each answer is empty.
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // The worker answers, but each answer is empty.
 		o := examining()
 		o.Labels = map[string]string{"disk": "d1"}
 		s, l, _ := w.connect(o)
@@ -143,7 +143,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 			t.Errorf("empty: %v, %v, %v", v, a, d)
 		}
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // Another worker answers.
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A worker without the question answers it, which is ignored.
 		s, l, _ := w.connect(examining())
 		thief, _, _ := w.connect(offer("b"))
 		done := make(chan error, 1)
@@ -157,7 +157,8 @@ func TestQuestionsUnanswered(t *testing.T) {
 	})
 }
 
-// When a worker disconnects, another one is asked. Without another one, the call waits for a worker, which checks the arguments itself.
+// The test checks that when a worker disconnects, another worker is asked. When there is no other worker, Validate accepts the arguments,
+// because the worker that executes the call checks them.
 func TestQuestionsOfWorkersThatGo(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s1, l1, _ := w.connect(examining())
@@ -189,7 +190,7 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 			t.Errorf("the only one drains: %v, %v, %v after %v", v, a, d, time.Since(began))
 		}
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A worker that offered no answers is not asked.
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // This worker did not offer to answer questions, so it gets none.
 		_, l, _ := w.connect(offer("a"))
 		validated, assessed, described := w.examine()
 		if v, a, d := <-validated, <-assessed, <-described; v.err != nil || a.about != fmt.Sprint(tool.Effects{}) || d.err != nil || l.asks() > 0 {
@@ -198,7 +199,7 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 	})
 }
 
-// A worker that reconnects is asked over the new connection what it did not answer over the old one.
+// The test checks that a worker that reconnects gets its unanswered questions again over the new connection.
 func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, l, first := w.connect(examining())
@@ -212,7 +213,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close(false)
-		synctest.Wait() // The old connection has ended, and the response to the new one is being sent.
+		synctest.Wait() // Waits until the old connection has ended. The response to the new offer is not sent yet.
 		ready()
 		s.Answer(again.question(t).id, link.Answer{Err: errors.New("wrong")})
 		if err := <-done; err == nil {
@@ -225,7 +226,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 	})
 }
 
-// A worker is not asked more questions at once than maxQuestions.
+// The test checks that a worker has at most maxQuestions open questions.
 func TestQuestionsAreBounded(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, l, _ := w.connect(examining())
@@ -245,7 +246,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// Workers that answer different questions do not serve a tool together.
+// The test checks that workers that can answer different questions do not serve a tool together.
 func TestDefinitionOfQuestions(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		w.connect(examining())

@@ -56,13 +56,13 @@ func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 	return refused
 }
 
-// shown returns the name of a refused tool for logs and people.
+// shown returns the name of a refused tool for logs and people, quoted when it contains unusual characters.
 func shown(id string) string {
-	quoted := strconv.Quote(clip(id, maxName)) // Escapes unprintable characters.
+	quoted := strconv.Quote(clip(id, maxName)) // Quote escapes unprintable characters.
 	return clip(quoted[1:len(quoted)-1], maxName)
 }
 
-// room returns how many more tools the workers of a namespace may have.
+// room returns how many more tools may be registered for the workers of a namespace.
 func (h *Hub) room(namespace string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *Hub) room(namespace string) int {
 	return n
 }
 
-// known returns the pool's tool with the id of t, and whether its definition differs.
+// known returns the pool's registered tool with the id of t, or nil. other reports that its definition differs from that of t.
 func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,8 @@ func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
 	return known, known != nil && known.definition != t.definition
 }
 
-// add registers tools that are new in the pool. It tries all at once, and then one by one to find the refused ones.
+// add registers tools that are new in the pool. It first registers all at once. When that fails, it registers them one by one to find the
+// ones that are refused.
 func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []link.Refusal) {
 	if len(tools) == 0 {
 		return nil, nil
@@ -105,7 +106,7 @@ func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []
 	return added, refused
 }
 
-// replace replaces the definition of a tool that no worker serves any more.
+// replace replaces the definition of a tool that no worker serves any more by that of t.
 func (h *Hub) replace(s *Session, t *offered) *link.Refusal {
 	id := t.offer.Descriptor.ID
 	h.mu.Lock()
@@ -129,7 +130,6 @@ func (h *Hub) replace(s *Session, t *offered) *link.Refusal {
 	return nil
 }
 
-// serve makes the session serve these tools.
 func (h *Hub) serve(s *Session, tools []*offered) {
 	for _, t := range tools {
 		h.keep(s.source, t)
@@ -155,7 +155,8 @@ func (h *Hub) serve(s *Session, tools []*offered) {
 	}
 }
 
-// succeed handles tools that lost their last worker: it serves them with another definition that was offered and waited for that.
+// succeed is called for tools that have lost their last worker. When another connected worker has offered a different definition of such a
+// tool, succeed registers that definition.
 func (h *Hub) succeed(source string, ids []string) {
 	for _, id := range ids {
 		h.mu.Lock()

@@ -20,8 +20,8 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// A worker that reconnects names its old connection, which may still look alive. The old connection gets no more work. The worker keeps the
-// leases that it names, and loses the others at once.
+// TestHalfOpen checks a worker that reconnects while its old connection still looks open to the daemon. The old connection gets no more
+// work. The worker keeps the leases that its new offer names, and loses the others at once.
 func TestHalfOpen(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		old, l, first := w.connect(offer("a"))
@@ -79,7 +79,7 @@ func (m *slow) Keep(ctx context.Context, k worker.Known) error {
 	return m.memory.Keep(ctx, k)
 }
 
-// While the daemon processes a worker's message, the worker does not count as silent.
+// The test checks that a worker does not count as silent while the daemon processes its message.
 func TestBusyIsNotSilent(t *testing.T) {
 	inBubble(t, worker.Config{Lease: 10 * time.Second, Memory: &slow{memory{known: map[string]worker.Known{}}}}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
@@ -97,7 +97,8 @@ func TestBusyIsNotSilent(t *testing.T) {
 	})
 }
 
-// The tools of a namespace's workers stay known, so their number is limited. Each namespace has a separate limit.
+// TestManyTools checks that the number of tools of a namespace's workers is limited, because the daemon keeps offered tools. Each namespace
+// has a separate limit.
 func TestManyTools(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		flood := func(p tool.Principal, pool int) (refused []link.Refusal) {
@@ -132,7 +133,7 @@ func TestManyTools(t *testing.T) {
 	})
 }
 
-// Closed connections leave nothing behind.
+// The test checks that closed connections leave no state in the hub.
 func TestThousandConnects(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		for n := range 1000 {
@@ -154,7 +155,7 @@ func TestThousandConnects(t *testing.T) {
 	})
 }
 
-// A poll does not wait when no worker has a free slot, and cannot fill the queue.
+// The test checks that a poll does not wait when no worker has a free slot, so polls cannot fill the queue.
 func TestPollWaitsForNobody(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		o := offer("a", "b")
@@ -182,7 +183,7 @@ func TestPollWaitsForNobody(t *testing.T) {
 	})
 }
 
-// A refusal never contains an incomplete character, which could not be sent.
+// The test checks that the texts of a refusal are valid UTF-8, which protobuf requires.
 func TestRefusalsCanBeSent(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, _, answer := w.connect(offer("a", "x"+strings.Repeat("я", 60)))
@@ -192,7 +193,8 @@ func TestRefusalsCanBeSent(t *testing.T) {
 	})
 }
 
-// The texts of a refusal are short, whatever names a worker gives its tools. They are stored, logged and shown to operators.
+// The test checks that the texts of a refusal are short, whatever names a worker gives its tools. They are stored, logged and shown to
+// operators.
 func TestRefusalsAreShort(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, _, answer := w.connect(offer("a", strings.Repeat("ж\x00", 1<<20)))
@@ -205,7 +207,8 @@ func TestRefusalsAreShort(t *testing.T) {
 	})
 }
 
-// T125: a worker is rejected when its name could pass for another name or a path. Such text is never logged or returned unescaped.
+// The test checks that a worker is rejected when people could mistake its name for another name or a path (T125). Such a name is never
+// logged or returned unescaped.
 func TestT125WorkerNames(t *testing.T) {
 	core, logged := observer.New(zapcore.DebugLevel)
 	inBubble(t, worker.Config{Log: zap.New(core)}, func(t *testing.T, w *world) {

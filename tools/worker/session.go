@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// memoryTime is the limit for storing data while a worker registers.
+// memoryTime is the time limit for storing data while a worker registers.
 const memoryTime = 30 * time.Second
 
 // ErrSilent means that a worker sent nothing for the whole time of a lease.
@@ -34,25 +34,25 @@ type Session struct {
 	limit  int
 	line   link.Line
 
-	began time.Time    // with the monotonic clock
+	began time.Time    // contains the monotonic clock, which seen refers to
 	seen  atomic.Int64 // time of the last message, in nanoseconds after began
-	busy  atomic.Bool  // A message is being processed. The worker does not count as silent meanwhile.
+	busy  atomic.Bool  // A message is being processed, so the worker does not count as silent.
 
-	// The hub's lock guards these fields.
+	// The hub's lock guards the fields from here on.
 	silence   *time.Timer
 	tools     map[string]*offered
-	later     map[string]link.Tool // offered definitions that differ from the served ones
+	later     map[string]link.Tool // offered definitions that are not served, because other workers serve the tool with a different definition
 	leases    map[string]*lease
-	questions map[string]*question // open questions
+	questions map[string]*question // questions to the worker that are not answered yet, by id
 	given     uint64
 	draining  bool
-	fresh     bool // The worker has not received the response to its offer. Questions wait until then.
+	fresh     bool // The response to the offer was not sent yet. Questions to the worker wait until then.
 	gone      bool
 	refused   []link.Refusal
 }
 
-// Connect registers a worker. The caller must send the response to the worker and then call ready; only then does the worker get work. The
-// caller must close the session when the connection ends.
+// Connect registers a worker. The caller must send answer to the worker and then call ready, after which the worker gets work. The caller
+// must close the session when the connection ends.
 func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Session, answer link.Accepted, ready func(), err error) {
 	if err := checkOffer(&o); err != nil {
 		return nil, answer, nil, err
@@ -65,7 +65,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 	if s.limit == 0 {
 		s.limit = defaultLimit
 	}
-	s.busy.Store(true) // Until ready: registering waits for the registry and the memory, and must not count as silence.
+	s.busy.Store(true) // Until ready is called, the worker does not count as silent, because registering may wait for Registry and Memory.
 	if err := h.enter(s); err != nil {
 		return nil, answer, nil, err
 	}
@@ -94,7 +94,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 	}, nil
 }
 
-// enter adds a session. It returns an error when the namespace has the maximum number of workers.
+// enter adds a session to the hub. It returns an error when the namespace has the maximum number of workers.
 func (h *Hub) enter(s *Session) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *Hub) enter(s *Session) error {
 	return nil
 }
 
-// takeBack assigns leases to a worker that it held over an earlier connection.
+// takeBack gives a worker those leases in held that it held over an earlier connection.
 func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (kept []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +126,7 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 	}
 	for _, id := range held {
 		if a := h.answered[id]; a != nil && a.owner == s.owner.Subject {
-			kept = append(kept, id) // The worker will report the outcome again.
+			kept = append(kept, id) // The worker may keep this lease, because it must report the outcome again.
 			continue
 		}
 		if l := expected[id]; l != nil {
@@ -141,7 +141,7 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 		if l == nil || l.owner != s.owner.Subject || s.tools[l.tool.offer.Descriptor.ID] != l.tool {
 			continue
 		}
-		if l.session != nil { // The daemon has not noticed the end of the old connection yet.
+		if l.session != nil { // The daemon has not noticed yet that the old connection has ended.
 			delete(l.session.leases, id)
 		}
 		if l.expiry != nil {
@@ -156,8 +156,8 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 	return kept
 }
 
-// replaced ends the earlier connection of a worker, which may look alive for the time of a lease. That connection gets no more work. Leases
-// on it that the worker did not name are lost now.
+// replaced closes the earlier session of a worker that has reconnected. Without this, the earlier session could look open for the time of a
+// lease and get more work. Leases of the earlier session that the worker's offer did not name are lost at once.
 func (h *Hub) replaced(s *Session, previous string) {
 	var old *Session
 	h.mu.Lock()
@@ -173,8 +173,8 @@ func (h *Hub) replaced(s *Session, previous string) {
 	}
 }
 
-// Hear processes a message of the worker by calling take, which may wait for the journal. That time does not count as silence of the
-// worker.
+// Hear calls take, which processes a message of the worker and may wait for the journal. While take runs, the worker does not count as
+// silent.
 func (s *Session) Hear(take func() error) error {
 	s.busy.Store(true)
 	defer s.heard()
@@ -186,7 +186,8 @@ func (s *Session) heard() {
 	s.busy.Store(false)
 }
 
-// listen ends a session that was silent for too long.
+// listen runs when the timer of a session expires. It closes the session when the worker was silent for too long, and otherwise starts the
+// timer again.
 func (s *Session) listen() {
 	if left := s.left(); left > 0 {
 		s.hub.mu.Lock()
@@ -201,7 +202,7 @@ func (s *Session) listen() {
 	s.line.End("WORKER_SILENT", ErrSilent)
 }
 
-// left returns how long the worker's leases remain valid without another message.
+// left returns the time until the worker's leases expire, if no message comes before.
 func (s *Session) left() time.Duration {
 	if s.busy.Load() {
 		return s.hub.cfg.Lease
@@ -209,7 +210,7 @@ func (s *Session) left() time.Duration {
 	return s.hub.cfg.Lease - (time.Since(s.began) - time.Duration(s.seen.Load()))
 }
 
-// Reporter returns the reporter of the call that the worker runs under a lease.
+// Reporter returns the reporter of the call for which the session holds this lease.
 func (s *Session) Reporter(id string) (tool.Reporter, error) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -221,10 +222,11 @@ func (s *Session) Reporter(id string) (tool.Reporter, error) {
 	return l.call.Reporter, nil
 }
 
-// Serves returns the namespace and the source whose operations the worker may complete.
+// Serves returns the namespace and the source of the worker. The worker may complete only operations of this source.
 func (s *Session) Serves() (namespace, source string) { return s.owner.Namespace, s.source }
 
-// Finish ends the work of a lease. [link.Line.Ack] confirms the outcome; for EXECUTE it follows when the journal has the outcome.
+// Finish ends the work of a lease with an outcome. The hub confirms the outcome with [link.Line.Ack]. For EXECUTE, it does so when the
+// journal has the outcome.
 func (s *Session) Finish(id string, r *tool.Result, err error) error {
 	acknowledged, err := s.finish(id, r, err)
 	if acknowledged {
@@ -239,7 +241,7 @@ func (s *Session) finish(id string, r *tool.Result, err error) (acknowledged boo
 	defer h.mu.Unlock()
 	l := s.leases[id]
 	if a := h.answered[id]; l == nil && a != nil && a.owner == s.owner.Subject {
-		a.by = s // The worker reported the outcome over an earlier connection.
+		a.by = s // The worker has already reported this outcome over an earlier connection, so only the acknowledgement is missing.
 		return false, nil
 	}
 	if l == nil {
@@ -254,15 +256,15 @@ func (s *Session) finish(id string, r *tool.Result, err error) (acknowledged boo
 	return false, nil
 }
 
-// Drain stops the assignment of work to the worker.
+// Drain makes the hub assign no more work to the worker.
 func (s *Session) Drain() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.draining = true
 }
 
-// Close ends the session. With left true, the worker left on purpose and loses all leases at once. Otherwise its leases remain valid for
-// the rest of their time.
+// Close ends the session. When left is true, the worker disconnected on purpose and loses all leases at once. Otherwise its leases remain
+// valid until they expire, so that it can reconnect.
 func (s *Session) Close(left bool) { s.close(left) }
 
 func (s *Session) close(lose bool) {
@@ -275,7 +277,7 @@ func (s *Session) close(lose bool) {
 	s.gone = true
 	s.silence.Stop()
 	delete(h.sessions, s)
-	var alone []string // tools without workers
+	var alone []string // tools that have no worker any more
 	for id, t := range s.tools {
 		delete(t.serving, s)
 		if len(t.serving) == 0 {
@@ -297,14 +299,14 @@ func (s *Session) close(lose bool) {
 	if source := h.sourceLocked(s.source); len(source.tools) > 0 {
 		source.since = time.Now()
 	} else {
-		delete(h.sources, s.source) // The pool never served a tool.
+		delete(h.sources, s.source) // The source is not needed, because the pool has never served a tool.
 	}
 	h.mu.Unlock()
 	h.log.Info("worker left", zap.String("worker_id", s.id), zap.String("source", s.source))
 	h.succeed(s.source, alone)
 }
 
-// keep stores a tool in the memory.
+// keep stores a tool in Memory.
 func (h *Hub) keep(source string, t *offered) {
 	now := time.Now().Truncate(24 * time.Hour)
 	if h.cfg.Memory == nil || t.seen.Equal(now) {

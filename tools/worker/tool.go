@@ -9,19 +9,20 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// An offered tool is one definition that workers serve or served. offer never changes; the hub guards the other fields.
+// An offered tool is one definition of a tool that workers serve or have served. offer never changes; the hub's lock guards the other
+// fields.
 type offered struct {
 	hub        *Hub
 	offer      link.Tool
 	definition string
 
 	serving map[*Session]struct{}
-	away    bool        // Lists omit the tool.
-	leaving *time.Timer // ends the time in which lists keep the tool without workers
-	seen    time.Time   // time of the last offer in the memory
+	away    bool        // Tool lists omit the tool.
+	leaving *time.Timer // timer after which tool lists omit the tool, because it has no workers
+	seen    time.Time   // time of the last offer, as Memory has it
 }
 
-// Variants of a tool by what its workers can report: the outcome of an attempt, the progress of an operation, or both.
+// Variants of a tool that implement [tool.Reconciler], [tool.Poller] or both. The offer determines which variant is used.
 type (
 	reconciling        struct{ *offered }
 	polling            struct{ *offered }
@@ -40,7 +41,7 @@ var (
 	_ tool.Poller     = reconcilingPolling{}
 )
 
-// offeredOf makes a tool from an offer, or returns why the offer is invalid.
+// offeredOf makes a tool from an offer. It returns an error when the offer is invalid.
 func (h *Hub) offeredOf(source string, o link.Tool) (*offered, error) {
 	o.Descriptor.Source = source
 	if err := checkTool(&o); err != nil {
@@ -68,7 +69,7 @@ func (t *offered) asTool() tool.Tool {
 // Descriptor implements [tool.Tool].
 func (t *offered) Descriptor() tool.Descriptor { return t.offer.Descriptor }
 
-// Execute implements [tool.Tool]. A worker that ignores a cancel keeps its lease, and the engine gives up the call.
+// Execute implements [tool.Tool]. When a worker ignores a cancel, Execute waits for it until the engine abandons the call.
 func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	l, err := t.start(ctx, Execute, c)
 	if err != nil {
@@ -112,11 +113,11 @@ func (t reconcilingPolling) Poll(ctx context.Context, c *tool.Call) (*tool.Resul
 // Abandon implements [tool.Abandoner].
 func (t *offered) Abandon(ctx context.Context, c *tool.Call) {
 	if t.offer.Abandons {
-		_, _ = t.ask(ctx, Abandon, c) // There is no way to handle an error.
+		_, _ = t.ask(ctx, Abandon, c) // An error is ignored, because the worker need not get the notice.
 	}
 }
 
-// ask sends a request that a worker may leave unanswered.
+// ask executes work that is not an attempt: RECONCILE, ABANDON or POLL. The worker may leave it unanswered.
 func (t *offered) ask(ctx context.Context, kind string, c *tool.Call) (*tool.Result, error) {
 	l, err := t.start(ctx, kind, c)
 	if err != nil {
@@ -130,7 +131,7 @@ func (t *offered) ask(ctx context.Context, kind string, c *tool.Call) (*tool.Res
 	return l.result, l.err
 }
 
-// start assigns work to a worker and starts it.
+// start gives work to a worker and tells the worker to start.
 func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease, error) {
 	documents, err := t.documents(c)
 	if err != nil {
@@ -148,14 +149,14 @@ func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease,
 		}
 		t.hub.mu.Unlock()
 		if s != nil {
-			if err := t.mayStart(ctx, kind); err != nil { // The call may have waited long.
+			if err := t.mayStart(ctx, kind); err != nil { // Checked again, because the call may have waited a long time for a worker.
 				t.hub.drop(l, err)
 				return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, err)
 			}
 			s.line.Start(l.id, kind, c, documents)
 			return l, nil
 		}
-		t.hub.drop(l, tool.ErrNotRun) // The worker disconnected before it was notified.
+		t.hub.drop(l, tool.ErrNotRun) // The worker disconnected before it got the message, so the work has not begun.
 	}
 }
 
@@ -168,7 +169,7 @@ func (t *offered) mayStart(ctx context.Context, kind string) error {
 	return nil
 }
 
-// documents returns the documents for a call of the tool.
+// documents returns the documents that the worker gets with a call of the tool.
 func (t *offered) documents(c *tool.Call) ([]tool.Document, error) {
 	if c.Documents == nil {
 		return nil, nil
@@ -186,7 +187,7 @@ func (t *offered) documents(c *tool.Call) ([]tool.Document, error) {
 	return found, nil
 }
 
-// joinLocked makes a session serve the tool. It reports whether the tool returns to lists.
+// joinLocked adds the session to those that serve the tool. It reports whether tool lists omitted the tool before.
 func (t *offered) joinLocked(s *Session) (back bool) {
 	if t.leaving != nil {
 		t.leaving.Stop()
@@ -198,7 +199,7 @@ func (t *offered) joinLocked(s *Session) (back bool) {
 	return back
 }
 
-// leftLocked starts the time after which lists omit a tool without workers.
+// leftLocked starts the timer after which tool lists omit a tool without workers.
 func (t *offered) leftLocked() {
 	if len(t.serving) > 0 || t.hub.closed || t.away {
 		return

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a registry that stores the tools.
+// shelf is a Registry that accepts all tools and stores them.
 type shelf struct {
 	mu        sync.Mutex
 	tools     map[string]tool.Tool
@@ -49,7 +49,7 @@ func (s *shelf) get(id string) tool.Tool                         { s.mu.Lock(); 
 
 func (s *shelf) refreshes() int { s.mu.Lock(); defer s.mu.Unlock(); return s.refreshed }
 
-// memory stores known tools.
+// memory is a Memory in a map.
 type memory struct {
 	mu    sync.Mutex
 	known map[string]worker.Known
@@ -86,10 +86,10 @@ func (m *memory) all() (all []worker.Known) {
 	return all
 }
 
-// line records the messages to a worker.
+// line is a Line that records the messages to a worker.
 type line struct {
 	mu      sync.Mutex
-	started []string // leases
+	started []string // ids of the leases that the worker was told to start
 	kinds   []string
 	cancels []string
 	lost    []string
@@ -175,7 +175,7 @@ func offer(ids ...string) link.Offer {
 	return o
 }
 
-// connect connects a worker that gets work.
+// connect connects a worker and calls ready, so that the worker gets work.
 func (w *world) connect(o link.Offer) (*worker.Session, *line, link.Accepted) {
 	w.t.Helper()
 	l := &line{}
@@ -194,7 +194,7 @@ type outcome struct {
 	err    error
 }
 
-// call runs a tool.
+// call executes a call of a tool in another goroutine.
 func (w *world) call(ctx context.Context, id string, labels map[string]string) <-chan outcome {
 	done := make(chan outcome, 1)
 	t := w.shelf.get(id)
@@ -207,7 +207,7 @@ func (w *world) call(ctx context.Context, id string, labels map[string]string) <
 	return done
 }
 
-// Only the session that holds a lease can report on its work and finish it.
+// The test checks that only the session that holds a lease can report on its work and finish it.
 func TestT61OnlyTheHolderCounts(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		holder, l, _ := w.connect(offer("a"))
@@ -220,7 +220,7 @@ func TestT61OnlyTheHolderCounts(t *testing.T) {
 		if _, err := thief.Reporter(lease); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("the thief reports: %v", err)
 		}
-		// Another subject that knows the lease does not get it by naming it.
+		// A worker with another subject that knows the id of the lease cannot take it over by naming it in its offer.
 		o := offer("a")
 		o.Held = []string{lease}
 		mallory, a, _, err := w.hub.Connect(tool.Principal{Namespace: "default", Subject: "mallory"}, o, &line{})
@@ -401,8 +401,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// An offered tool is known to the next daemon. Lists omit it while no worker serves it, and it is deleted when it was not offered for a
-// long time.
+// TestKnown checks that the next daemon knows an offered tool, that tool lists omit it while no worker serves it, and that it is deleted
+// when it was not offered for a long time.
 func TestKnown(t *testing.T) {
 	m := &memory{known: map[string]worker.Known{}}
 	reconciles := offer("a")
