@@ -8,21 +8,21 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Limits of what assess returns.
+// The strictest and the mildest effects that assess returns.
 var (
 	worstEffects = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true}
-	// The descriptor, not these effects, decides whether the journal class of a call is SYNC or BEHIND. The
-	// journal always records the intent to run a command before the command starts.
+	// A call with these effects is still recorded before its command starts, because the descriptor, not the assessment, determines the
+	// journal class (SYNC or BEHIND).
 	mildestEffects = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 )
 
-// assess returns the effects of a command, as far as its text shows them. Gates use the result as advice; only isolation limits what a
-// command can do. An unknown command counts as a change. A command that cannot be analysed counts as destructive.
+// assess returns the effects of a command, as far as its text shows them. For gates this is advice; only isolation limits what a command
+// can do. An unknown command counts as a change. A command that cannot be analysed counts as destructive.
 //
 // A command that only reads still needs consent when it may read outside the working directory.
 func (s *shell) assess(args arguments) tool.Effects {
 	worst := analyse(args.Command, s.cfg.Dir).worst
-	if args.takesInput() { // The typed input is unknown at this point, and may do more than the text of the command shows.
+	if args.takesInput() { // Input will be typed later. It is unknown now and may do more than the text of the command shows.
 		worst = worst.and(destroys(typedLater))
 	}
 	if worst.safety != tool.SafetyReadOnly {
@@ -45,8 +45,8 @@ const (
 	partsShown  = 20
 )
 
-// describe shows the command itself and the parts that [Split] finds in it. It marks the description that the model gave as the model's
-// words: an approver decides on the command.
+// describe shows the command itself and the parts that [Split] finds in it. It labels the model's description of the command as words of
+// the model, because an approver must judge the command, not its description.
 func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.Description, error) {
 	text := strings.TrimSpace(args.Command)
 	title, rest, _ := strings.Cut(text, "\n")
@@ -73,7 +73,7 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 	return d, nil
 }
 
-// notes describes the effect of the whole command, and of each part when there are several.
+// notes describes the effect of the whole command. When the command has several parts, it also describes the effect of each.
 func (a *analysis) notes() []string {
 	notes := []string{capital(verdictOf(a.worst)) + "."}
 	if a.worst.safety == tool.SafetyReadOnly && a.worst.outside {

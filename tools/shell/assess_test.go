@@ -18,7 +18,7 @@ func assess(x tool.Tool, command string) tool.Effects {
 	return x.(tool.Assessor).Assess(typed.Args(object{"command": command}))
 }
 
-// The letters that the test table uses for effects.
+// The test table writes effects as letters, which this map translates.
 var effects = map[string]tool.Effects{
 	"R": {Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true},
 	"r": {Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Confirm, ConcurrencySafe: true},
@@ -46,7 +46,8 @@ func table(t testing.TB) (rows []row) {
 	return rows
 }
 
-// The rows include T47: a variable that programs read turns a command that only reads into one that changes something.
+// TestCommands checks the effects of many commands. Some rows are about T47: a variable that programs interpret turns a command that only
+// reads into one that changes something.
 func TestCommands(t *testing.T) {
 	rows := table(t)
 	if len(rows) < 200 {
@@ -78,7 +79,7 @@ func TestAssessmentIsWithinTheDescriptor(t *testing.T) {
 			t.Errorf("%s is milder than the descriptor allows", letter)
 		}
 	}
-	// The descriptor decides the journal class: a call of bash is recorded before its command starts.
+	// The descriptor determines the journal class, so a call of bash is recorded before its command starts.
 	if d.Effects.Normal().Mutability != tool.Mutating {
 		t.Errorf("bash is %s by its descriptor", d.Effects.Mutability)
 	}
@@ -87,7 +88,7 @@ func TestAssessmentIsWithinTheDescriptor(t *testing.T) {
 func TestSplit(t *testing.T) {
 	tests := []struct {
 		command string
-		want    []string // The texts of the parts. The other spellings of a part follow its text, separated by |.
+		want    []string // texts of the parts; each text is followed by its other spellings, separated by |
 		ok      bool
 	}{
 		{"git  status   -s", []string{"git status -s"}, true},
@@ -143,7 +144,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A command that exceeds the limits of the parser gets the worst effects, and its assessment takes little time.
+// The test checks that a command that exceeds the limits of the parser gets the strictest effects, and that its assessment takes little
+// time.
 func TestHostileText(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}})
 	units := []string{
@@ -167,7 +169,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// An added simple command never makes the effects of a command milder.
+// The test checks that adding a simple command to a command never makes its effects milder.
 func TestPartsAddUp(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	order := "RrMND"
@@ -178,7 +180,7 @@ func TestPartsAddUp(t *testing.T) {
 			continue
 		}
 		if a.letter == "D" && strings.Index(order, b.letter) < 4 {
-			continue // An unterminated construct in one text may include the other text.
+			continue // When a construct is not terminated in one text, the other text may become a part of it.
 		}
 		command := a.command + "; " + b.command
 		worse := order[max(strings.Index(order, a.letter), strings.Index(order, b.letter))]
@@ -206,7 +208,7 @@ func BenchmarkAssess(b *testing.B) {
 	}
 }
 
-// The analysis reads escapes and braces as bash does.
+// The test checks that the analysis reads escapes and braces as bash does.
 func TestT122WordsAreReadAsBashDoes(t *testing.T) {
 	words := []string{
 		`$'rm'`, `$'\x72\155\u0020\U00000041\'\"\\\?\n\t'`, `$'a'b"c"'d'`, `{rm,-rf,x}`, `{r,x}m`, `a{b,c}d{e,f}`, `{a,{b,c},d}`, `{{a,b},c}`, `"{a,b}"`, `{a,"b c"}`, `x{,y}`, `{$'a b',c}`, `\{a,b\}`,

@@ -12,7 +12,7 @@ import (
 
 func (a *arguments) inBackground() bool { return a.Background || a.BackgroundAfter > 0 }
 
-// runJob runs a command that may outlive its call. It returns when the command ends, or when the command moves to the background.
+// runJob runs a command that may continue after its call. It returns when the command ends, or when the command moves to the background.
 func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*tool.Result, error) {
 	if s.jobs == nil {
 		return nil, &tool.Error{Code: tool.InvalidArguments, Reason: "NO_BACKGROUND", Message: "Nothing can run in the background here."}
@@ -23,7 +23,7 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 		limit = min(limit, time.Duration(args.Timeout)*time.Second)
 	}
 	spec := s.spec(call, args)
-	if args.typed() { // Only bash_input may type, because gates see its calls.
+	if args.typed() { // The input comes only from calls of bash_input, because gates check these calls.
 		spec.Stdin = newKeys()
 	}
 	n, err := s.jobs.start(call, args.Command, spec, limit, func(stream string, chunk []byte) error {
@@ -48,9 +48,9 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 			leave = !args.Background
 		}
 		switch {
-		case ctx.Err() != nil: // A call that is cancelled before its command moved to the background leaves no process.
+		case ctx.Err() != nil: // The call was cancelled before its command moved to the background, so the command must end too.
 			n.cancel(context.Cause(ctx))
-			<-n.ended // Exec.Run returns within a bounded time.
+			<-n.ended // This wait is short, because Exec.Run ends within a bounded time after a cancel.
 			s.jobs.forget(n)
 			return s.ended(ctx, out, n.exit, n.err, limit)
 		case leave:
@@ -60,7 +60,7 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 	}
 }
 
-// ended returns the result of a call whose command has ended.
+// ended returns the result of a call whose command has ended before it moved to the background.
 func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err error, limit time.Duration) (*tool.Result, error) {
 	switch {
 	case exit == nil && ctx.Err() != nil:
@@ -72,7 +72,7 @@ func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err 
 	case ctx.Err() == nil && (errors.Is(err, errTimedOut) || errors.Is(err, errLifetime)):
 		return out.timedOut(exit, limit), nil
 	default:
-		// The call is over. The result carries what is known about its processes, for the record of the call.
+		// The call has failed with err. The result only adds, for the record, how the processes ended.
 		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// family holds bash and its background tools.
+// family contains bash and the tools for background shells.
 type family struct {
 	t     *testing.T
 	tools map[string]tool.Tool
@@ -47,7 +47,7 @@ func background(t *testing.T, b shell.Background) *family {
 	return f
 }
 
-// from returns a call by alice in a thread. The function change may modify it.
+// from returns a call by alice in a thread. change may modify it first.
 func (f *family) from(args object, change func(*tool.Call)) *tool.Call {
 	call := newCall(&tooltest.Recorder{}, args)
 	call.Namespace, call.Caller, call.Run = "ns", tool.Principal{Subject: "alice"}, tool.Run{ID: "run-1", Thread: "thread-1"}
@@ -83,7 +83,8 @@ func shellData(t *testing.T, r *tool.Result) (d shell.ShellData) {
 	return d
 }
 
-// A command in the background can be read piece by piece, receives typed input, and is killed with all processes that it started.
+// TestBackground checks that the output of a command in the background can be read in pieces, that the command gets typed input, and that
+// it is killed with all processes that it started.
 func TestBackground(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": `echo begun; while read x; do echo "got $x"; done; sleep 1000 & echo $! > pid; wait`, "background": true, "input": true})
@@ -127,7 +128,8 @@ func pidIn(t *testing.T, path string) (pid int) {
 	}
 }
 
-// A command that takes longer than background_after moves to the background. A shorter one ends as usual.
+// TestBackgroundAfter checks that a command that takes longer than background_after moves to the background, and that a shorter one returns
+// its result as usual.
 func TestBackgroundAfter(t *testing.T) {
 	f := background(t, shell.Background{})
 	call := f.from(object{"command": "echo before; read x; echo after $x", "input": true, "background_after": 2}, nil)
@@ -162,7 +164,7 @@ func jsonList(t *testing.T, r *tool.Result) (list []shell.ShellData) {
 	return list
 }
 
-// Other callers, persons, threads and namespaces cannot see or reach a shell.
+// The test checks that other callers, persons, threads and namespaces cannot see or use a shell.
 func TestBackgroundBelongsToItsThread(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": "echo secret; cat", "background": true, "input": true})
@@ -189,11 +191,11 @@ func TestBackgroundBelongsToItsThread(t *testing.T) {
 	}
 }
 
-// A filter finds a match after a page without any match, and a match that crosses the end of that page.
+// A filter finds a match that comes after a page without any match. It also finds each match once when a line crosses the end of a page.
 func TestBackgroundFilterGoesOn(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": "yes 'some line that is not it' | head -2000; echo the end of it; sleep 1000", "background": true})
-	// Reads from the beginning: output from before the move to the background counts as read.
+	// since is 0 because output from before the move to the background already counts as read.
 	d := shellData(t, f.do("bash_output", object{"shell_id": id, "since": 0, "wait": 60, "filter": "^the end of it$"}))
 	if d.Output != "the end of it\n" || d.Status != "running" {
 		t.Errorf("found %q of a shell that is %s", d.Output, d.Status)
@@ -210,7 +212,7 @@ func TestBackgroundFilterGoesOn(t *testing.T) {
 	}
 }
 
-// A filter that would take minutes for one page is rejected.
+// The test checks that a filter that would take minutes for one page is rejected.
 func TestT15FilterEnds(t *testing.T) {
 	f := background(t, shell.Background{})
 	v := f.tools["bash_output"].(tool.Validator)
@@ -219,7 +221,8 @@ func TestT15FilterEnds(t *testing.T) {
 	}
 }
 
-// P11: the number of shells, the output kept of each, and the input typed into each are bounded.
+// The test checks three limits (P11): the number of shells, the output that is kept of each shell, and the input that a shell has not read
+// yet.
 func TestBackgroundIsBounded(t *testing.T) {
 	f := background(t, shell.Background{Each: 2, All: 3, Log: 1 << 10})
 	flood := f.start(object{"command": "seq 100000; echo done; cat >/dev/null; sleep 1000", "background": true})
@@ -255,8 +258,8 @@ func TestBackgroundIsBounded(t *testing.T) {
 	}
 }
 
-// A shell and all its processes end in each of these cases: its lifetime is over, its run ends, the daemon stops, or its call is cancelled
-// before the shell moved to the background.
+// TestBackgroundEnds checks that a shell and all its processes end in each of these cases: its lifetime is over, its run ends, the daemon
+// stops, or its call is cancelled before the shell moves to the background.
 func TestBackgroundEnds(t *testing.T) {
 	f := background(t, shell.Background{})
 	script := `(setsid bash -c 'trap "" TERM HUP; echo $$ > pid; sleep 1000' >/dev/null 2>&1 </dev/null &); until [ -s pid ]; do sleep 0.01; done; echo ready; sleep 1000`
@@ -317,7 +320,7 @@ func TestBackgroundEnds(t *testing.T) {
 	}
 }
 
-// starOut replaces the word "secret", also when it is split across chunks.
+// starOut is a Cleaner that replaces the word "secret", also when it is split across chunks.
 type starOut struct{ held string }
 
 func (s *starOut) Next(b []byte) []byte {
@@ -329,7 +332,8 @@ func (s *starOut) Next(b []byte) []byte {
 
 func (s *starOut) End() []byte { return []byte(s.held) }
 
-// The output of a shell is cleaned before it is stored, so no page can show half of a secret.
+// The test checks that the output of a shell is cleaned before it is stored. Otherwise a page could end inside a secret and show half of
+// it.
 func TestBackgroundIsCleaned(t *testing.T) {
 	f := background(t, shell.Background{Clean: func() shell.Cleaner { return &starOut{} }})
 	id := f.start(object{"command": "printf 'a sec'; sleep 0.05; printf 'ret b'", "background": true})
@@ -341,7 +345,7 @@ func TestBackgroundIsCleaned(t *testing.T) {
 	}
 }
 
-// Typed text is assessed as a command: as strictly as by bash, and never milder than a change.
+// The test checks that text typed into a shell is assessed as strictly as a command of bash, and always counts at least as a change.
 func TestBackgroundToolsAreAssessed(t *testing.T) {
 	f := background(t, shell.Background{})
 	for _, tt := range []struct {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// find returns the effect of a find command that does more than print.
+// find returns the effect of a find command with actions that do more than print.
 func (a *analysis) find(args []word) effect {
 	e := changes("find does more than print")
 	for i := 0; i < len(args); i++ {
@@ -29,7 +29,7 @@ func (a *analysis) find(args []word) effect {
 	return e
 }
 
-// xargs returns the effect of the command that xargs runs. Its last words are known only at run time.
+// xargs returns the effect of the command that xargs runs. xargs appends words to it that are known only at run time.
 func (a *analysis) xargs(args []word) effect {
 	w := wrapper{flags: "0rtpxo", valued: "IaEdLnPs", long: "--null --no-run-if-empty --verbose --interactive --exit --open-tty --arg-file= --delimiter= " +
 		"--max-args= --max-procs= --max-chars= --max-lines= --replace="}
@@ -54,8 +54,8 @@ func (a *analysis) xargs(args []word) effect {
 	return a.handed(rest, replaced)
 }
 
-// handed returns the effect of a command that another command runs. File names replace mark in its words; without a mark, they follow its
-// words.
+// handed returns the effect of a command that find or xargs runs with file names. The file names replace mark in its words. When mark is
+// empty, they follow its words.
 func (a *analysis) handed(words []word, mark string) effect {
 	words = slices.Clone(words)
 	found := false
@@ -107,7 +107,7 @@ func (a *analysis) tee(args []word) effect {
 	return e
 }
 
-// writer returns the effect of a command that changes the files it names. A command that copies changes only the last one.
+// writer returns the effect of a command that changes the files in its arguments. A command that copies changes only the last of them.
 func (a *analysis) writer(name string, args []word) effect {
 	copies := name == "cp" || name == "ln" || name == "install" || name == "gzip"
 	for i, w := range args {
@@ -180,12 +180,12 @@ func verb(args []word) string {
 	return ""
 }
 
-// packages returns the effect of a language's package manager: it runs the project's scripts, or downloads the packages that it installs.
+// packages returns the effect of a language's package manager, which runs the project's scripts or downloads packages.
 func packages(args []word) effect {
 	switch v := verb(args); v {
 	case "run", "exec", "x":
 		e := changes("it runs what the project says")
-		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // go run module@version downloads the module.
+		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // With an argument such as module@version, go run downloads the module.
 			e = reachesOut("it may fetch what it runs")
 		} else if v != "run" {
 			e = reachesOut("it may fetch and install (" + v + ")")
@@ -206,7 +206,7 @@ func packages(args []word) effect {
 	return changes("it runs what the project says")
 }
 
-// system returns the effect of a package manager of the operating system.
+// system returns the effect of a package manager of the operating system, such as apt.
 func system(args []word) effect {
 	switch v := verb(args); v {
 	case "list", "show", "search", "info", "policy", "depends", "leaves", "deps", "check-update", "update":
@@ -216,7 +216,7 @@ func system(args []word) effect {
 	}
 }
 
-// remote returns the effect of a client for a remote service: it changes resources on other machines.
+// remote returns the effect of a client for a remote service, which changes resources on other machines.
 func remote(args []word) effect {
 	for _, w := range args {
 		for word := range strings.SplitSeq(w.value, "-") {

@@ -22,7 +22,7 @@ func (s *shell) companions() []tool.Tool {
 	typing.OpenWorld = true
 	base := tool.Descriptor{Category: "shell", MaxArguments: maxArguments, OutputBudget: s.cfg.OutputBudget, RequiredIsolation: tool.IsolationNone}
 	output, input, kill := base, base, base
-	input.RequiredIsolation, input.RequiredNetwork = s.cfg.isolation().required, s.cfg.isolation().network // The shell that reads the input has this isolation and this network access.
+	input.RequiredIsolation, input.RequiredNetwork = s.cfg.isolation().required, s.cfg.isolation().network // The typed input has the isolation and the network access of the shell that reads it.
 	output.ID, output.DisplayName, output.Effects, output.Parameters = "bash_output", "Read a background shell", reads, json.RawMessage(outputParameters)
 	output.Description = "Shows what a bash command in the background has written since the last time, and whether it still runs. Without shell_id it lists the shells of this conversation."
 	output.Timeouts.Attempt = (maxWait + 30) * time.Second
@@ -37,7 +37,7 @@ func (s *shell) companions() []tool.Tool {
 	}
 }
 
-// maxWait is the longest wait of bash_output, in seconds.
+// maxWait is the maximum time that bash_output waits for output, in seconds.
 const maxWait = 300
 
 const shellParameter = `"shell_id": {"type": "string", "description": "As the result of bash told it.", "minLength": 1, "maxLength": 64}`
@@ -95,13 +95,13 @@ type ShellData struct {
 	Shell    string `json:"shell_id"`
 	Command  string `json:"command,omitempty"`
 	Status   string `json:"status"`    // running, exited, killed or failed
-	ExitCode int    `json:"exit_code"` // -1 while the command runs and after a signal ended it
+	ExitCode int    `json:"exit_code"` // -1 while the command runs, or when a signal ended it
 	Output   string `json:"output,omitempty"`
 	From     int64  `json:"from"`           // byte offset of Output in the whole output
-	Next     int64  `json:"next"`           // offset to continue from
-	Gone     int64  `json:"gone,omitempty"` // number of bytes before From that are no longer stored
-	Total    int64  `json:"total"`          // number of bytes written so far
-	More     bool   `json:"more,omitempty"` // whether more output is available now
+	Next     int64  `json:"next"`           // offset at which the next read continues
+	Gone     int64  `json:"gone,omitempty"` // number of bytes between the requested offset and From that are no longer stored
+	Total    int64  `json:"total"`          // number of bytes of output so far
+	More     bool   `json:"more,omitempty"` // more output is already available
 }
 
 func validateOutput(args outputArguments) error {
@@ -121,7 +121,7 @@ func validateOutput(args outputArguments) error {
 	return nil
 }
 
-// filterSteps bounds the instructions of a compiled filter. A match executes up to this many instructions for each byte.
+// filterSteps is the maximum number of instructions of a compiled filter. A match may execute all of them for each byte.
 const filterSteps = 2000
 
 func describeOutput(_ context.Context, _ *tool.Call, args outputArguments) (tool.Description, error) {
@@ -159,7 +159,7 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 			shown = matching(text, filter)
 		}
 		if shown == "" && args.Wait > 0 && (d.More || !over) {
-			if d.More { // A later page may already contain the match.
+			if d.More { // The page has no match, but a later page may have one, so the loop continues.
 				since, more = &d.Next, closed
 			}
 			select {
@@ -180,8 +180,8 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 	}
 }
 
-// page returns a piece of the output of a shell, at most most bytes long. It starts at since, or where the last read ended when since is
-// nil. With lines set, the piece ends at a line end when more output follows.
+// page returns a part of the output of a shell, at most most bytes. It starts at since. When since is nil, it starts where the last read
+// ended. With lines set, it ends at a line end if more output follows.
 func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -196,7 +196,7 @@ func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
-// result returns the result that describes a shell.
+// result returns the result of a tool for a shell whose state is d.
 func (n *job) result(d ShellData) *tool.Result {
 	var state string
 	d.Status, state, d.ExitCode = n.state()
@@ -246,8 +246,8 @@ func (s *shell) list(call *tool.Call) *tool.Result {
 	return tool.SuccessMessage(list, "%s", strings.TrimRight(b.String(), "\n"))
 }
 
-// assessInput is as strict as the assessment of bash: text that is typed into a shell is a command. Text that only reads still counts as a
-// change, because the program that receives it, and its earlier input, are unknown.
+// assessInput assesses typed text as a command of bash. But text that only reads also counts as a change, because the program that gets the
+// text, and its earlier input, are unknown.
 func (s *shell) assessInput(args inputArguments) tool.Effects {
 	e := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}
 	if worst := analyse(args.Text, s.cfg.Dir).worst; worst.safety != tool.SafetyReadOnly {

@@ -22,7 +22,7 @@ func TestDescribe(t *testing.T) {
 		{"blank lines", "\n\n make test\n", "make test"},
 		{"more lines", "make test\nrm -rf /", "make test …"},
 		{"long line", strings.Repeat("ä", 100), strings.Repeat("ä", 80) + " …"},
-		// T66: padding must not hide the end of the command.
+		// Spaces in the middle of a command must not hide its end (T66).
 		{"padding", "true" + strings.Repeat(" ", 5000) + "; rm -rf /", "true …"},
 	}
 	for _, tt := range tests {
@@ -31,7 +31,7 @@ func TestDescribe(t *testing.T) {
 			if err != nil || d.Kind != tool.KindExecute || d.Title != tt.title {
 				t.Errorf("description = %+v, %v, want the title %q", d, err, tt.title)
 			}
-			// The approver sees every byte that will run, and which words come from the model.
+			// The approver must see every byte of the command, and which words come from the model.
 			if len(d.Preview) != 1 || d.Preview[0].Type != tool.ContentText || d.Preview[0].Text != tt.command {
 				t.Errorf("preview = %+v", d.Preview)
 			}
@@ -42,7 +42,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// The description contains the parts and their effects, and none of that text comes from the model.
+// The test checks that the description contains the parts and their effects, and that these texts contain no words of the model.
 func TestDescribeParts(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	tests := []struct {
@@ -93,11 +93,11 @@ func TestDescriptor(t *testing.T) {
 	if e.Mutability != tool.Mutating || e.Safety != tool.SafetyDestructive || e.Tier != tool.Confirm || e.ConcurrencySafe {
 		t.Errorf("effects = %+v", e)
 	}
-	// The lack of isolation is stated where people and models look.
+	// Models read in the description that there is no isolation, and operators read it in the metadata.
 	if d.RequiredIsolation != tool.IsolationNone || !strings.Contains(d.Description, "no isolation") || d.Metadata["isolation"] == "" {
 		t.Errorf("isolation %q, %q, %q", d.RequiredIsolation, d.Description, d.Metadata)
 	}
-	// The timeout of the command must expire first, because it keeps the output.
+	// The timeout of the command must expire before the timeout of the attempt, because only then does the result contain the output.
 	if d.Timeouts.Attempt <= shell.MaxTimeout*time.Second {
 		t.Errorf("an attempt ends after %v, a command after %d s", d.Timeouts.Attempt, shell.MaxTimeout)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// FuzzAssess checks what must hold for every text. The assessment returns, and gives the same result twice. It sees an rm that is appended
-// to the text; a text that does not parse counts as destructive too.
+// FuzzAssess checks rules that hold for every text. The assessment returns, and gives the same result twice. It finds an rm that is
+// appended to the text. A text that does not parse counts as destructive, so the rm cannot be missed there either.
 func FuzzAssess(f *testing.F) {
 	for _, r := range table(f) {
 		f.Add(r.command)
@@ -48,14 +48,14 @@ func FuzzAssess(f *testing.F) {
 	})
 }
 
-// takesSuffix reports whether bash would run "; rm -rf x" when it is appended to text. It does not when the suffix becomes part of a
-// comment or here-document, or when its semicolon is escaped.
+// takesSuffix reports whether bash would run "; rm -rf x" when it is appended to text. It would not when the suffix becomes part of a
+// comment or a here-document, or when the semicolon is escaped.
 func takesSuffix(text string) bool {
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	return !strings.HasSuffix(text, `\`) && !strings.Contains(last, "#") && !strings.Contains(text, "<<")
 }
 
-// A command that is assessed as read-only changes nothing when it runs.
+// The test runs commands that are assessed as read-only, and checks that they change nothing.
 func TestReadersChangeNothing(t *testing.T) {
 	for _, r := range table(t) {
 		if r.letter != "R" {

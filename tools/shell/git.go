@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// gitReaders holds the subcommands that only read, with the options that make them do more. An abbreviation counts as the option.
+// gitReaders contains the subcommands that only read. The fields say with which options they may do more. An abbreviation of such an option
+// counts as the option.
 var gitReaders = map[string]struct {
-	refused string // prefixes of options that are rejected
-	// When only is not empty, no other options and operands are accepted.
+	refused string // prefixes of options with which the subcommand may do more
+	// When only is not empty, the subcommand only reads if it has no other options and operands than these.
 	only string
 }{
 	"status": {}, "log": gitDiffs, "diff": gitDiffs, "show": gitDiffs, "whatchanged": gitDiffs, "diff-tree": gitDiffs, "diff-index": gitDiffs,
@@ -25,7 +26,7 @@ var gitReaders = map[string]struct {
 
 var gitDiffs = struct{ refused, only string }{refused: "--output --ext-diff --textconv -O --show-signature"}
 
-// gitSubcommand returns the subcommand and its arguments. clear reports that no option before the subcommand changes what git does.
+// gitSubcommand returns the subcommand and its arguments. clear reports that the options before the subcommand do not change what git does.
 func gitSubcommand(args []word) (name string, rest []word, clear bool) {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
@@ -63,20 +64,20 @@ func checkGit(args []word) string {
 		case w.literal && w.value == "--":
 			return ""
 		case w.open || gitRefuses(reader.refused, w.value) || gitSignature.MatchString(w.value):
-			return doesMore // git runs gpg to show a signature.
+			return doesMore // git runs gpg to check a signature.
 		}
 	}
 	return ""
 }
 
-// gitSignature matches arguments that make git check a signature. It matches formats such as %G? and %+G?, and the field signature of
-// commands such as for-each-ref, in a format or after --sort.
+// gitSignature matches arguments that make git check a signature, for which git runs another program. These are formats such as %G? and
+// %+G?, and the field signature of commands such as for-each-ref, in a format or after --sort.
 var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature|^--sort=-?\*?signature`)
 
-// gitAsks reports whether a subcommand that can also write is used in a form that only reads, such as git config --get user.name.
+// gitAsks reports whether this form of a subcommand only reads, although other forms write. An example is git config --get user.name.
 func gitAsks(name string, args []word) bool {
 	if name == "stash" {
-		return len(args) == 1 && args[0].is("list") // git stash without an argument removes the changes from the working tree.
+		return len(args) == 1 && args[0].is("list") // Without the argument list, git stash removes the changes from the working tree.
 	}
 	if len(args) < 2 || slices.ContainsFunc(args[1:], func(w word) bool { return !w.literal || strings.HasPrefix(w.value, "-") }) {
 		return false
@@ -92,7 +93,7 @@ func gitAsks(name string, args []word) bool {
 	return false
 }
 
-// gitRefuses reports whether option is one of the rejected ones. A short option also counts inside a cluster of short options.
+// gitRefuses reports whether option is one of refused. A short option is also found inside a cluster of short options, such as -nO.
 func gitRefuses(refused, option string) bool {
 	option, _, _ = strings.Cut(option, "=")
 	for r := range strings.FieldsSeq(refused) {
@@ -109,7 +110,7 @@ func gitRefuses(refused, option string) bool {
 // gitEffect returns the effect of a git command that does more than read.
 func gitEffect(args []word) effect {
 	e := reads()
-	for i := 0; i < len(args); i++ { // options before the subcommand
+	for i := 0; i < len(args); i++ { // This loop reads the options before the subcommand.
 		w := args[i]
 		switch {
 		case w.open:
@@ -129,15 +130,15 @@ func gitEffect(args []word) effect {
 	return e.and(changes("git changes the repository"))
 }
 
-// harmlessConfig reports whether a setting is one of a few known harmless ones, for example of the author or of colors.
+// harmlessConfig reports whether a setting is one of a few known harmless settings, such as those of the author or of colors.
 func harmlessConfig(w word) bool {
 	key, _, _ := strings.Cut(strings.ToLower(w.value), "=")
 	return w.literal && slices.ContainsFunc([]string{"user.", "color.", "advice.", "core.quotepath", "core.autocrlf", "init.defaultbranch", "commit.gpgsign", "safe.directory"},
 		func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// gitLosses holds the subcommands that destroy data which cannot be recovered, or that run other commands. A subcommand does so always, or
-// with one of these words, letters of short options, or prefixes of long options.
+// gitLosses contains the subcommands that may destroy data permanently or run other programs. A subcommand does so always, or only with one
+// of these words, with one of these letters as a short option, or with a long option that has one of these prefixes.
 var gitLosses = map[string]struct {
 	always               bool
 	words, letters, long string
@@ -189,7 +190,8 @@ func hasOption(args []word, words, letters, long string) bool {
 	})
 }
 
-// gitConfig distinguishes harmless settings from settings that may name programs to run.
+// gitConfig returns the effect of a change of git's settings. Some settings name programs that git runs; only known harmless settings are
+// not suspicious.
 func gitConfig(args []word) effect {
 	for _, w := range args {
 		if !strings.HasPrefix(w.value, "-") && harmlessConfig(w) {
@@ -199,7 +201,7 @@ func gitConfig(args []word) effect {
 	return unreadable("git config can make later commands run any program")
 }
 
-// gitPush distinguishes a push that only adds from one that overwrites or deletes.
+// gitPush returns the effect of a push. A push that overwrites or deletes something is more severe than one that only adds commits.
 func gitPush(args []word) effect {
 	for _, w := range args {
 		short := len(w.value) > 1 && w.value[0] == '-' && w.value[1] != '-'

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// With a terminal, the command sees a terminal, people can type, and all output is one stream.
+// TestTerminal checks that with a terminal the command sees a terminal, people can type, and all output is in one stream.
 func TestTerminal(t *testing.T) {
 	x := bash(t, shell.Config{})
 	keys, typist := io.Pipe()
@@ -25,7 +25,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := res.Message
-	if strings.Count(said, "hello\n") == 2 { // The terminal echoed the input, before or between the lines of the command.
+	if strings.Count(said, "hello\n") == 2 { // One of the two lines is the echo of the terminal, which may come before or between the lines of the command.
 		said = strings.Replace(said, "hello\n", "", 1)
 	}
 	if want := "10 80\nxterm-256color\ngot hello\nend"; said != want {
@@ -39,7 +39,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Without a terminal, a command with input set reads from a pipe. A command with input unset reads an empty input.
+// TestInput checks a command without a terminal. With input set it reads typed text from a pipe; otherwise its standard input is empty.
 func TestInput(t *testing.T) {
 	x := bash(t, shell.Config{})
 	for _, tt := range []struct {
@@ -58,7 +58,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// The text of a command does not show what people will type. A call that accepts typing therefore never counts as read-only.
+// The test checks that a call that accepts typed input never counts as read-only, because the text of its command does not show what people
+// will type.
 func TestInputIsNotReadFromTheText(t *testing.T) {
 	x := bash(t, shell.Config{})
 	for _, tt := range []struct {

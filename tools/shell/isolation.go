@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// isolation is what a sandbox policy means for the descriptor, with texts for models and people.
+// isolation describes a sandbox policy: in the terms of a descriptor, and as texts for models and people.
 type isolation struct {
 	required tool.Isolation
 	network  string
@@ -22,7 +22,7 @@ func (cfg *Config) isolation() isolation {
 	p := cfg.Policy
 	if p == nil {
 		return isolation{
-			tool.IsolationNone, "open", // The command can reach everything that the daemon's user can reach.
+			tool.IsolationNone, "open", // Without a policy, the command can reach everything that the daemon's user can reach.
 			"There is no isolation: the command has all rights of the user that runs toold.",
 			"Runs without isolation, with the rights of the user that runs toold.",
 			"none: commands run with the rights of the daemon's user",
@@ -52,7 +52,7 @@ func (cfg *Config) isolation() isolation {
 	return i
 }
 
-// reached lists in words the hosts that the proxy of a policy permits.
+// reached returns a text that lists the hosts that the proxy of a policy permits.
 func reached(p *sandbox.Policy) string {
 	const most = 5
 	switch n := len(p.Hosts); {
@@ -64,10 +64,10 @@ func reached(p *sandbox.Policy) string {
 	return strings.Join(p.Hosts, ", ")
 }
 
-// notStarted returns the error for a command that did not run.
+// notStarted returns the error of a call whose command could not be started.
 func notStarted(err error) error {
 	if errors.Is(err, tool.ErrNotRun) {
-		return err // The error already states why the command did not start.
+		return err // err already says that nothing was started, and why.
 	}
 	if errors.Is(err, sandbox.ErrKept) {
 		return fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{

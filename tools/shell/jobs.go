@@ -14,24 +14,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Background configures the commands that may outlive their call.
+// Background configures the commands that may continue after their call.
 type Background struct {
 	// Exec runs the commands. Nil means that no command can run in the background.
 	Exec Exec
-	// Lifetime is the longest time that a command runs. Zero means 1 hour.
+	// Lifetime is the maximum time that a command runs. Zero means 1 hour.
 	Lifetime time.Duration
-	// Each is how many commands may run for one thread. All is how many commands are kept in total, including ended ones. Zero means 8 for
-	// Each and 64 for All.
+	// Each is the maximum number of commands that run for one thread; zero means 8. All is the maximum number of commands that are kept in
+	// total, including those that have ended; zero means 64.
 	Each, All int
-	// Log is how many bytes of the newest output of each command are kept. Zero means 128 KiB.
+	// Log is the number of bytes of the newest output that are kept for each command. Zero means 128 KiB.
 	Log int
-	// Clean returns a Cleaner for one stream of output; the filters of a call do not see this output. Nil means that no secrets are
-	// removed.
+	// Clean returns a Cleaner for one stream of output. It is needed because the filters of a call do not see the output of a background
+	// command. Nil means that secrets stay in the output.
 	Clean func() Cleaner
 }
 
-// A Cleaner removes secrets from a text that arrives in chunks. Next may hold back the end of a chunk; it returns that part with the next
-// chunk, or End returns it.
+// A Cleaner removes secrets from a text that arrives in chunks. Next may keep the end of a chunk, because a secret may continue in the next
+// chunk. The next call of Next, or End, returns the kept part.
 type Cleaner interface {
 	Next(chunk []byte) []byte
 	End() []byte
@@ -51,17 +51,17 @@ var (
 	errLifetime = errors.New("its time was over")
 )
 
-// Jobs manages the commands that run in the background. Each job belongs to the thread that started it. Other callers, persons and threads
-// cannot find it.
+// Jobs manages the commands that run in the background. A job belongs to the caller and the thread that started it. Calls of other callers,
+// persons and threads cannot find it.
 type Jobs struct {
 	cfg Background
 
 	mu     sync.Mutex
 	closed bool
-	jobs   []*job // in start order
+	jobs   []*job // ordered by start
 }
 
-// owner identifies the caller and the thread of a job. Without a thread, the run takes its place.
+// owner identifies the caller and the thread of a job. run is set only when there is no thread.
 type owner struct{ namespace, caller, onBehalfOf, thread, run string }
 
 func ownerOf(c *tool.Call) owner {
@@ -72,12 +72,12 @@ func ownerOf(c *tool.Call) owner {
 	return o
 }
 
-// A job is one command that may outlive its call.
+// A job is one command that may continue after its call.
 type job struct {
 	id      string
 	owner   owner
-	run     string // the run whose end kills the job
-	call    string // the call that started the job
+	run     string // run whose end kills the job
+	call    string // call that started the job
 	command string
 	began   time.Time
 	cancel  context.CancelCauseFunc
@@ -89,16 +89,16 @@ type job struct {
 	mu       sync.Mutex
 	log      log
 	clean    map[string]Cleaner
-	attached func(stream string, chunk []byte) error // receives output while the starting call is active; nil afterwards
-	read     int64                                   // offset up to which bash_output has returned the output
-	more     chan struct{}                           // closed when new output arrives
+	attached func(stream string, chunk []byte) error // gets the output until detach is called; nil afterwards
+	read     int64                                   // offset up to which the caller has read the output
+	more     chan struct{}                           // closed and replaced when new output arrives
 	exit     *sandbox.Exit                           // valid once ended is closed
 	err      error
 }
 
 // start runs a command for a call. It passes the output to attached until detach is called.
 func (j *Jobs) start(call *tool.Call, command string, spec sandbox.Spec, limit time.Duration, attached func(string, []byte) error) (*job, error) {
-	ctx, cancel := context.WithCancelCause(context.Background()) // The context outlives the call. Close and the lifetime of the job cancel it.
+	ctx, cancel := context.WithCancelCause(context.Background()) // This context is independent of the call. It ends with Close, or when the job's lifetime is over.
 	n := &job{
 		id: "sh-" + strings.ToLower(rand.Text()[:10]), owner: ownerOf(call), run: call.Run.ID, call: call.ID, command: command, began: time.Now(),
 		cancel: cancel, control: spec.Control, started: make(chan struct{}), ended: make(chan struct{}),
@@ -122,7 +122,7 @@ func (j *Jobs) start(call *tool.Call, command string, spec sandbox.Spec, limit t
 	return n, nil
 }
 
-// admit adds a job. When All jobs are kept, it first removes the oldest ended one.
+// admit adds a job, within the limits. When All jobs are kept, it first removes the oldest job that has ended.
 func (j *Jobs) admit(n *job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -183,7 +183,7 @@ func (j *Jobs) where(holds func(*job) bool) (found []*job) {
 	return found
 }
 
-// EndRun starts to end the shells that calls of a run started. It does not wait; their processes are dead a few seconds later.
+// EndRun starts to end the shells that calls of a run started. It does not wait for their end, which takes a few seconds at most.
 func (j *Jobs) EndRun(namespace, run string) {
 	for _, n := range j.where(func(n *job) bool { return n.owner.namespace == namespace && n.run == run }) {
 		n.cancel(errRunEnded)
@@ -228,7 +228,7 @@ func (n *job) over() bool {
 	}
 }
 
-// output stores a cleaned chunk. It also passes the chunk to the call that started the job while the two are attached.
+// output cleans a chunk and stores it. Until detach is called, it also passes the chunk to the call that started the job.
 func (n *job) output(clean func() Cleaner, stream string, chunk []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -255,7 +255,8 @@ func (n *job) keepLocked(b []byte) {
 	n.more = make(chan struct{})
 }
 
-// detach stops passing output to the call that started the job, and marks the output so far as read.
+// detach ends the connection between a job and the call that started it: output no longer goes to the call, and the output so far counts as
+// read.
 func (n *job) detach() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

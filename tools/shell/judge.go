@@ -9,7 +9,8 @@ import (
 // nameLength is the maximum length of a command's name in a reason.
 const nameLength = 64
 
-// judge returns the effect of a simple command without wrappers. Texts that the command passes to a shell are added as parts.
+// judge returns the effect of a simple command without wrappers. When the command passes texts to a shell, judge also adds the parts of
+// these texts.
 func (a *analysis) judge(words []word) effect {
 	if !words[0].literal {
 		return unreadable("what runs is known only when it runs")
@@ -55,10 +56,11 @@ func (a *analysis) judge(words []word) effect {
 	return e
 }
 
-// namers are builtins that take names of variables. Bash evaluates the index in brackets that follows such a name.
+// namers are builtins with names of variables as arguments. After a name, bash evaluates an index in brackets, which may contain a command.
 var namers = []string{"read", "printf", "test", "[", "unset", "mapfile", "readarray", "getopts", "wait"}
 
-// special returns the effect of commands whose arguments are analysed, not only their names.
+// special returns the effect of a command when its effect depends on its arguments, not only on its name. It returns false for other
+// commands.
 func (a *analysis) special(name string, args []word) (effect, bool) {
 	switch name {
 	case "git":
@@ -87,10 +89,10 @@ func (a *analysis) special(name string, args []word) (effect, bool) {
 	return effect{}, false
 }
 
-// builtins are the shell builtins that [analysis.builtin] handles. No other program can run them.
+// builtins are the shell builtins that [analysis.builtin] handles. A program such as env cannot run them.
 var builtins = strings.Fields("eval trap source . alias unalias enable hash bind complete shopt set")
 
-// builtin returns the effect of builtins that run a text or change how bash reads the rest of the text.
+// builtin returns the effect of builtins that run a text, or that change how bash reads the rest of the command.
 func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	switch name {
 	case "eval":
@@ -117,7 +119,7 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 		return unreadable("shopt changes what words mean"), true
 	case "set":
 		if len(args) == 0 {
-			return effect{safety: reads().safety, outside: true}, true // set without arguments prints all variables.
+			return effect{safety: reads().safety, outside: true}, true // set without arguments prints all variables, which may contain secrets.
 		}
 		if !slices.ContainsFunc(args, func(w word) bool {
 			return !w.is("-e", "-u", "-x", "-eu", "-ue", "-ex", "-eux", "-euo", "-eo", "-o", "+e", "+u", "+x", "pipefail", "errexit", "nounset", "xtrace", "-euxo", "-uo", "-exo")
@@ -129,10 +131,10 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	return effect{}, false
 }
 
-// harmlessOptions are the arguments of shopt that do not change the meaning of words, except of file patterns.
+// harmlessOptions are arguments of shopt that change the meaning of file patterns at most.
 var harmlessOptions = []string{"-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "nocaseglob", "inherit_errexit", "lastpipe"}
 
-// texts analyses words as a text that a shell runs, and combines the effect with e.
+// texts analyses words as a text that a shell runs. It returns e combined with the effect of the text.
 func (a *analysis) texts(words []word, e effect) effect {
 	values := make([]string, len(words))
 	for i, w := range words {
@@ -147,14 +149,14 @@ func (a *analysis) texts(words []word, e effect) effect {
 
 var shells = []string{"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash"}
 
-// interpreters maps each interpreter to the letters of the options that take code.
+// interpreters maps each interpreter to the letters of its options whose value is code.
 var interpreters = map[string]string{
 	"python": "c", "python2": "c", "python3": "c", "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "php": "rBREF",
 	"lua": "e", "tclsh": "", "osascript": "e", "pwsh": "c", "Rscript": "e", "awk": "", "gawk": "", "mawk": "", "nawk": "",
 }
 
-// runners are programs that run their arguments in a way that is not analysed in detail. The value is the reason to count the command as
-// unreadable; empty means no such reason.
+// runners are programs that run a command from their arguments and are not analysed in detail. The value is the reason why such a command
+// always counts as unreadable. When it is empty, the command counts as a change that may run more than it shows.
 var runners = map[string]string{
 	"sudo": "runs with other rights", "su": "runs with other rights", "doas": "runs with other rights", "pkexec": "runs with other rights",
 	"runuser": "runs with other rights", "chroot": "runs elsewhere", "unshare": "runs elsewhere", "nsenter": "runs elsewhere",
@@ -164,7 +166,7 @@ var runners = map[string]string{
 	"start-stop-daemon": "", "coreutils": "", "ssh-agent": "", "run-parts": "", "prlimit": "", "setarch": "", "capsh": "", "bwrap": "", "firejail": "",
 }
 
-// runner returns the effect of commands that run code or another command from their arguments.
+// runner returns the effect of a command that runs code or another command from its arguments. It returns false for other commands.
 func (a *analysis) runner(name string, args []word) (effect, bool) {
 	if slices.Contains(shells, name) {
 		return a.shell(name, args), true
@@ -198,7 +200,8 @@ func (a *analysis) runner(name string, args []word) (effect, bool) {
 	return e, true
 }
 
-// shell returns the effect of a shell. It runs a text argument, which is analysed, or a script file, or its standard input.
+// shell returns the effect of a shell such as sh. A shell runs a text argument, a script file, or its standard input. A text argument is
+// analysed.
 func (a *analysis) shell(name string, args []word) effect {
 	reading := changes(name + " runs a text")
 	if !slices.Contains([]string{"bash", "rbash", "sh", "dash", "ash", "ksh", "mksh"}, name) {
@@ -215,9 +218,9 @@ func (a *analysis) shell(name string, args []word) effect {
 		case w.value == "--":
 			continue
 		case !option && hasText:
-			return a.texts(args[i:i+1], reading) // Later arguments are parameters of the text.
+			return a.texts(args[i:i+1], reading) // The arguments after the text are its parameters, so they are not analysed.
 		case !option && reads:
-			return a.input(name, reading) // Later arguments are parameters of the text on standard input.
+			return a.input(name, reading) // The arguments after -s are parameters of the text on standard input.
 		case !option:
 			return a.file(name, w.value)
 		case strings.HasPrefix(w.value, "--"), strings.Trim(letters, "celuxsoO") != "":
@@ -235,10 +238,10 @@ func (a *analysis) shell(name string, args []word) effect {
 	return a.input(name, reading)
 }
 
-// shellOptions are the options that do not change how a text is read. extglob does, but the parser here rejects extended patterns anyway.
+// shellOptions are options that do not change how bash reads a text. extglob changes it, but the parser rejects extended patterns anyway.
 var shellOptions = strings.Fields("pipefail errexit nounset xtrace nullglob globstar dotglob failglob nocaseglob inherit_errexit lastpipe extglob")
 
-// input returns the effect of a shell that runs its standard input.
+// input returns the effect of a shell that runs the text on its standard input.
 func (a *analysis) input(name string, reading effect) effect {
 	if a.stdin == nil {
 		return unreadable(name + " runs what it reads")
@@ -247,7 +250,8 @@ func (a *analysis) input(name string, reading effect) effect {
 	return reading
 }
 
-// file returns the effect of running a file. A stream such as /dev/stdin counts as unreadable input, not as a file of the workspace.
+// file returns the effect of a program that runs a file. A stream such as /dev/stdin is not a file of the workspace; it counts as
+// unreadable input.
 func (a *analysis) file(name, file string) effect {
 	base := path.Base(file)
 	if base == "stdin" || isNumber(base) || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
@@ -256,7 +260,8 @@ func (a *analysis) file(name, file string) effect {
 	return changes("it runs the file " + file)
 }
 
-// interpreter returns the effect of an interpreter. A script file counts as an ordinary program. Code inside the command is not analysed.
+// interpreter returns the effect of an interpreter. A script file counts as an ordinary program. Code in an argument is not analysed, so it
+// counts as unreadable.
 func (a *analysis) interpreter(name, code string, args []word) effect {
 	for i, w := range args {
 		switch {
@@ -285,7 +290,7 @@ func (a *analysis) interpreter(name, code string, args []word) effect {
 	return unreadable(name + " runs what it reads")
 }
 
-// module returns the effect of python -m.
+// module returns the effect of python -m, which runs a module.
 func module(args []word) effect {
 	switch {
 	case args[0].is("pip", "pipx", "uv", "poetry"):

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// late is an Exec for a daemon that may have lost its store. It starts only harmless commands.
+// late is an Exec of a daemon that may have lost its store to another daemon. It starts only harmless commands.
 type late struct{}
 
 func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -21,8 +21,8 @@ func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, fmt.Errorf("%s: %w", spec.Path, sandbox.ErrKept)
 }
 
-// A command that may no longer start does not run, and the client may send the call again. A command that changes nothing may start at any
-// time.
+// The test checks a daemon that may have lost its store. A command that changes something is not started, and the client may send the call
+// again. A command that changes nothing is started.
 func TestT126LateCommandIsNotStarted(t *testing.T) {
 	x := bash(t, shell.Config{Exec: late{}})
 	c := newCall(nil, object{"command": "true"})

@@ -2,7 +2,7 @@ package shell
 
 import "strings"
 
-// destructive commands delete data that cannot be recovered, stop processes, or change the machine. The value is the reason.
+// destructive contains commands that delete data permanently, stop processes, or change the machine. The value is the reason.
 var destructive = map[string]string{
 	"rm": "deletes", "rmdir": "deletes", "unlink": "deletes", "shred": "deletes", "srm": "deletes", "wipe": "deletes", "truncate": "cuts files off",
 	"dd": "writes raw data", "mkfs": "makes a file system", "mke2fs": "makes a file system", "mkswap": "makes a swap area",
@@ -30,17 +30,17 @@ var networking = set("curl wget http https xh aria2c axel ssh scp sftp ftp lftp 
 	"restic borg ssh-copy-id ssh-keyscan wscat websocat grpcurl mosh autossh tcpdump ngrok cloudflared psql mysql mariadb redis-cli mongosh mongo " +
 	"sqlcmd vault consul nomad ansible ansible-playbook fly flyctl vercel netlify heroku firebase wrangler playwright")
 
-// writers change the files that they name.
+// writers are commands that change the files in their arguments.
 var writers = set("cp mv ln install touch mkdir mkfifo mknod chmod chown chgrp setfacl patch tar unzip gunzip gzip bzip2 xz zstd zip split csplit " +
 	"rename mktemp cpio ed ex vi vim nano sponge")
 
-// versioned commands only print when --version is their sole argument. Some commands are not in the list because they do more. yarn, pnpm,
-// rustc, cargo and go start or download the version that a file of the project names. terraform contacts a server.
+// versioned are commands that only print their version when --version is their sole argument. Some commands are missing because they do
+// more: yarn, pnpm, rustc, cargo and go start or download the version that a file of the project names, and terraform contacts a server.
 var versioned = set("bash sh git make cmake ninja gcc g++ cc clang clang++ ld node npm npx bun deno python python2 python3 pip pip3 uv " +
 	"java javac ruby gem perl php lua docker kubectl helm curl wget jq sqlite3 psql mysql redis-cli openssl ssh tar gzip zip")
 
-// asksVersion reports whether a command only prints its version. The word "version" without dashes does not count: for most commands it is
-// a file or a host.
+// asksVersion reports whether a command only prints its version. The word "version" without dashes does not count, because most commands
+// take it for a file or a host.
 func asksVersion(name string, args []word) bool {
 	if len(args) != 1 {
 		return false

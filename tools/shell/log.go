@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A log keeps the newest output of a background shell, addressed by absolute byte offset.
+// A log keeps the newest output of a background shell. Offsets count from the beginning of the whole output.
 type log struct {
 	most  int
 	bytes []byte
@@ -16,13 +16,13 @@ type log struct {
 func (l *log) write(b []byte) {
 	l.total += int64(len(b))
 	l.bytes = append(l.bytes, b...)
-	if len(l.bytes) > 2*l.most { // Trims only now and then, not for each chunk.
+	if len(l.bytes) > 2*l.most { // Trimming only at twice the limit copies each byte once on average.
 		l.bytes = append(l.bytes[:0], l.bytes[len(l.bytes)-l.most:]...)
 	}
 }
 
-// since returns at most most bytes that start at offset. from is the offset where they really start. gone is the number of bytes between
-// offset and from that are no longer stored.
+// since returns at most most bytes from offset on. When the bytes at offset are no longer stored, it returns later ones. from is the offset
+// of the returned bytes. gone is the number of bytes between offset and from.
 func (l *log) since(offset int64, most int) (b []byte, from, gone int64) {
 	first := l.total - int64(len(l.bytes))
 	from = min(max(offset, first), l.total)
@@ -33,16 +33,16 @@ func (l *log) since(offset int64, most int) (b []byte, from, gone int64) {
 	return slices.Clone(b), from, max(0, from-offset)
 }
 
-// maxKeys is the limit in bytes for typed input that a background shell has not read yet.
+// maxKeys is the maximum number of bytes of typed input that a background shell has not read yet.
 const maxKeys = 64 << 10
 
-// keys buffers input that was typed into a background shell and not read yet.
+// keys buffers input that was typed into a background shell until the shell reads it.
 type keys struct {
 	mu    sync.Mutex
-	more  sync.Cond // uses mu
+	more  sync.Cond // signals a change; its lock is mu
 	buf   []byte
 	ended bool // no more input follows
-	gone  bool // no process reads any more
+	gone  bool // the process has ended, so nothing reads the input
 }
 
 func newKeys() *keys {
@@ -51,7 +51,7 @@ func newKeys() *keys {
 	return k
 }
 
-// Read implements [io.Reader]. It blocks until input arrives.
+// Read implements [io.Reader]. It blocks until input arrives or ends.
 func (k *keys) Read(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +69,7 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// put buffers the whole text or nothing, and reports whether it buffered the text.
+// put adds a text to the buffer. When the buffer has no space for the whole text, it adds nothing and returns false.
 func (k *keys) put(text string, end bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 type Data struct {
 	ExitCode int    `json:"exit_code"` // -1 when a signal ended the command
 	Signal   string `json:"signal,omitempty"`
-	Stdout   string `json:"stdout"` // Head and tail of a long stream. U+FFFD replaces bytes that are not UTF-8. With a terminal, this field holds all output.
+	Stdout   string `json:"stdout"` // Beginning and end of a long stream. U+FFFD replaces bytes that are not UTF-8. With a terminal, this field contains all output.
 	Stderr   string `json:"stderr"`
 	TimedOut bool   `json:"timed_out"`
 	// Truncated reports that Stdout or Stderr is incomplete. The call's streams have all output.
 	Truncated   bool  `json:"truncated"`
-	StdoutBytes int64 `json:"stdout_bytes"` // size of the whole stream
+	StdoutBytes int64 `json:"stdout_bytes"` // size of the whole stream in bytes
 	StderrBytes int64 `json:"stderr_bytes"`
-	// Shell is the id of the shell when the command continues in the background; ExitCode is then -1.
+	// Shell is the id of the background shell when the command still runs; ExitCode is then -1.
 	Shell   string `json:"shell_id,omitempty"`
 	Running bool   `json:"running,omitempty"`
 }
@@ -32,9 +32,10 @@ const (
 	pty    = "pty" // the only stream of a command with a terminal
 )
 
-// An output collects both streams for the result. Each stream has one writer. The result may only be built after both writers are done.
+// An output collects both streams for the result. Each stream is written by one goroutine. The result may only be built after both have
+// finished.
 //
-// The stream names are also the names of the artifacts in which the engine stores the whole streams.
+// The engine stores each whole stream as an artifact with the name of the stream.
 type output struct {
 	budget         int
 	stdout, stderr keeper
@@ -55,7 +56,7 @@ func (o *output) stream(name string) *keeper {
 	return &o.stdout
 }
 
-// finished returns the result of a command that was not ended by a timeout or a cancel.
+// finished returns the result of a command that ended by itself, not by a timeout or a cancel.
 func (o *output) finished(exit *sandbox.Exit) *tool.Result {
 	if why := exit.OutOfMemory(); why != "" {
 		return o.fit(exit, false, func(d Data, text string) *tool.Result {
@@ -69,8 +70,8 @@ func (o *output) finished(exit *sandbox.Exit) *tool.Result {
 	})
 }
 
-// timedOut returns the result of a command that its timeout ended. The result is an error with the output, which often shows what took so
-// long.
+// timedOut returns the result of a command whose timeout has expired. It is an error that contains the output, because the output often
+// shows what took so long.
 func (o *output) timedOut(exit *sandbox.Exit, limit time.Duration) *tool.Result {
 	return o.fit(exit, true, func(d Data, text string) *tool.Result {
 		r := tool.FailCode("COMMAND_TIMEOUT", "The command was killed because it did not end within %v.%s", limit, soFar(text))
@@ -86,7 +87,7 @@ func soFar(text string) string {
 	return " What it had written:\n" + text
 }
 
-// ending appends to the output how the command ended, for the model.
+// ending appends to text how the command ended. The model reads it.
 func ending(text string, exit *sandbox.Exit) string {
 	lines := []string{text}
 	if text == "" {
@@ -107,8 +108,8 @@ func ending(text string, exit *sandbox.Exit) string {
 	return strings.Join(lines, "\n")
 }
 
-// fit builds a result that fits the budget, with as much of both streams as possible. The encoded size of a byte varies: a control
-// character takes six bytes in JSON and appears once more in the text. So fit tries sizes instead of computing one.
+// fit builds a result that does not exceed the budget and contains as much of both streams as possible. It tries several sizes, because the
+// encoded size cannot be computed simply: a control character takes six bytes in JSON and appears once more in the text.
 func (o *output) fit(exit *sandbox.Exit, timedOut bool, build func(Data, string) *tool.Result) *tool.Result {
 	for most := o.budget / 2; ; most = most * 3 / 4 {
 		d := Data{
@@ -121,7 +122,7 @@ func (o *output) fit(exit *sandbox.Exit, timedOut bool, build func(Data, string)
 		d.Truncated = len(cut) > 0
 		first := d.Stdout
 		if o.stdout.name == pty {
-			first = strings.ReplaceAll(first, "\r\n", "\n") // The terminal added the carriage returns.
+			first = strings.ReplaceAll(first, "\r\n", "\n") // The terminal has added carriage returns, which are removed here.
 		}
 		r := build(d, both(first, d.Stderr))
 		size := len(r.Data) + len(r.Message)
@@ -153,7 +154,7 @@ func both(out, err string) string {
 	}
 }
 
-// A keeper keeps the first and the last bytes of a stream, at least most/2 of each.
+// A keeper keeps the beginning and the end of a stream, at least most/2 bytes of each.
 type keeper struct {
 	call, name string
 	most       int
@@ -166,18 +167,18 @@ func (k *keeper) write(b []byte) {
 	n := min(len(b), k.most-len(k.head))
 	k.head = append(k.head, b[:n]...)
 	k.tail = append(k.tail, b[n:]...)
-	if len(k.tail) > 4*k.most { // Trims only now and then, not for each chunk.
+	if len(k.tail) > 4*k.most { // Trimming only at four times the limit avoids a copy for each chunk.
 		k.tail = append(k.tail[:0], k.tail[len(k.tail)-k.most:]...)
 	}
 }
 
-// text returns the whole stream when it fits most bytes. Otherwise it returns about the first and the last most/2 bytes, with a line
-// between them that tells how much is missing, and adds the artifact of the stream to cut.
+// text returns the whole stream when it has at most most bytes. Otherwise it returns about most/2 bytes of its beginning and of its end,
+// with a line between them that says how much is missing. Then it also adds the artifact of the stream to cut.
 func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 	if k.total <= int64(most) {
 		return valid(k.head), cut
 	}
-	all := append(append([]byte{}, k.head...), k.tail...) // has a gap in the middle when the stream was longer
+	all := append(append([]byte{}, k.head...), k.tail...) // When the stream was longer, the bytes between head and tail are missing.
 	head, tail := wholeEnd(all[:most/2]), wholeStart(all[len(all)-most/2:])
 	missing := k.total - int64(len(head)) - int64(len(tail))
 	return fmt.Sprintf("%s\n[… %d bytes left out; the whole is %s …]\n%s", valid(head), missing, tool.ArtifactHandle(k.call, k.name), valid(tail)),
@@ -194,7 +195,7 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart returns b without the rest of an incomplete character at its start.
+// wholeStart returns b without an incomplete character at its start.
 func wholeStart(b []byte) []byte {
 	for i := range min(len(b), utf8.UTFMax) {
 		if utf8.RuneStart(b[i]) {

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// script is an Exec that writes the chunks of the test.
+// script is an Exec that writes given chunks as output.
 type script struct {
 	chunks []chunk
 	exit   sandbox.Exit
@@ -38,19 +38,20 @@ func (s script) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 		if err := spec.Output(c.stream, buffer); err != nil {
 			return &s.exit, err
 		}
-		clear(buffer) // The tool may use the buffer only during the call.
+		clear(buffer) // Clearing the buffer shows whether the tool keeps it, which is forbidden.
 	}
 	return &s.exit, s.err
 }
 
 var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the whole is artifact://[^/]+/(\w+) …\]\n`)
 
-// For any output, the result stays within its budget. It shows each stream in full, or its true head and tail.
+// The test checks that for any output the result does not exceed its budget. It contains each stream in full, or its real beginning and
+// end.
 func TestResultKeepsHeadAndTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := script{}
 		text := map[string]string{}
-		// Plain text, characters of several bytes, and bytes that take six bytes in JSON.
+		// plain text, characters of several bytes, bytes that take six bytes in JSON, and invalid UTF-8
 		alphabets := []string{"abc\n", "ä€😀", "\x00\x1b\"\\", "\xff\xc3"}
 		for range rapid.IntRange(0, 12).Draw(t, "chunks") {
 			stream := rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")
@@ -122,14 +123,14 @@ func checkStream(t *rapid.T, res *tool.Result, name, all, shown string, size int
 	}
 	head, tail := shown[:gap[0]], shown[gap[1]:]
 	if !utf8.ValidString(all) {
-		return // U+FFFD for a single byte changes the length.
+		return // Replacing a single byte by U+FFFD changes the length, so the rest cannot be compared.
 	}
 	if !strings.HasPrefix(all, head) || !strings.HasSuffix(all, tail) || len(head)+left+len(tail) != len(all) {
 		t.Fatalf("%s: %d bytes: head %q, %d left out, tail %q", name, len(all), head, left, tail)
 	}
 }
 
-// The result of a megabyte of output uses most of the budget.
+// The test checks that the result of a megabyte of output uses most of the budget.
 func TestLongOutputUsesTheBudget(t *testing.T) {
 	const budget = 48 << 10
 	res, d := run(t, bash(t, shell.Config{}), object{"command": "seq 1 200000"})
@@ -150,7 +151,7 @@ func TestATimeoutKeepsWithinTheBudget(t *testing.T) {
 	}
 }
 
-// timeout waits until the timeout of the command expires, as a sandbox does.
+// timeout is an Exec that does not return before the timeout of the command expires.
 type timeout struct{ script }
 
 func (s timeout) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -159,7 +160,7 @@ func (s timeout) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 	return exit, errors.Join(err, context.Cause(ctx))
 }
 
-// Processes that were not seen to die are reported: the model gets their number, and the record gets their ids.
+// The test checks that processes whose death could not be confirmed are reported: their number to the model, and their ids in the record.
 func TestWhatMayLiveOnIsTold(t *testing.T) {
 	s := script{exit: sandbox.Exit{Killed: []int{7, 8}, Unverified: []sandbox.Process{{PID: 9}}}}
 	res, err := bash(t, shell.Config{Exec: s}).Execute(t.Context(), newCall(nil, object{"command": "x"}))

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// isInside reports whether a path stays below the working directory as far as its text shows. p may also be an option with a path as its
-// value. Symbolic links are not followed.
+// isInside reports whether a path is below the working directory, as far as its text shows. p may also be an option that contains a path as
+// its value. isInside does not follow symbolic links.
 func isInside(p string) bool {
 	if strings.HasPrefix(p, "-") {
 		if _, value, ok := strings.Cut(p, "="); ok {
@@ -28,7 +28,7 @@ func isInside(p string) bool {
 	return true
 }
 
-// isBelow reports whether the path that a word names lies in dir or below the working directory, as far as its text shows.
+// isBelow reports whether a word names a path in dir or below the working directory, as far as its text shows.
 func (w word) isBelow(dir string) bool {
 	if w.inside {
 		return true
@@ -40,14 +40,14 @@ func (w word) isBelow(dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") && !strings.Contains(p, "/.*") && !strings.Contains(p, "/.?") && !strings.Contains(p, "/.[")
 }
 
-// A write below one of these directories may change the machine itself.
+// A write below one of these directories may change the machine, and not only data of the user.
 var systemRoots = []string{
 	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
 	"/sys", "/usr", "/var",
 }
 
-// isSystem reports whether a write to p changes the machine or programs that run later, and not just the workspace. dir is the working
-// directory. bases are other directories that the text changes to.
+// isSystem reports whether a write to p may change the machine, or programs that run later. dir is the working directory. bases are other
+// directories to which the command changes before.
 func isSystem(p, dir string, bases []string) bool {
 	if isSink(p) {
 		return false
@@ -81,7 +81,7 @@ func isSystemPath(p, dir string) bool {
 	return p == "/" || strings.HasPrefix(p, "/*") || strings.HasPrefix(p, "/?") || strings.HasPrefix(p, "/[")
 }
 
-// isSink reports whether a write to p changes nothing.
+// isSink reports whether a write to p changes no file, because p is a stream or a device such as /dev/null.
 func isSink(p string) bool {
 	switch p {
 	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/full", "/dev/zero":
@@ -91,7 +91,7 @@ func isSink(p string) bool {
 	return ok && isNumber(n)
 }
 
-// isSocket reports whether bash opens a network connection for a redirect to or from p.
+// isSocket reports whether bash opens a network connection for a redirect to or from p, as it does for /dev/tcp.
 func isSocket(p string) bool {
 	return strings.HasPrefix(p, "/dev/tcp/") || strings.HasPrefix(p, "/dev/udp/")
 }

@@ -4,12 +4,12 @@ import (
 	"strings"
 )
 
-// A wrapper is a command that runs the command after its options.
+// A wrapper is a command, such as nice, that runs the command after its own options.
 type wrapper struct {
 	flags    string // short options without a value
-	valued   string // short options with a value, which is attached or is the next word
-	long     string // long options; an = marks those that need a value
-	operands int    // number of operands before the command
+	valued   string // short options with a value, which is attached or follows as the next word
+	long     string // long options; an = after an option means that it needs a value
+	operands int    // number of the wrapper's own operands before the command
 }
 
 var wrappers = map[string]wrapper{
@@ -27,7 +27,8 @@ var wrappers = map[string]wrapper{
 	"toybox":  {},
 }
 
-// peel removes wrappers from a command. When it cannot determine what a wrapper runs, it returns no words and an effect that says so.
+// peel removes wrappers from a command. When it cannot determine which command a wrapper runs, it returns no words and an effect that says
+// so.
 func (a *analysis) peel(words []word) (rest []word, e effect) {
 	e = reads()
 	for {
@@ -53,13 +54,13 @@ func (a *analysis) peel(words []word) (rest []word, e effect) {
 			return nil, unreadable("what " + name + " runs is not to be seen")
 		}
 		if len(next) == 0 {
-			return words, e // env without a command prints the environment.
+			return words, e // env without a command prints the environment, so it is not a wrapper here.
 		}
 		words = next
 	}
 }
 
-// skip returns the words after the options and operands. clear reports that all options and operands were understood.
+// skip returns the words after the wrapper's options and operands. clear reports that skip understood all of them.
 func (w wrapper) skip(words []word) (rest []word, clear bool) {
 	for len(words) > 0 {
 		o := words[0]
@@ -90,7 +91,7 @@ func (w wrapper) skip(words []word) (rest []word, clear bool) {
 	return words, true
 }
 
-// option parses one option word. It reports whether the next word is the value of the option, and whether the option is known.
+// option parses one option word. takesNext reports that the next word is the value of the option. ok reports that the option is known.
 func (w wrapper) option(o string) (takesNext, ok bool) {
 	if strings.HasPrefix(o, "--") {
 		name, _, valued := strings.Cut(o, "=")
@@ -115,7 +116,8 @@ func (w wrapper) option(o string) (takesNext, ok bool) {
 	return false, true
 }
 
-// env removes the options and assignments of the command env, and adds their effect to e. clear reports that all of them were understood.
+// env removes the options and the assignments of the command env, and adds their effect to e. clear reports that env understood all of
+// them.
 func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 	for len(words) > 0 && isFlag(words[0]) {
 		o := words[0]
@@ -132,7 +134,7 @@ func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 			continue
 		}
 		option, value := envOption(o.value)
-		if option == o.value { // The next word is the value of the option.
+		if option == o.value { // The value is not attached, so it is the next word.
 			if len(words) == 0 || !words[0].literal {
 				return nil, false
 			}
@@ -158,7 +160,7 @@ func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 	return a.environment(words), true
 }
 
-// envOption splits an option of env from an attached value.
+// envOption splits an option of env into the option and its attached value.
 func envOption(text string) (option, value string) {
 	for _, known := range []string{"-u", "-C", "-S", "--unset", "--chdir", "--split-string"} {
 		if value, ok := strings.CutPrefix(text, known); ok && strings.HasPrefix(known, "--") == strings.HasPrefix(value, "=") {
@@ -168,7 +170,7 @@ func envOption(text string) (option, value string) {
 	return text, ""
 }
 
-// environment removes the assignments of env, and adds a part for each that may affect programs.
+// environment removes the assignments of env. It adds a part for each variable that programs may interpret.
 func (a *analysis) environment(words []word) []word {
 	for len(words) > 0 {
 		name, value, ok := strings.Cut(words[0].path, "=")

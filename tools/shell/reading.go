@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A reader is a command that only reads, unless it gets certain options.
+// A reader is a command that only reads, except with certain options.
 //
-// An abbreviation of a long option counts as the option, and so does a cluster of short options with its letter. The arguments of a reader
-// with such options must be fully known, because a variable could hold one of the options.
+// An abbreviation of a long option counts as the option, and so does a cluster of short options that contains its letter. All arguments of
+// a reader with such options must be known, because a variable could contain one of the options.
 type reader struct {
-	short string // letters of short options that write, run something or read a script
+	short string // letters of short options with which the command writes, runs something or reads a script
 	long  string
-	plain bool // No argument may come from a variable.
-	// check rejects what the option lists cannot express. It returns the reason, or "" when the command only reads.
+	plain bool // The command counts as a reader only if no argument comes from a variable.
+	// check finds what the other fields cannot express. It returns the reason why the command may do more than read, or "".
 	check func(args []word) string
-	// texts is how many leading operands are texts, not files: 0, 1 or allTexts.
+	// texts is the number of leading operands that are texts and not files: 0, 1 or allTexts.
 	texts int
-	lists string // letters of short options whose value is a file that lists the files to read
-	// private readers show data from outside the file system: processes, the environment.
+	lists string // letters of short options whose value is a file with the names of the files to read
+	// private reports that the command shows data from outside the file system, such as processes or the environment.
 	private bool
 }
 
@@ -67,7 +67,7 @@ func (r reader) refuses(args []word) string {
 		case careful && w.open:
 			return "an option may come from " + w.source
 		case w.literal && w.value == "--":
-			ended = !r.plain // The check of a plain reader handles the operands after --.
+			ended = !r.plain // check of a plain reader also handles the operands after --.
 		case strings.HasPrefix(w.value, "--"):
 			if r.names(w.value) {
 				return w.value + " does more than read"
@@ -82,7 +82,7 @@ func (r reader) refuses(args []word) string {
 	return ""
 }
 
-// names reports whether option is, or abbreviates, one of the rejected long options.
+// names reports whether option is one of the long options with which the command does more, or an abbreviation of one.
 func (r reader) names(option string) bool {
 	option, _, _ = strings.Cut(option, "=")
 	for refused := range strings.FieldsSeq(r.long) {
@@ -93,7 +93,7 @@ func (r reader) names(option string) bool {
 	return false
 }
 
-// outside reports whether one of the files that a command names may lie outside the working directory.
+// outside reports whether one of the files in the arguments may be outside the working directory.
 func (r reader) outside(args []word, dir string) bool {
 	texts := r.texts
 	for _, w := range args {
@@ -102,11 +102,11 @@ func (r reader) outside(args []word, dir string) bool {
 			return true
 		}
 		if option && texts == 1 && (!w.literal || strings.ContainsAny(w.value, "ef")) {
-			texts = 0 // An option gives the pattern or the file with the patterns, so no operand is a pattern.
+			texts = 0 // An option contains the pattern, or the file with the patterns, so no operand is the pattern.
 		}
 		switch {
 		case texts == allTexts:
-			// A variable may hold a secret from the environment.
+			// The value of a variable may be a secret from the environment.
 			if !w.literal && strings.Contains(w.path, "$") || strings.HasPrefix(w.path, "~") {
 				return true
 			}
@@ -122,11 +122,11 @@ func (r reader) outside(args []word, dir string) bool {
 	return false
 }
 
-// listOptions are prefixes of the long options whose value is a file that lists the files to read. wc, sort, du, find and the checksum
-// commands have them.
+// listOptions are prefixes of long options whose value is a file with the names of the files to read. wc, sort, du, find and the checksum
+// commands have such options.
 var listOptions = strings.Fields("--files0 -files0-from --ch")
 
-// namesFiles reports whether a word is an option whose value is a file that lists the files to read.
+// namesFiles reports whether a word is an option whose value is a file with the names of the files to read.
 func (r reader) namesFiles(w word) bool {
 	short := isFlag(w) && !strings.HasPrefix(w.value, "--") && strings.ContainsAny(w.value, r.lists)
 	return short || slices.ContainsFunc(listOptions, func(o string) bool { return strings.HasPrefix(w.value, o) })
@@ -141,7 +141,7 @@ func noOperands(args []word) string {
 	return ""
 }
 
-// oneOperand checks commands that write to their second operand.
+// oneOperand is a check for commands that write to their second operand: they must not have one.
 func oneOperand(args []word) string {
 	operands := 0
 	for _, w := range args {
@@ -158,7 +158,7 @@ func oneOperand(args []word) string {
 	return ""
 }
 
-// checkPrintf rejects the two ways to set a variable: the option -v, and the conversion n in the format.
+// checkPrintf rejects the two ways in which printf sets a variable: the option -v, and the conversion n in the format.
 func checkPrintf(args []word) string {
 	if len(args) > 0 && args[0].is("--") {
 		args = args[1:]
@@ -173,7 +173,7 @@ func checkPrintf(args []word) string {
 
 var settingFormat = regexp.MustCompile(`%[^a-zA-Z%]*[hlLjzt]*n`)
 
-// checkRead permits read to set variables with lower-case names, and no option but -r.
+// checkRead accepts the builtin read only when it sets variables with lower-case names and has no option except -r.
 func checkRead(args []word) string {
 	for _, w := range args {
 		own := w.literal && !strings.ContainsFunc(w.value, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') })
@@ -184,7 +184,7 @@ func checkRead(args []word) string {
 	return ""
 }
 
-// checkJq rejects programs that show the environment or load other programs.
+// checkJq rejects jq programs that show the environment or load other programs.
 func checkJq(args []word) string {
 	if slices.ContainsFunc(args, func(w word) bool { return jqLoads.MatchString(w.value) }) {
 		return doesMore
@@ -198,7 +198,8 @@ var testUnary = strings.Fields("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w 
 
 var testBinary = strings.Fields("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
-// checkTest accepts only forms of test whose operators are all literal. It rejects -v, because bash evaluates the name that follows it.
+// checkTest accepts only a test whose operators are all literal. It rejects -v, because bash evaluates an index in the variable name after
+// it.
 func checkTest(args []word) string {
 	if n := len(args); n > 0 && args[n-1].is("]") {
 		args = args[:n-1]
@@ -220,7 +221,7 @@ func checkTest(args []word) string {
 	return doesMore
 }
 
-// checkDate rejects options that set the clock.
+// checkDate rejects options of date that set the clock or read a file.
 func checkDate(args []word) string {
 	valued := false
 	for _, w := range args {
@@ -231,7 +232,7 @@ func checkDate(args []word) string {
 			return doesMore
 		case w.is("-d", "--date", "-r", "--reference"):
 			valued = true
-		case strings.HasPrefix(w.value, "--s"), strings.HasPrefix(w.value, "--f"): // The first sets the clock. The second shows the contents of a file in error messages.
+		case strings.HasPrefix(w.value, "--s"), strings.HasPrefix(w.value, "--f"): // --set sets the clock. --file shows the contents of a file in error messages.
 			return doesMore
 		case strings.HasPrefix(w.value, "--"), strings.HasPrefix(w.value, "-I"), strings.HasPrefix(w.value, "+"), w.is("-u", "-R"):
 		default:

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// A command of the reading list does not count as read-only with an option, operand or terminal that lets it write, run something or reach
-// another machine.
+// The test checks that a command of the list of readers does not count as read-only when an option, an operand or a terminal lets it write,
+// run something or reach another machine.
 func TestT123ReadersThatWrite(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	for _, command := range []string{
@@ -40,8 +40,8 @@ func TestT123ReadersThatWrite(t *testing.T) {
 	}
 }
 
-// A directory of the workspace that looks like a bare repository can name programs in its configuration. Commands that only read do not
-// start these programs.
+// The test checks that a workspace cannot make commands that only read start programs. A directory of the workspace may look like a bare
+// repository and name programs in its configuration.
 func TestT123DirectoryThatPosesAsARepository(t *testing.T) {
 	dir := t.TempDir()
 	marker := filepath.Join(dir, "ran")
@@ -55,7 +55,7 @@ func TestT123DirectoryThatPosesAsARepository(t *testing.T) {
 		run(t, x, object{"command": command})
 	}
 	run(t, x, object{"command": "cd x && git ls-files", "pty": object{}, "input": false})
-	// A real repository may name programs too. These two are not started.
+	// A real repository may name programs too. The programs of these two settings are not started.
 	run(t, x, object{"command": "git init -q y && git -C y -c user.name=x -c user.email=x commit -q --allow-empty -m x && " +
 		"printf '[core]\\n\\tfsmonitor = touch " + marker + " #\\n\\tpager = touch " + marker + "\\n' >> y/.git/config"})
 	run(t, x, object{"command": "git -C y status && git -C y log", "pty": object{}, "input": false})

@@ -2,8 +2,8 @@ package shell
 
 import "strings"
 
-// checkSed accepts sed only with a script in its arguments that prints, deletes from the output or replaces. It rejects sed when it changes
-// files or reads its script from a file.
+// checkSed accepts sed only with a script in its arguments that only prints, deletes lines from the output or replaces text. It rejects sed
+// when it changes files or reads its script from a file.
 func checkSed(args []word) string {
 	scripts := 0
 	for i := 0; i < len(args); i++ {
@@ -13,7 +13,7 @@ func checkSed(args []word) string {
 		}
 		switch {
 		case w.is("--"):
-			return doesMore // A word after -- could be a script or a file.
+			return doesMore // A word after -- could be a script or a file, so it is rejected.
 		case w.is("--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"):
 		case strings.HasPrefix(w.value, "--expression="):
 			if !isPlainSed(strings.TrimPrefix(w.value, "--expression=")) || !w.literal {
@@ -40,7 +40,7 @@ func checkSed(args []word) string {
 	return ""
 }
 
-// hasExpression reports whether a later option gives the script, so that the first operand is not the script.
+// hasExpression reports whether an option contains the script, so that the first operand is not the script.
 func hasExpression(args []word) bool {
 	for _, w := range args {
 		if strings.HasPrefix(w.value, "-") && strings.ContainsAny(w.value, "ef") {
@@ -50,7 +50,7 @@ func hasExpression(args []word) bool {
 	return false
 }
 
-// isPlainSed reports whether a script consists only of commands that print, delete from the output, or replace.
+// isPlainSed reports whether a script contains only commands that print, delete lines from the output, or replace text.
 func isPlainSed(script string) bool {
 	s := sedScript(script)
 	for {
@@ -74,12 +74,12 @@ func isPlainSed(script string) bool {
 	}
 }
 
-// A sedScript is the unread rest of a sed script.
+// A sedScript is the part of a sed script that has not been parsed yet.
 type sedScript string
 
 func (s *sedScript) spaces() { *s = sedScript(strings.TrimLeft(string(*s), " ;\n!")) }
 
-// address consumes an optional address.
+// address parses an optional address.
 func (s *sedScript) address() bool {
 	text := string(*s)
 	switch {
@@ -97,14 +97,14 @@ func (s *sedScript) address() bool {
 	return true
 }
 
-// delimited consumes a pattern between two delimiters.
+// delimited parses a pattern up to the closing delimiter.
 func (s *sedScript) delimited(d byte) bool {
 	text := string(*s)
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
 			i++
-		case '\n', '[': // Implementations of sed disagree on where a bracket expression ends, and on whether a delimiter inside it counts.
+		case '\n', '[': // Versions of sed differ in where a bracket expression ends, and in whether a delimiter inside it ends the pattern.
 			if text[i] == '\n' || !classIsClear(text[i:], d) {
 				return false
 			}
@@ -116,7 +116,8 @@ func (s *sedScript) delimited(d byte) bool {
 	return false
 }
 
-// classIsClear reports whether the bracket expression at the start of text contains neither the delimiter nor a bracket.
+// classIsClear reports whether all versions of sed read the bracket expression at the start of text alike: it contains neither the
+// delimiter nor a bracket.
 func classIsClear(text string, d byte) bool {
 	end := strings.IndexByte(text[1:], ']')
 	return end > 0 && strings.IndexByte(text[1:end+1], d) < 0 && !strings.ContainsAny(text[1:end+1], `[\`) && text[1] != '^' ||
@@ -142,7 +143,7 @@ func (s *sedScript) command() bool {
 	return false
 }
 
-// replacement consumes s/a/b/ with flags that write and run nothing.
+// replacement parses s/a/b/. It returns false for flags that write to a file or run a command.
 func (s *sedScript) replacement() bool {
 	text := string(*s)
 	if len(text) < 4 || strings.IndexByte("/|,#:@%!_", text[1]) < 0 {
@@ -153,7 +154,7 @@ func (s *sedScript) replacement() bool {
 	if !s.delimited(d) {
 		return false
 	}
-	*s = sedScript(string(d) + string(*s)) // The closing delimiter of the first half opens the second half.
+	*s = sedScript(string(d) + string(*s)) // The delimiter that closes the first half also opens the second half, so it is added again.
 	if !s.delimited(d) {
 		return false
 	}
@@ -162,8 +163,8 @@ func (s *sedScript) replacement() bool {
 	return rest == "" || strings.IndexByte(" ;\n", rest[0]) >= 0
 }
 
-// checkAwk rejects programs that could write, run commands or connect. It rejects each program that contains a pipe, a greater-than sign,
-// an at sign or one of a few words.
+// checkAwk rejects awk programs that could write, run commands or connect to other machines. To be safe, it rejects every program that
+// contains a pipe, a greater-than sign, an at sign or one of a few words.
 func checkAwk(args []word) string {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
@@ -205,7 +206,7 @@ func awkRuns(args []word) bool {
 	return false
 }
 
-// checkAwkOperands rejects operands that awk could take for an option or an assignment.
+// checkAwkOperands rejects operands that awk could read as an option or an assignment.
 func checkAwkOperands(args []word) string {
 	for _, w := range args {
 		if w.open || strings.HasPrefix(w.value, "-") && w.value != "-" {

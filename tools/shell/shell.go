@@ -1,14 +1,14 @@
 // Package shell provides the tool bash, which runs a command line.
 //
-// The command runs in a new session, with the working directory and the environment that the operator configured. The model chooses
+// The command runs in a new session, with the working directory and the environment that the operator configured. The model can choose
 // neither. The output is streamed while the command runs. An exit code other than 0 is not an error of the call: the model reads it and
-// continues. When the command ends, all processes that it started are ended too.
+// continues. When the command ends, toold ends all processes that the command started.
 //
-// [Split] finds in the text of a command what it will do, for rules and people. This is advice only, because a text does not limit what a
-// command does.
+// [Split] finds the parts of a command, so that rules and people can see what it will do. This is advice only, because the text of a
+// command does not limit what it does.
 //
-// The operator's policy isolates commands. A command does not run when it cannot be isolated as required. Without a policy it can do
-// everything that the daemon's user can do. The descriptor and every description state the isolation.
+// The operator's policy isolates commands. When a command cannot be isolated as required, it does not run. Without a policy it can do
+// everything that the daemon's user can do. The descriptor and every description say how commands are isolated.
 package shell
 
 import (
@@ -28,32 +28,33 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// An Exec runs a process to its end and leaves no process behind; [sandbox.Runner] is one. The Exit is nil exactly when no process was
-// started. Each stream calls Output from one goroutine, and never after Run has returned.
+// An Exec runs a process to its end and leaves no process behind; [sandbox.Runner] is one. It returns a nil Exit only when no process was
+// started. It calls Output from one goroutine for each stream, and never after Run has returned.
 type Exec interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// Config configures where and how commands run. The operator sets all of it.
+// Config configures where and how commands run. Only the operator sets it.
 type Config struct {
-	Exec Exec   // required
-	Dir  string // the working directory, an absolute path; required
-	// Shell is an absolute path. Empty means /bin/bash. The program must accept --noprofile --norc -c -- command.
+	Exec Exec   // starts the processes; required
+	Dir  string // absolute path of the working directory; required
+	// Shell is the absolute path of the shell. Empty means /bin/bash. The shell must accept --noprofile --norc -c -- command.
 	Shell string
 	// Env is the whole environment, as name=value. Nil means [DefaultEnv]. Commands inherit nothing from the daemon.
 	Env []string
 	// Policy isolates commands. Nil means that they have all rights of the user that runs the daemon.
 	Policy *sandbox.Policy
-	// OutputBudget is the limit in bytes for the data and the text of a result. Zero means 48 KiB. The streams stdout and stderr of the
-	// call always carry all output.
+	// OutputBudget is the maximum size in bytes of the data and the text of a result. Zero means 48 KiB. The call's streams stdout and
+	// stderr always contain all output.
 	OutputBudget int
-	// Background configures the commands that may outlive their call.
+	// Background configures the commands that may continue after their call.
 	Background Background
-	// Jobs lets these tools share the jobs, and their limits, with the tools for another directory. Nil means that they have separate jobs.
+	// Jobs is set when tools for several directories share their background commands and the limits of these. Nil means that New creates
+	// separate Jobs.
 	Jobs *Jobs
 }
 
-// Timeouts of a command, in seconds. The deadline of the call is later than the longest timeout.
+// Timeouts of a command, in seconds. The timeout of the attempt is longer than MaxTimeout.
 const (
 	DefaultTimeout = 120
 	MaxTimeout     = 600
@@ -62,12 +63,12 @@ const (
 const (
 	defaultShell  = "/bin/bash"
 	defaultBudget = 48 << 10
-	smallBudget   = 1 << 10 // With a smaller budget, a result has no space for anything but the output.
+	smallBudget   = 1 << 10 // A smaller budget would leave no space beside the output for the other parts of a result.
 	maxArguments  = 64 << 10
 )
 
-// DefaultEnv returns the default environment of commands. It suffices for ordinary programs, contains nothing from the daemon, and names no
-// program that waits for a key. HOME is not in it: see [sandbox.Spec.Home].
+// DefaultEnv returns the default environment of commands. It is sufficient for ordinary programs and contains nothing from the daemon. Its
+// settings prevent programs that wait for a key, such as pagers. HOME is set separately: see [sandbox.Spec.Home].
 func DefaultEnv() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -75,8 +76,8 @@ func DefaultEnv() []string {
 		"TERM=dumb",
 		"PAGER=cat",
 		"GIT_TERMINAL_PROMPT=0",
-		// git runs programs that the configuration of a repository names. A directory of the workspace must not pass as a repository. A
-		// command that only reads must not start the programs in core.pager or core.fsmonitor.
+		// git runs programs that the configuration of a repository names. These settings have two effects. git does not accept a directory
+		// of the workspace as a bare repository. A git command that only reads does not start the programs in core.pager or core.fsmonitor.
 		"GIT_PAGER=cat",
 		"GIT_CONFIG_COUNT=2",
 		"GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit",
@@ -90,9 +91,10 @@ type arguments struct {
 	Description string `json:"description,omitempty"`
 	// PTY gives the command a terminal.
 	PTY *terminal `json:"pty,omitempty"`
-	// Input says whether people may type while the command runs. Nil means yes with a terminal and no without one.
+	// Input says whether people may type while the command runs. Nil means yes if the command has a terminal, and no otherwise.
 	Input *bool `json:"input,omitempty"`
-	// Background returns at once and BackgroundAfter after this many seconds. The command continues.
+	// With Background, the call returns at once; with BackgroundAfter, it returns after this many seconds. The command continues in both
+	// cases.
 	Background      bool `json:"background,omitempty"`
 	BackgroundAfter int  `json:"background_after,omitempty"`
 }
@@ -102,7 +104,7 @@ type terminal struct {
 	Columns int `json:"columns,omitempty"`
 }
 
-// typed reports whether standard input is text that is typed while the command runs.
+// typed reports whether people may type the standard input while the command runs.
 func (a *arguments) typed() bool {
 	if a.Input != nil {
 		return *a.Input
@@ -110,8 +112,8 @@ func (a *arguments) typed() bool {
 	return a.PTY != nil
 }
 
-// takesInput reports whether text can be typed that the assessment of the call does not see. It is false in the background: there only
-// bash_input types, and its calls are assessed separately.
+// takesInput reports whether the call accepts typed text that its assessment does not cover. It is false for commands in the background:
+// only bash_input types there, and each of its calls is assessed.
 func (a *arguments) takesInput() bool { return a.typed() && !a.inBackground() }
 
 const parameters = `{
@@ -143,8 +145,8 @@ const description = "Runs a bash command in the workspace and returns its output
 const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
 	"Do not start programs that wait for input, unless somebody is there to type."
 
-// New returns the tool bash. When commands can run in the background, it also returns bash_output, bash_input and bash_kill, and the Jobs
-// that the tools share. The caller must close the Jobs.
+// New returns the tool bash. When commands may run in the background, it also returns bash_output, bash_input and bash_kill, and the Jobs
+// that all these tools share. The caller must close the Jobs.
 func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 	if cfg.Exec == nil {
 		return nil, nil, errors.New("shell: an Exec is required")
@@ -193,10 +195,10 @@ func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 
 type shell struct {
 	cfg  Config
-	jobs *Jobs // nil when nothing runs in the background
+	jobs *Jobs // nil when commands cannot run in the background
 }
 
-// errTimedOut is the context cause when the timeout of a command expires.
+// errTimedOut is the cause of the cancellation when the timeout of a command expires.
 var errTimedOut = errors.New("command timed out")
 
 func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool.Result, error) {
@@ -218,7 +220,7 @@ func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool
 	if args.takesInput() {
 		in, err := call.Input(controls(spec.Control))
 		switch {
-		case errors.Is(err, tool.ErrNoReporter): // No client can type, so the input is empty.
+		case errors.Is(err, tool.ErrNoReporter): // Without a reporter no client can type, so the input is empty.
 		case err != nil:
 			return nil, err
 		default:
@@ -230,11 +232,11 @@ func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool
 	return s.ended(ctx, out, exit, err, limit)
 }
 
-// spec returns the process of a command, without its input and output.
+// spec returns the description of the process for a command, without its input and output.
 func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 	spec := sandbox.Spec{
 		Path: s.cfg.Shell,
-		// Without --, bash would read a command that begins with a dash as an option.
+		// Without --, bash would take a command that begins with - for an option.
 		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
 		Dir:  s.cfg.Dir,
 		Env:  s.cfg.Env,
@@ -248,7 +250,7 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		spec.Terminal = &sandbox.Size{Rows: cmp.Or(p.Rows, 24), Columns: cmp.Or(p.Columns, 80)}
 		spec.Env = slices.Clone(spec.Env)
 		for i, pair := range spec.Env {
-			if pair == "TERM=dumb" { // DefaultEnv sets it for commands without a terminal.
+			if pair == "TERM=dumb" { // DefaultEnv sets TERM=dumb for commands without a terminal, so it is replaced here.
 				spec.Env[i] = "TERM=xterm-256color"
 			}
 		}
@@ -256,8 +258,8 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 	return spec
 }
 
-// home returns the name of the home directory of a command: that of the call's thread, or of its run when there is no thread. Without both,
-// the directory is fresh.
+// home returns the name of the home directory for a command. Commands of one thread share a home directory; without a thread, commands of
+// one run share it. Without both, the directory is fresh.
 func home(call *tool.Call) string {
 	o := ownerOf(call)
 	if o.thread == "" && o.run == "" {
@@ -266,7 +268,7 @@ func home(call *tool.Call) string {
 	return fmt.Sprintf("bash %q", o)
 }
 
-// controls returns what typed input and signals can do with a process.
+// controls returns the functions by which a client can signal a process and resize its terminal.
 func controls(c *sandbox.Control) tool.Controls {
 	return tool.Controls{
 		Resize: func(rows, columns int) error { return c.Resize(sandbox.Size{Rows: rows, Columns: columns}) },
@@ -287,7 +289,7 @@ func signals() map[string]syscall.Signal {
 	}
 }
 
-// processReport lists the processes that had to be killed, and those that were not seen to die.
+// processReport lists the processes that had to be killed, and the processes whose death could not be confirmed.
 func processReport(exit *sandbox.Exit) *tool.ProcessReport {
 	r := &tool.ProcessReport{Killed: slices.Clone(exit.Killed), ConfirmedAt: exit.ConfirmedAt}
 	for _, p := range exit.Unverified {
@@ -311,8 +313,8 @@ func validate(args arguments) error {
 		Violations: []tool.Violation{{Field: "command", Description: problem}}}
 }
 
-// TakesInput reports whether a call of bash with these arguments accepts typing other than by bash_input. The text of such a call does not
-// show all that it may do.
+// TakesInput reports whether a call of bash with these arguments accepts text that people type directly, without bash_input. The command of
+// such a call does not show everything that the call may do.
 func TakesInput(args tool.Arguments) bool {
 	input, said := args.Value()["input"].(bool)
 	_, terminal := args.Value()["pty"].(map[string]any)

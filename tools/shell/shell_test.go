@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type object = map[string]any
 
-// bash returns the tool with a real sandbox, in an empty directory.
+// bash returns the tool. It runs commands in a real sandbox, in an empty directory.
 func bash(t *testing.T, cfg shell.Config) tool.Tool {
 	t.Helper()
 	if cfg.Exec == nil {
@@ -90,18 +90,18 @@ func TestEnds(t *testing.T) {
 		{"nosuchprogram 2>/dev/null", shell.Data{ExitCode: 127}, "(no output)\nExit code 127"},
 		{`printf 'a\xffb'`, shell.Data{Stdout: "a\uFFFDb"}, "a\uFFFDb"},
 		{`printf 'a\0b'`, shell.Data{Stdout: "a\x00b"}, "a\x00b"},
-		// T45: a text that begins with a dash is a command, not an option of bash.
+		// T45: bash must run a text that begins with a dash as a command, and not take it for an option.
 		{"-c 'echo pwned'", shell.Data{ExitCode: 127, Stderr: "/bin/bash: line 1: -c: command not found\n"}, "stderr:\n/bin/bash: line 1: -c: command not found\nExit code 127"},
 		// T46: line ends, quotes and substitutions reach bash unchanged.
 		{"printf '%s' 'a\n$(b)`c`'", shell.Data{Stdout: "a\n$(b)`c`"}, "a\n$(b)`c`"},
-		// T26: without typed input, the input is empty.
+		// T26: the standard input is empty unless people may type.
 		{"cat; read x; echo $?", shell.Data{Stdout: "1\n"}, "1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.command, func(t *testing.T) {
 			res, got := run(t, x, object{"command": tt.command})
 			got.StdoutBytes, got.StderrBytes = 0, 0
-			// Any exit code is a successful result.
+			// The result is successful for any exit code.
 			if !res.IsSuccess() || got != tt.want || res.ModelText() != tt.text {
 				t.Errorf("%s %+v %q, want %+v %q", res.Status, got, res.ModelText(), tt.want, tt.text)
 			}
@@ -119,7 +119,7 @@ func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
 	if want := "/\n" + dir + "\nhello\n"; got.Stdout != want {
 		t.Errorf("stdout = %q, want %q", got.Stdout, want)
 	}
-	// T17: no argument sets the directory.
+	// T17: no argument may set the working directory.
 	var schema struct{ Properties map[string]any }
 	if err := json.Unmarshal(x.Descriptor().Parameters, &schema); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
 	}
 }
 
-// T39: the command sees nothing of the daemon's environment.
+// TestEnvironment checks that the command gets no variable of the daemon's environment (T39).
 func TestEnvironment(t *testing.T) {
 	t.Setenv("TOOLD_TEST_SECRET", "canary")
 	t.Setenv("BASH_ENV", "/dev/stdin")
@@ -150,7 +150,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// T40: the command inherits no file descriptor of the daemon, not even one that was opened without close-on-exec.
+// TestDescriptors checks that the command inherits no file descriptor of the daemon, not even one that was opened without close-on-exec
+// (T40).
 func TestDescriptors(t *testing.T) {
 	leaky, err := syscall.Dup(int(os.Stderr.Fd()))
 	if err != nil {
@@ -169,7 +170,7 @@ func TestOutputIsStreamedWhileTheCommandRuns(t *testing.T) {
 	x := bash(t, shell.Config{Dir: dir})
 	done := make(chan *tool.Result, 1)
 	go func() {
-		// The command ends when the test, having seen the first line, creates the file go.
+		// The command waits for the file go, which the test creates when it has seen the first output. This shows that output is streamed.
 		res, _ := x.Execute(t.Context(), newCall(r, object{"command": "echo out; echo err >&2; until [ -e go ]; do sleep 0.01; done; echo end"}))
 		done <- res
 	}()
@@ -182,7 +183,7 @@ func TestOutputIsStreamedWhileTheCommandRuns(t *testing.T) {
 	}
 }
 
-// await waits for another process. A fake clock cannot speed this up.
+// await waits in real time for a change that another process makes.
 func await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !happened(); time.Sleep(5 * time.Millisecond) {
@@ -192,7 +193,7 @@ func await(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// daemonize leaves a process behind that forked twice, has its own session, and ignores SIGTERM. It writes its id to the file pid.
+// daemonize starts a process that forks twice, has its own session, and ignores SIGTERM. The process writes its id to the file pid.
 const daemonize = `(setsid bash -c 'trap "" TERM HUP; echo $BASHPID > pid.new; mv pid.new pid; while :; do sleep 1; done' >/dev/null 2>&1 </dev/null &) `
 
 func daemonPID(t *testing.T, dir string) int {
@@ -211,7 +212,7 @@ func alive(pid int) bool {
 	return err == nil && !bytes.Contains(b, []byte(") Z ")) && !bytes.Contains(b, []byte(") X "))
 }
 
-// T22: a cancelled call leaves no process.
+// The test checks that a cancelled call leaves no process (T22).
 func TestCancelLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	x := bash(t, shell.Config{Dir: dir})
@@ -236,7 +237,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	if got.err != error(cause) {
 		t.Errorf("error = %v, want the cause", got.err)
 	}
-	if took := time.Since(began); took > 2*time.Minute { // The command takes ten minutes.
+	if took := time.Since(began); took > 2*time.Minute { // The limit is generous; without the cancel, the command would take ten minutes.
 		t.Errorf("took %v", took)
 	}
 	if got.res == nil || got.res.Process == nil {
@@ -247,7 +248,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	}
 }
 
-// T21: a command that ends leaves no process.
+// The test checks that a command that ends leaves no process (T21).
 func TestAnEndLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	res, _ := run(t, bash(t, shell.Config{Dir: dir}), object{"command": daemonize + "; until [ -e pid ]; do sleep 0.01; done; echo done"})
@@ -284,7 +285,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The engine's deadline differs from the command's timeout: the call is over, and no client reads a result.
+// The test checks that the engine's deadline is not handled like the command's timeout: the call is over, so no result with output is
+// returned.
 func TestDeadlineOfTheCall(t *testing.T) {
 	late := errors.New("out of time")
 	dir := t.TempDir()
@@ -293,7 +295,7 @@ func TestDeadlineOfTheCall(t *testing.T) {
 	go func() {
 		for ctx.Err() == nil {
 			if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
-				end(late) // as the engine's deadline does
+				end(late) // Cancels the context as the engine's deadline does.
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -334,14 +336,15 @@ func TestALongCommand(t *testing.T) {
 	if _, got := run(t, x, object{"command": "echo " + long}); got.StdoutBytes != int64(len(long)+1) {
 		t.Errorf("stdout has %d bytes, want %d", got.StdoutBytes, len(long)+1)
 	}
-	// T46: a command that the kernel rejects is an error, not a shorter command.
+	// T46: a command that is too long for the kernel returns an error, and is not cut.
 	_, err := x.Execute(t.Context(), newCall(nil, object{"command": "echo " + strings.Repeat("a", 3<<20)}))
 	if err == nil || tool.AsError(err).Reason != "START_FAILED" {
 		t.Errorf("3 MiB: %v", err)
 	}
 }
 
-// T116: commands of one thread share a home directory outside the workspace. Other threads have other homes.
+// The test checks that commands of one thread share a home directory outside the workspace, and that other threads have other home
+// directories (T116).
 func TestT116HomesOfThreads(t *testing.T) {
 	dir := t.TempDir()
 	x := bash(t, shell.Config{Dir: dir})

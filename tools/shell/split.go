@@ -10,12 +10,12 @@ import (
 
 // A Part is one action of a command: a simple command, a redirect that writes, or an assignment that changes what commands do.
 type Part struct {
-	// Text is the simple command without its wrappers (env, time, nice, …), harmless assignments and redirects. One space separates
-	// words, and each word has its shortest quoting: "git push origin main". A redirect is "> file", an assignment "PATH=/x", a function
-	// "name()". A rule that allows matches this text.
+	// Text is the simple command as rules compare it. It contains no wrappers (env, time, nice, …), harmless assignments or redirects.
+	// One space separates words, and each word has its shortest quoting: "git push origin main". The text of a redirect is "> file", of an
+	// assignment "PATH=/x", of a function "name()". A rule that allows is compared only with Text.
 	Text string
-	// Also holds other spellings of the same part, for example with its wrappers, or without the directory of its first word. A rule that
-	// denies or asks matches these too.
+	// Also contains other spellings of the same part, for example with its wrappers, or without the directory of its first word. A rule
+	// that denies or asks is compared with these too.
 	Also []string
 	// Safety is the worst known effect of the part. A part with an unknown effect is SafetyMutating.
 	Safety tool.Safety
@@ -27,8 +27,8 @@ func (p Part) Spellings() []string { return append([]string{p.Text}, p.Also...) 
 
 // Split returns the parts of a command text, each text once. It includes parts in substitutions, functions and inner shells.
 //
-// ok reports that the list of parts is complete. When ok is false, some of the text was not understood or is known only at run time. A rule
-// that allows single commands must then not allow the text. A rule that denies can only check the parts that were found.
+// ok reports that the list of parts is complete. When ok is false, Split did not understand some of the text, or it is known only at run
+// time. Then a rule that allows single commands must not allow the text. A rule that denies can only check the parts that were found.
 func Split(command string) (parts []Part, ok bool) {
 	a := analyse(command, "")
 	return a.parts, !a.worst.opaque
@@ -38,11 +38,11 @@ func Split(command string) (parts []Part, ok bool) {
 type effect struct {
 	safety tool.Safety
 	reason string
-	// The part reads, or may read, data from outside the working directory.
+	// The part may read data from outside the working directory.
 	outside bool
-	// More may run than the parts show.
+	// The command may run more than its parts show.
 	opaque bool
-	// The command is unknown here, and may run a command that its words name.
+	// The program is not in any list, and may run a command that its arguments contain.
 	runs bool
 }
 
@@ -52,7 +52,7 @@ func reachesOut(reason string) effect    { return effect{safety: tool.SafetyNetw
 func destroys(reason string) effect      { return effect{safety: tool.SafetyDestructive, reason: reason} }
 func (e effect) worse(other effect) bool { return rank(e.safety) > rank(other.safety) }
 
-// evaluates returns the effect of a form that evaluates the value of a variable, including the substitutions in it.
+// evaluates returns the effect of a construct in which bash evaluates the value of a variable, including substitutions in that value.
 func evaluates() effect {
 	return effect{safety: tool.SafetyMutating, reason: "an expression evaluates what a variable holds", opaque: true}
 }
@@ -65,29 +65,29 @@ func rank(s tool.Safety) int {
 	return slices.Index([]tool.Safety{tool.SafetyReadOnly, tool.SafetyMutating, tool.SafetyNetwork, tool.SafetyDestructive}, s)
 }
 
-// An analysis holds the effects of a text and its parts.
+// An analysis contains the effects of a command text and its parts.
 type analysis struct {
 	dir    string
-	bases  []string // directories that the text changes to
+	bases  []string // directories to which the text changes
 	budget budget
 	depth  int
 
 	parts []Part
-	index map[string]int // index into parts, by text
+	index map[string]int // position in parts, by text
 	worst effect
-	// stdin is the text that the current command reads from a here-document. Nil means unknown.
+	// stdin is the text of the here-document that the current command reads. Nil means that its input is unknown.
 	stdin *string
 }
 
-// analyse analyses a command that would run in dir. An empty dir means unknown. It always returns, and gives the same answer for the same
-// text.
+// analyse analyses a command that would run in dir. An empty dir means that the directory is unknown. analyse always returns, and gives the
+// same answer for the same text.
 func analyse(command, dir string) *analysis {
 	a := &analysis{dir: dir, budget: budget{maxText, maxNodes}, index: map[string]int{}, worst: reads()}
 	a.text(command)
 	return a
 }
 
-// text adds the parts of a text that bash would run.
+// text adds the parts of a text that bash runs.
 func (a *analysis) text(command string) {
 	file, err := a.budget.parse(command)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *analysis) text(command string) {
 	a.walk(file, command)
 }
 
-// inner adds the parts of a text inside a text.
+// inner adds the parts of a text inside the command that another shell runs.
 func (a *analysis) inner(command string) {
 	if a.depth >= maxInner {
 		a.note("", unreadable(errTooComplex.Error()))
@@ -109,7 +109,7 @@ func (a *analysis) inner(command string) {
 	a.depth--
 }
 
-// note adds an effect, and a part with this effect unless text is empty.
+// note adds an effect to the analysis. Unless text is empty, it also adds a part with this effect.
 func (a *analysis) note(text string, e effect, also ...string) {
 	a.worst = a.worst.and(e)
 	if text == "" {
@@ -140,10 +140,11 @@ func textOf(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// programDirs are the directories in which a program does what its name in the lists says.
+// programDirs are the directories whose programs do what the lists say about their names.
 var programDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
-// program returns the program name of a command word. known is false when the word names a directory outside programDirs.
+// program returns the name of the program that a command word starts. known is false when the word contains a directory outside
+// programDirs.
 func program(w word) (name string, known bool) {
 	dir, name := path.Split(w.value)
 	return name, dir == "" || slices.Contains(programDirs, strings.TrimSuffix(dir, "/"))
@@ -171,7 +172,7 @@ func (a *analysis) command(words []word) {
 		}
 		also = append(also, short)
 		if _, bad := destructive[name]; bad && !known {
-			a.note(short, e) // It may be the destructive program of that name.
+			a.note(short, e) // A program in another directory may still be the destructive program of that name.
 		}
 	}
 	if whole != text {
@@ -180,11 +181,11 @@ func (a *analysis) command(words []word) {
 	a.note(text, e, also...)
 }
 
-// maxOther bounds the additional spellings, besides those of wrappers and directories.
+// maxOther is the maximum number of other spellings, without those for wrappers and directories.
 const maxOther = 8
 
-// otherSpellings returns other possible meanings of a command, for rules that deny or ask. These are the command without the options before
-// its subcommand, and the commands that an unknown program may run from its words.
+// otherSpellings returns other readings of a command, for rules that deny or ask: the command without the options before its subcommand,
+// and the commands in its words that an unknown program may run.
 func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effect) {
 	name, _ := program(words[0])
 	if _, reads := readers[name]; !reads || name == "git" {
@@ -194,14 +195,14 @@ func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effe
 	}
 	_, read := readers[name]
 	if !e.runs && (read || name == "git" || slices.Contains(shells, name) || slices.Contains(builtins, name)) {
-		return also, e // The texts that these commands run are analysed elsewhere.
+		return also, e // Other functions analyse the texts that these commands run.
 	}
 	for _, w := range words[1:] {
 		if w.literal {
 			also = append(also, textsIn(w.value)...)
 		}
 	}
-	if len(also) > maxTexts { // Texts after the limit may be anything.
+	if len(also) > maxTexts { // Texts beyond the limit are not analysed, so they may do anything.
 		also, e.opaque = also[:maxTexts], true
 	}
 	if e.runs || carriers[name] {
@@ -212,14 +213,14 @@ func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effe
 	return also, e
 }
 
-// maxTexts bounds the spellings that are texts inside words.
+// maxTexts is the maximum number of spellings that are texts inside words.
 const maxTexts = 32
 
-// carriers run the command that their operands name on another machine, in a container or from a package.
+// carriers run the command in their operands on another machine, in a container or from a package.
 var carriers = set("ssh mosh autossh docker podman kubectl npx bunx uvx pnpx")
 
-// textsIn returns the texts in one word that may be a command with arguments: the word itself, and the rest after certain signs, as in
-// --checkpoint-action=exec='rm x', +'!rm x' and 'execute(rm x)'.
+// textsIn returns the texts in one word that may be a command with arguments. These are the word itself, and the rest of the word after
+// certain signs, as in --checkpoint-action=exec='rm x', +'!rm x' and 'execute(rm x)'.
 func textsIn(value string) (texts []string) {
 	if !strings.Contains(value, " ") {
 		return nil
@@ -239,8 +240,8 @@ func textsIn(value string) (texts []string) {
 
 func isFlag(w word) bool { return strings.HasPrefix(w.value, "-") }
 
-// operands analyses the words of an unknown program as commands. It starts at each of the first two operands, and at each name of a shell,
-// an interpreter or a destructive command. opaque reports that one of these commands cannot be fully read.
+// operands analyses the words of an unknown program as commands that it may run. A command may start at each of the first two operands, and
+// at each name of a shell, an interpreter or a destructive command. opaque reports that one of these commands cannot be fully read.
 func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 	inner := &analysis{dir: a.dir, bases: a.bases, budget: a.budget, depth: a.depth + 1, index: map[string]int{}, worst: reads()}
 	if inner.depth > maxInner {
@@ -257,7 +258,7 @@ func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 		if plain++; plain <= 2 || bad || interprets || slices.Contains(shells, name) {
 			inner.command(words[i:])
 		}
-		if len(inner.parts) > maxOther { // Operands after the limit may be anything.
+		if len(inner.parts) > maxOther { // Operands beyond the limit are not analysed, so they may do anything.
 			opaque = true
 			break
 		}

@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// walk adds the parts of a parsed text. It visits every node at any depth: a command inside a substitution inside a here-document is a
-// command.
+// walk adds the parts of a parsed text. It visits every node at any depth, because a command may also be inside a substitution inside a
+// here-document.
 func (a *analysis) walk(file *syntax.File, source string) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -36,8 +36,8 @@ func (a *analysis) walk(file *syntax.File, source string) {
 
 const unclear = "it uses a form that is not read here"
 
-// nodeEffect returns the effect of a node without its children. Arithmetic is not harmless: bash evaluates the values of the variables in
-// it, including substitutions in these values.
+// nodeEffect returns the effect of a node, without its children. Arithmetic has an effect, because bash evaluates the values of its
+// variables, including substitutions in these values.
 func nodeEffect(n syntax.Node) effect {
 	switch n := n.(type) {
 	case *syntax.ArithmExp:
@@ -58,7 +58,7 @@ func nodeEffect(n syntax.Node) effect {
 		return binaryTest(n)
 	case *syntax.CmdSubst:
 		if n.Backquotes || n.TempFile || n.ReplyVar {
-			e := changes(unclear) // Parsers disagree on backslashes between backquotes.
+			e := changes(unclear) // bash and the parser may read backslashes between backquotes differently.
 			e.opaque = true
 			return e
 		}
@@ -68,7 +68,7 @@ func nodeEffect(n syntax.Node) effect {
 	return reads()
 }
 
-// arithmetic returns the effect of evaluating expressions. Expressions of only numbers have no effect.
+// arithmetic returns the effect of evaluating expressions. Expressions that contain only numbers have no effect.
 func arithmetic(exprs ...syntax.ArithmExpr) effect {
 	numbers := true
 	for _, e := range exprs {
@@ -131,7 +131,7 @@ func binaryTest(t *syntax.BinaryTest) effect {
 
 func (a *analysis) call(c *syntax.CallExpr, source string) {
 	if len(c.Args) == 0 {
-		return // walk visits its assignments.
+		return // walk visits the assignments of this node separately.
 	}
 	words := make([]word, 0, len(c.Args))
 	for _, w := range c.Args {
@@ -140,10 +140,10 @@ func (a *analysis) call(c *syntax.CallExpr, source string) {
 	a.command(words)
 }
 
-// declare adds export, local and similar builtins. The variables that they set are visited as assignments. Some of their options turn
-// values into names or expressions.
+// declare adds the effect of export, local and similar builtins. Their assignments are visited separately. Some of their options make bash
+// treat values as names or expressions.
 func (a *analysis) declare(d *syntax.DeclClause, source string) {
-	if len(d.Args) == 0 { // It prints variables.
+	if len(d.Args) == 0 { // Without arguments, the builtin prints variables.
 		a.note("", effect{safety: reads().safety, outside: true})
 	}
 	for _, arg := range d.Args {
@@ -170,7 +170,7 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	if s.Naked {
 		return
 	}
-	var value word // The value is unknown.
+	var value word // the value when it is not known
 	if s.Value != nil {
 		value = readWord(s.Value, source)
 	} else if s.Array == nil {
@@ -182,8 +182,8 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	a.variable(s.Name.Value, value, slice(source, s.Pos(), s.End()))
 }
 
-// variable adds a part for a variable that programs may read. A name of lower-case letters, digits and underscores needs no part: only the
-// text itself uses such variables.
+// variable adds a part for a variable that programs may interpret. It adds none when the name has only lower-case letters, digits and
+// underscores, because only the command itself uses such variables.
 func (a *analysis) variable(name string, value word, text string) {
 	own := func(r rune) bool { return r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	if name == "IFS" || !strings.ContainsFunc(name, func(r rune) bool { return !own(r) }) {
@@ -193,11 +193,11 @@ func (a *analysis) variable(name string, value word, text string) {
 	e.opaque = !value.literal && namesCommand(name) || value.literal && strings.ContainsAny(value.value, "$`;|&(){}<>\n")
 	a.note(text, e)
 	if value.literal && strings.Contains(value.value, " ") {
-		a.note(text, e, value.value) // The value may be a command.
+		a.note(text, e, value.value) // Some programs run the value as a command, so it is another spelling.
 	}
 }
 
-// namesCommand reports whether programs run the value of a variable with this name.
+// namesCommand reports whether programs run the value of a variable with this name as a command.
 func namesCommand(name string) bool {
 	for _, end := range []string{"PAGER", "EDITOR", "VISUAL", "COMMAND", "ASKPASS", "ENV", "SHELL", "OPEN", "CLOSE", "PS4"} {
 		if strings.HasSuffix(name, end) {
@@ -211,8 +211,8 @@ func isLocale(name string) bool {
 	return name == "LANG" || name == "LANGUAGE" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
-// function adds the definition of a function. walk visits its body. After the definition, the name no longer means the program of that
-// name.
+// function adds the definition of a function. walk visits its body. After the definition, the name means the function and no longer a
+// program.
 func (a *analysis) function(f *syntax.FuncDecl) {
 	if f.Name == nil {
 		a.note("", unreadable(unclear))
@@ -227,7 +227,7 @@ func (a *analysis) function(f *syntax.FuncDecl) {
 	a.note(f.Name.Value+"()", e)
 }
 
-// hereText returns what a command reads from its here-document or here-string. It returns nil when the text does not show that.
+// hereText returns the text of the here-document or here-string that a command reads. It returns nil when the text is not known.
 func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 	for _, r := range redirs {
 		if r.N != nil && isNumber(r.N.Value) && r.N.Value != "0" {
@@ -243,7 +243,7 @@ func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 		case syntax.WordHdoc:
 			body = target.value
 		case syntax.Hdoc:
-			if r.Hdoc == nil { // The text ends before the here-document.
+			if r.Hdoc == nil { // The here-document is missing, because the command text ends before it.
 				return nil
 			}
 			if body = r.Hdoc.Lit(); body == "" || target.source == target.value && strings.ContainsAny(body, "$`\\") {
@@ -260,7 +260,7 @@ func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 	return text
 }
 
-// redirect adds redirects that write or open connections.
+// redirect adds a part for a redirect that writes to a file or opens a connection.
 func (a *analysis) redirect(r *syntax.Redirect, source string) {
 	if r.N != nil && !isNumber(r.N.Value) {
 		a.note("", changes("a redirect sets a variable"))
@@ -308,11 +308,11 @@ func (a *analysis) write(target word) effect {
 	return changes("it writes to " + target.path)
 }
 
-// maxBases bounds the number of absolute paths that a text may change to.
+// maxBases is the maximum number of absolute paths to which a text may change the directory.
 const maxBases = 16
 
-// findDirectories records the directories that a text changes to. Later relative paths start from one of these, or from the first
-// directory.
+// findDirectories records the directories to which a text changes. Relative paths after a change start from one of these, or from the first
+// directory when the change does not happen.
 func (a *analysis) findDirectories(file *syntax.File, source string) {
 	for n := range syntax.Preorder(file) {
 		c, ok := n.(*syntax.CallExpr)

@@ -10,16 +10,16 @@ import (
 
 // A word is one word of a command, as far as the text shows its value.
 type word struct {
-	// value is the exact value when the word is literal, else its literal beginning.
+	// value is the exact value of a literal word. For other words it is the literal beginning.
 	value   string
 	literal bool
-	// The word may become several words, or may begin with anything, such as a dash.
+	// The word may expand to several words, or its value may begin with any character, such as a dash.
 	open bool
-	many bool // The word may become several words, or none.
-	// The file that the word may name lies below the working directory.
+	many bool // The word may expand to several words, or to none.
+	// When the word names a file, this file is below the working directory.
 	inside bool
-	path   string // the known parts of the value; $ replaces an unknown part, ~ the home directory
-	source string // the word as written in the text
+	path   string // the value, with $ for each unknown part and ~ for the home directory
+	source string // the word as it is written in the text
 }
 
 // is reports whether a word is literal and equals one of values.
@@ -35,10 +35,10 @@ func (w word) is(values ...string) bool {
 	return false
 }
 
-// isOption reports whether a word is, or may be, an option.
+// isOption reports whether a word is an option, or may become one at run time.
 func (w word) isOption() bool { return w.open || strings.HasPrefix(w.value, "-") && w.value != "-" }
 
-// text returns the word as rules see it: a literal word in its shortest quoting, any other word as written.
+// text returns the word as rules see it: a literal word with its shortest quoting, any other word as it is written.
 func (w word) text() string {
 	if !w.literal {
 		return w.source
@@ -46,7 +46,7 @@ func (w word) text() string {
 	return quote(w.value)
 }
 
-// quote returns a literal, quoted as a shell needs it.
+// quote returns a literal text, quoted for a shell where necessary.
 func quote(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r > 0x7f || strings.ContainsRune("_@%+=:,./-^", r)
@@ -66,18 +66,18 @@ func literals(values ...string) []word {
 	return words
 }
 
-// A wordReader evaluates the parts of a word, as far as the text alone determines their values.
+// A wordReader determines the value of a word, as far as the text alone determines it.
 type wordReader struct {
 	value    strings.Builder
-	path     strings.Builder // the whole value; $ replaces an unknown part, ~ the home directory
-	ended    bool            // A part has an unknown value; value holds only the text before it.
-	split    bool            // The word may become several words.
-	expands  bool            // The word may become several words, and a later one may begin with anything.
+	path     strings.Builder // the whole value, with $ for each unknown part and ~ for the home directory
+	ended    bool            // Some part has an unknown value, so value contains only the text before this part.
+	split    bool            // The word may expand to several words.
+	expands  bool            // The word may expand to several words, and one of them may begin with any character.
 	globbed  bool
 	expanded bool // The value contains an expansion other than a file pattern.
 }
 
-// readWord evaluates a word. source is the text that the word was parsed from.
+// readWord returns the value of a word. source is the text that contains the word.
 func readWord(w *syntax.Word, source string) word {
 	r := &wordReader{}
 	for i, part := range w.Parts {
@@ -152,7 +152,7 @@ func isList(p *syntax.ParamExp) bool {
 	return p.Index != nil || p.Excl || p.Param == nil || p.Param.Value == "@" || p.Names != 0
 }
 
-// add appends known text. After an unknown part, the text goes to path only.
+// add appends known text. After an unknown part, it appends the text only to path.
 func (r *wordReader) add(s string) {
 	r.path.WriteString(s)
 	if !r.ended && !r.globbed {
@@ -160,13 +160,13 @@ func (r *wordReader) add(s string) {
 	}
 }
 
-// unknown ends the known beginning. split reports that more words may follow.
+// unknown records that a part of the word is unknown. split reports that the part may expand to several words.
 func (r *wordReader) unknown(split bool) {
 	r.path.WriteByte('$')
 	r.ended, r.expanded, r.split, r.expands = true, true, r.split || split, r.expands || split
 }
 
-// bare reads unquoted text: backslashes, globs, braces and the tilde.
+// bare reads unquoted text, in which backslashes, globs, braces and the tilde have a meaning.
 func (r *wordReader) bare(s string, first bool) {
 	if first && strings.HasPrefix(s, "~") {
 		r.add("~")
@@ -185,10 +185,10 @@ func (r *wordReader) bare(s string, first bool) {
 			if i++; i < len(s) && s[i] != '\n' {
 				r.add(s[i : i+1])
 			}
-		case c == '*' || c == '?' || c == '[' && s != "[": // [ alone is a command.
+		case c == '*' || c == '?' || c == '[' && s != "[": // The word [ alone is a command, not a glob.
 			r.globbed = true
 			r.path.WriteByte(c)
-		case c == '{' && (i+1 == len(s) || s[i+1] != '}'): // find and xargs replace {}.
+		case c == '{' && (i+1 == len(s) || s[i+1] != '}'): // {} has no meaning for bash; find and xargs replace it.
 			r.ended, r.expanded, r.split = true, true, true
 			r.path.WriteByte(c)
 		default:
@@ -228,7 +228,7 @@ func unescapeANSI(s string) (text string, ok bool) {
 	return b.String(), true
 }
 
-// ansiNumber parses the number of an escaped character, as in x41, 101, u0041 or U00000041. size is the length of the number in bytes.
+// ansiNumber parses the number in an escape such as x41, 101, u0041 or U00000041. size is the number of bytes that it has read.
 func ansiNumber(s string) (n uint64, size int) {
 	most, base, first := 3, 8, 0
 	switch s[0] {
@@ -251,10 +251,10 @@ func ansiNumber(s string) (n uint64, size int) {
 	return n, size
 }
 
-// maxBraces bounds the words that one word with braces may become.
+// maxBraces is the maximum number of words to which one word with braces may expand.
 const maxBraces = 64
 
-// readWords evaluates a word. Bash may expand a word with braces to several words.
+// readWords returns the values of a word. It returns several values for a word with braces that bash expands to several words.
 func readWords(w *syntax.Word, source string) []word {
 	one := readWord(w, source)
 	if one.literal || !plainBraces(w) {
@@ -270,7 +270,7 @@ func readWords(w *syntax.Word, source string) []word {
 			return []word{one}
 		}
 		got := readWord(each, "")
-		if !got.literal || got.value == "" { // Bash drops an empty word, unless it was quoted.
+		if !got.literal || got.value == "" { // bash drops an empty word, unless it was quoted.
 			return []word{one}
 		}
 		words = append(words, literals(got.value)...)
@@ -278,7 +278,7 @@ func readWords(w *syntax.Word, source string) []word {
 	return words
 }
 
-// plainBraces reports whether bash and this package expand the braces of a word alike: they are balanced lists without escapes.
+// plainBraces reports whether bash and this package expand the braces of a word in the same way: they are balanced lists without escapes.
 func plainBraces(w *syntax.Word) bool {
 	open, commas := 0, false
 	for _, part := range w.Parts {
@@ -306,7 +306,7 @@ func plainBraces(w *syntax.Word) bool {
 	return open == 0 && commas
 }
 
-// unescapeQuoted removes the backslashes that have a meaning inside double quotes.
+// unescapeQuoted removes the backslashes that have a special meaning inside double quotes.
 func unescapeQuoted(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
