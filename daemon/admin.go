@@ -74,9 +74,9 @@ func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 		p = *period
 	}
 	deadline, first := a.d.drains.begin(p, time.Now())
-	a.d.engine.RefuseCalls() // after the response, the client cannot find a call that began later
+	a.d.engine.RefuseCalls() // Refuse calls now: after the response, the client must be able to rely on this.
 	if first {
-		a.d.drains.wish <- p // run receives one period
+		a.d.drains.wish <- p // The channel has a buffer of one, and this is the only send.
 	}
 	return deadline, a.d.engine.Stats().Running
 }
@@ -130,8 +130,8 @@ type drains struct {
 	deadline time.Time
 }
 
-// begin records the start of a shutdown. It returns the time at which running calls are stopped. first is false if a shutdown had already
-// begun.
+// begin records the start of a shutdown. deadline is the time at which running calls will be stopped. first is false when a shutdown had
+// already begun.
 func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +141,7 @@ func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time,
 	return d.deadline, first
 }
 
-// reloads holds the state with which a reload compares the new configuration.
+// reloads holds the configuration in force, with which a reload compares the new one.
 type reloads struct {
 	mu           sync.Mutex
 	rules        []byte // text of the rule file in force
@@ -154,8 +154,8 @@ type reloads struct {
 // A reloader reads the configuration and the rules again. It applies the changes that need no restart.
 type reloader struct{ *daemon }
 
-// readSecrets reads the secrets that are redacted again. It returns a function that applies them, or nil when nothing changed. A daemon
-// that started without secrets needs a restart to get some, because its chain of filters is built once.
+// readSecrets reads the values of the secrets that are redacted. It returns a function that applies the new values, or nil when nothing
+// changed. If the daemon started without secrets, it needs a restart to redact some, because its chain of filters is built once.
 func (d reloader) readSecrets(cfg *config.Config) (func(), error) {
 	if d.secrets == nil {
 		return nil, nil
@@ -211,14 +211,14 @@ func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text
 	d.gate.Swap(rules)
 	d.warnOfRules(next, rules)
 	d.reload.rules = text
-	d.tools.Refresh() // the rules may change which tools a caller sees
+	d.tools.Refresh() // Clients that watch tools must be notified, because the rules may change which tools a caller sees.
 	return true
 }
 
 // A fresh holds everything that a reload reads before it changes anything.
 type fresh struct {
 	cfg         *config.Config
-	kept        *config.Config // cfg with the current workspaces, which only a restart changes
+	kept        *config.Config // cfg, but with the workspaces in force, because only a restart changes these
 	rules       *permission.Rules
 	text        []byte // text of the rule file
 	swapSecrets func() // applies the new secrets; nil when nothing changed
@@ -311,7 +311,7 @@ func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 		d.reload.level = n.cfg.Log.Level
 		done.Changed = append(done.Changed, "log.level")
 	}
-	d.proof.Store(d.startProof(d.policy)) // the machine's support for isolation may have changed
+	d.proof.Store(d.startProof(d.policy)) // Test the isolation again, because the machine may support more or less of it now.
 	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))
 	return done, nil
 }

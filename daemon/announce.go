@@ -26,10 +26,11 @@ type Ready struct {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// announce reports the addresses of the daemon: it calls the program's function, and prints text on a terminal or else one line of JSON.
+// announce reports the addresses of the daemon. It calls the function of the embedding program, if any. It prints text when the output is a
+// terminal, otherwise one line of JSON.
 func (d *daemon) announce() error {
 	r := Ready{Ready: true, Metrics: d.metricsAt, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
-	if path, err := filepath.Abs(r.TokenFile); err == nil { // the reader may have another working directory
+	if path, err := filepath.Abs(r.TokenFile); err == nil { // Print an absolute path, because the reader may have another working directory.
 		r.TokenFile = path
 	}
 	for _, a := range d.addresses {

@@ -27,7 +27,8 @@ import (
 // auditPage is how many records are read in one query.
 const auditPage = 500
 
-// keepAudit signs the last record of each audit chain regularly until ctx is done, if the configuration enables it.
+// keepAudit signs the last record of each audit chain regularly until ctx is done. It does nothing when the configuration does not enable
+// the audit.
 func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	if d.plugins.audit == nil {
 		return nil
@@ -77,8 +78,8 @@ func chainOf(s store.RecordReader) audit.Source {
 	}
 }
 
-// operations returns a function that writes an audit record of each request that is not a call; nil when the audit is off. A record that
-// cannot be written is logged and does not stop the request. Otherwise an operator could not free space on a full disk.
+// operations returns a function that writes an audit record of each request that is not a call. It returns nil when the audit is off. A
+// record that cannot be written is logged and does not stop the request. Otherwise an operator could not free space on a full disk.
 func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 	if d.plugins.audit == nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 
 const auditOn = "audit: {enabled: true, every: 1s}\n"
 
-// lie returns a changed copy of a record, as a forger would write it.
+// lie returns a copy of a record with changed content, as a forger would write it.
 func lie(r auditRow) auditRow {
 	r.bytes = append(slices.Clip(r.bytes[:call.LinkSize]), strings.ReplaceAll(string(r.bytes[call.LinkSize:]), "RESUME", "CANCEL")...)
 	return r
@@ -70,8 +70,8 @@ func TestAuditFindsForgeriesOnPostgres(t *testing.T) {
 	findForgeries(t, newPluginSite(t, auditOn, "--store", url), forgePostgres(url))
 }
 
-// findForgeries checks that the command and the daemon find a changed row, a removed row, a removed tail or beginning, and a rewritten
-// chain. It checks that they accept an unchanged chain.
+// findForgeries checks that both the command and the daemon find each forgery: a changed row, a removed row, a removed end or beginning,
+// and a rewritten chain. It also checks that they accept an unchanged chain.
 func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginSite) *forger) {
 	t.Helper()
 	asking(t, p.p, "one")
@@ -97,7 +97,7 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 		f.restore(whole)
 		forgery.do(f)
 		f.close()
-		signed, err := os.ReadFile(checkpoints) // a copy from before the forgery, because the running daemon also signs forged records
+		signed, err := os.ReadFile(checkpoints) // Keep a copy of the checkpoints from before the forgery, because the running daemon also signs forged records.
 		must(t, err)
 		elsewhere := filepath.Join(t.TempDir(), "checkpoints.jsonl")
 		must(t, os.WriteFile(elsewhere, signed, 0o600))
@@ -150,8 +150,8 @@ func wantEntries(t *testing.T, export string) {
 	}
 }
 
-// The chain has records of operators' requests and of DescribeCall: one before the request runs, and another when it is refused. It also
-// has the rule that a decision creates, and a reload by signal.
+// TestAuditOfOperations checks that the audit chain has records of operators' requests and of DescribeCall: one before the request runs,
+// and another when it is refused. It also has records of a rule that a decision creates, and of a reload by signal.
 func TestAuditOfOperations(t *testing.T) {
 	p := newPluginSite(t, auditOn)
 	ctx := within(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// localUser returns the principal of the daemon's user on this machine. The token of the first start and the user's peer identity at the
-// unix socket both give this principal. It is one person, so that nobody can approve twice in a four-eyes approval.
+// localUser returns the principal of the user that runs the daemon on this machine. Both the token of the first start and the user's peer
+// identity at the unix socket give this principal. They are the same person, so this person cannot approve twice in a four-eyes approval.
 func localUser() tool.Principal {
 	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer", "admin"}}
 }
@@ -63,7 +63,7 @@ func readToken(file string) (string, error) {
 	if len(token) < base64.RawURLEncoding.EncodedLen(16) {
 		return "", config.Errorf("token file %s holds no token of 128 bits or more; remove it and the next start makes one", file)
 	}
-	if err := os.Chmod(file, 0o600); err != nil { // a copied file may have another mode
+	if err := os.Chmod(file, 0o600); err != nil { // Set the mode, because a copied file may have another one.
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil
@@ -76,7 +76,7 @@ func ensureToken(file string) (string, error) {
 		return token, err
 	}
 	b := make([]byte, tokenBytes)
-	_, _ = rand.Read(b) // never fails
+	_, _ = rand.Read(b) // This call never fails.
 	token = base64.RawURLEncoding.EncodeToString(b)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -84,7 +84,7 @@ func ensureToken(file string) (string, error) {
 	}
 	_, err = f.WriteString(token + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(file) // the file is incomplete
+		_ = os.Remove(file) // Remove the file, because it is incomplete.
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil

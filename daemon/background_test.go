@@ -36,7 +36,7 @@ func (p *proc) do(spec *tooldv1.CallSpec) *tooldv1.Call {
 	return r.GetCall()
 }
 
-// stray starts a background shell that starts its own daemon process and leaves it running. It returns the pid of that process.
+// stray starts a background shell, which starts a process that detaches itself and keeps running. It returns the pid of that process.
 func (p *proc) stray(s *site, id string) int {
 	p.t.Helper()
 	name := filepath.Join(s.workspace, id)
@@ -54,7 +54,7 @@ func (p *proc) stray(s *site, id string) int {
 	return hostPID(p.t, id, pid)
 }
 
-// lives reports whether a process is alive. A zombie, which its new parent has not reaped, is not alive.
+// lives reports whether a process is alive. A zombie (an ended process that its parent has not reaped) does not count as alive.
 func lives(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")
@@ -93,7 +93,8 @@ func TestBackgroundShellsEnd(t *testing.T) {
 	}
 }
 
-// Input of a caller reaches the terminal of its call. A model that got the head and tail of an output can read the rest page by page.
+// TestTypeAndPage checks that input of a caller reaches the terminal of its call. It also checks that a model that got only the beginning
+// and the end of an output can read the rest page by page.
 func TestTypeAndPage(t *testing.T) {
 	s := newSite(t, allowAll)
 	p := s.start()
@@ -132,8 +133,8 @@ func TestTypeAndPage(t *testing.T) {
 	}
 }
 
-// T73: a tool prints 1 GiB, and a watcher reads nothing of it. Other clients are served, and the memory stays bounded. A short run uses a
-// quarter of the amount.
+// TestT73PrintsOneGiB (T73) checks a tool that prints 1 GiB while a watcher reads nothing of it. Other clients are served, and the memory
+// stays bounded. With -short the tool prints a quarter of that.
 func TestT73PrintsOneGiB(t *testing.T) {
 	size := 256 << 20
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -169,7 +170,7 @@ func TestT73PrintsOneGiB(t *testing.T) {
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	_, err = fmt.Sscan(rest, &peak)
 	must(t, err)
-	bound := int64(192 << 10) // in KiB; less than the printed amount
+	bound := int64(192 << 10) // limit in KiB; it is less than the amount that the tool prints
 	if raced() {
 		bound = 512 << 10
 	}

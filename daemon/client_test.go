@@ -11,7 +11,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The clients of all languages behave the same with the same daemon, which the test kills in the middle.
+// TestClientTranscript checks that the clients of all languages behave in the same way with the same daemon. The test kills the daemon in
+// the middle.
 func TestClientTranscript(t *testing.T) {
 	text, err := os.ReadFile("../sdk/testdata/client.jsonl")
 	must(t, err)
@@ -63,7 +64,7 @@ func (p *proc) paint(id string) {
 	}
 }
 
-// The unit tests of the packages in other languages pass.
+// TestSDKUnits runs the unit tests of the SDKs in other languages.
 func TestSDKUnits(t *testing.T) {
 	for _, l := range languages() {
 		if l.units == nil {

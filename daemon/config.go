@@ -74,7 +74,7 @@ func check(ctx context.Context, cfg *config.Config, o options) (warnings []strin
 	tools, all, toolsErr := offlineTools(cfg, o.tools)
 	_, mcpErr := readMCP(cfg, "")
 	if toolsErr == nil {
-		defer func() { _ = all.Close() }() // closing only releases handles; nothing was written
+		defer func() { _ = all.Close() }() // Ignore the error: nothing was written, so closing only releases handles.
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
 	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)

@@ -135,14 +135,14 @@ func (f *conformanceFlags) readTokens() (map[string]string, error) {
 func restartDaemon(ctx context.Context, a *cli.App, command string) error {
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	c.Stdout, c.Stderr, c.Env = a.Err, a.Err, a.Environ
-	c.WaitDelay = time.Second // a daemon that the command left behind may hold standard error open
+	c.WaitDelay = time.Second // Without this delay, Wait could block: a daemon that the command left behind may hold standard error open.
 	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("--restart: %w", err)
 	}
 	return nil
 }
 
-// tellOutcome prints an outcome as soon as it is known, unless the output is one list.
+// tellOutcome prints an outcome as soon as it is known. It prints nothing when all outcomes are printed later as one list.
 func tellOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) error {
 	if a.Output == cli.FormJSONL {
 		return json.NewEncoder(a.Out).Encode(shownOutcome(o))

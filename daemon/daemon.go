@@ -39,7 +39,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// heartbeatEvery is the longest time without a frame on a stream.
+// heartbeatEvery is the longest time that a stream sends no frame.
 const heartbeatEvery = 15 * time.Second
 
 // A daemon connects all parts. It closes what it opened in reverse order.
@@ -123,7 +123,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 	d := &daemon{cfg: cfg, options: o, version: release(), started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
 	if o.alone {
-		signal.Notify(d.hangup, syscall.SIGHUP) // first of all, because SIGHUP would otherwise end a daemon that starts
+		signal.Notify(d.hangup, syscall.SIGHUP) // This comes first, because SIGHUP would otherwise end a daemon that is starting.
 		d.onClose(func() error { signal.Stop(d.hangup); return nil })
 	}
 	defer func() {
@@ -131,7 +131,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.secrets, err = newSecrets(cfg, ""); err != nil { // without the token, which only the owner of the store may read
+	if d.secrets, err = newSecrets(cfg, ""); err != nil { // The token is not included yet, because only the owner of the store may read it.
 		return nil, err
 	}
 	loggers, err := newLoggers(cfg, d.secrets)
@@ -347,7 +347,7 @@ func (d *daemon) listen(ctx context.Context) error {
 			return config.Errorf("%w", err)
 		}
 		d.listeners = append(d.listeners, lis)
-		d.onClose(func() error { _ = lis.Close(); return nil }) // has no effect unless the server never served
+		d.onClose(func() error { _ = lis.Close(); return nil }) // This matters only when the server has not served: otherwise the server has already closed the listener.
 		return nil
 	}
 	if at := d.cfg.Listen.TCP; at != "" {
@@ -373,7 +373,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	return nil
 }
 
-// recover continues the unfinished calls of the last daemon.
+// recover recovers the unfinished calls of the last daemon.
 func (d *daemon) recover(ctx context.Context) error {
 	found, err := d.engine.Recover(ctx)
 	if err != nil {

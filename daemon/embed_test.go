@@ -43,15 +43,16 @@ func (l letters) Handle(_ context.Context, in *hook.ActionInput) (hook.ActionRes
 	return hook.ActionResult{}, nil
 }
 
-// A daemon in another program serves the tools, gates and action handlers of that program, and does not change the state of the process.
-// Without a helper it cannot isolate processes, so tools that need isolation do not run. It never starts the program itself again.
+// TestEmbedded checks a daemon inside another program. It serves the tools, gates and action handlers of that program, and does not change
+// the state of the process. Without a helper program it cannot isolate processes, so tools that need isolation do not run. It never starts
+// the program itself as the helper.
 func TestEmbedded(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	cfg, err := config.Parse([]string{"--data", s.data, "--workspace", s.workspace, "--rules", s.rules, "--listen-tcp", "127.0.0.1:0", "--log-level", "error"}, nil)
 	must(t, err)
 	percent := debug.SetGCPercent(123)
 	defer debug.SetGCPercent(percent)
-	must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)) // earlier tests of this process may have set it
+	must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)) // Clear the flag, because earlier tests in this process may have set it.
 	sent, ready, ended := make(letters, 1), make(chan Ready, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(within(t))
 	defer stop()
@@ -120,7 +121,8 @@ func clientOf(t *testing.T, at Ready) func(name, arguments string) *tooldv1.Tool
 	}
 }
 
-// Hooks of the program run after the daemon's plugins in their order, or at the place that the configuration gives them.
+// TestGivenHooks checks the order of hooks that the embedding program adds. They run after the plugins of the daemon, or at the position
+// that the configuration gives them.
 func TestGivenHooks(t *testing.T) {
 	gate := func(names ...string) (s hook.Set) {
 		for _, name := range names {

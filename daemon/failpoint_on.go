@@ -23,7 +23,7 @@ func failPoint() func(name string) {
 	return func(name string) {
 		if name == want && left.Add(-1) == 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail for the own process
-			select {}                                      // do nothing between the signal and the end
+			select {}                                      // Block, so that nothing runs between the signal and the end of the process.
 		}
 	}
 }

@@ -30,7 +30,7 @@ func frame(kind, flags byte, stream uint32, payload []byte) []byte {
 func openStreams(n uint32) []byte {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	headers := slices.Concat([]byte{0x83, 0x86, 0x04}, text("/toold.v1.AdminService/GetInfo"), []byte{0x01}, text("x"), []byte{0x0f, 0x10}, text("application/grpc"))
-	const size = 8 << 10 // length of a header value; HPACK encodes it as 127 and the rest in groups of seven bits
+	const size = 8 << 10 // length of a header value; HPACK encodes it as 127, followed by the rest in groups of seven bits
 	headers = slices.Concat(headers, []byte{0x00}, text("x-large"), []byte{0x7f, (size-127)&0x7f | 0x80, (size - 127) >> 7}, make([]byte, size))
 	for i := range size {
 		headers[len(headers)-1-i] = 'x'
@@ -42,8 +42,9 @@ func openStreams(n uint32) []byte {
 	return b
 }
 
-// Clients without a credential open more connections than the daemon has file descriptors, and begin 100 large streams on most of them. The
-// daemon uses little memory for them. It serves connected and new clients with a credential.
+// TestT119FloodLeavesOthersServed checks a flood of clients without a credential. They open more connections than the daemon has file
+// descriptors, and begin 100 large streams on most of them. The daemon uses little memory for them, and serves clients with a credential,
+// both connected and new ones.
 func TestT119FloodLeavesOthersServed(t *testing.T) {
 	p := newPluginSite(t, "metrics: {listen: '127.0.0.1:0'}\n").p
 	info, err := p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
@@ -72,7 +73,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	}
 	begun.Wait()
 	for range 10 {
-		eventually(t, "a new client with a credential is served", func() bool { // a burst of other connections may end this one before its first request
+		eventually(t, "a new client with a credential is served", func() bool { // Try again: connections of the flood may end this one before its first request.
 			conn, err := grpc.NewClient(p.ready.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(p.token())))
 			must(t, err)
 			defer conn.Close()
@@ -83,10 +84,10 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 			t.Fatalf("a client that was connected before: %v", err)
 		}
 	}
-	eventually(t, "the flood takes at most 64 MiB", func() bool { // the value includes garbage that is not collected yet
+	eventually(t, "the flood takes at most 64 MiB", func() bool { // Try again: the value includes garbage that is not collected yet.
 		return scrape(t, p)["toold_heap_bytes"]-quiet["toold_heap_bytes"] <= 64<<20
 	})
-	const each = grpcserver.GuestStreams + 4 // one goroutine for each stream, and those of the connection
+	const each = grpcserver.GuestStreams + 4 // goroutines of a connection: one for each stream and those of the connection itself
 	if n, most := int(scrape(t, p)["toold_goroutines"]-quiet["toold_goroutines"]), grpcserver.GuestConnections*each+100; n > most {
 		t.Errorf("the flood takes %d goroutines, want at most %d", n, most)
 	}

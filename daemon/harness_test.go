@@ -30,8 +30,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// asDaemon is a variable that makes this test binary act as toold. Tests so run main itself in a separate process, with the race detector
-// when they have it.
+// asDaemon is an environment variable that makes this test binary act as toold. With it, tests run Main in a separate process, with the
+// race detector if the test binary has it.
 const asDaemon = "TOOLD_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// buildHelper builds the small helper beside this program, where the daemon has it too. Without it, each isolated command would first start
-// this whole program with its race detector.
+// buildHelper builds the small helper program in the directory of the test binary, where the daemon looks for it. Without it, each isolated
+// command would first start the whole test binary with its race detector.
 func buildHelper() {
 	exe, err := os.Executable()
 	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") {
@@ -198,7 +198,7 @@ func (p *proc) logs(t *testing.T, text string) {
 	eventually(t, "the log says "+text, func() bool { return strings.Contains(p.log.String(), text) })
 }
 
-// hangs is the time after which a test stops waiting for something, even on a busy machine.
+// hangs is the time after which a test gives up waiting. Even a busy machine does not need that long.
 const hangs = 3 * time.Minute
 
 // eventually waits until f returns true.

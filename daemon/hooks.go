@@ -23,13 +23,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// externalHooks has the hooks that run outside the daemon, in the order of the configuration. A list is never changed, only replaced.
+// externalHooks has the hooks that run outside the daemon, in the order of the configuration. The list is immutable; a reload replaces it.
 type externalHooks []*externalHook
 
 // An externalHook is one entry of the list. Without a hook, it is the position of a built-in plugin.
 type externalHook struct {
 	entry config.Hook
-	made  any // the complete configuration of the hook; a reload keeps a hook whose configuration is equal
+	made  any // complete configuration of the hook; a reload keeps the hook if its configuration is the same
 	hook  interface {
 		Health() external.Health
 	}
@@ -53,8 +53,8 @@ func (o *externalHook) place() string {
 	return o.entry.Remote.Address
 }
 
-// newExternalHooks creates the hooks of a configuration. It keeps hooks of earlier that have not changed, and starts nothing. An error is a
-// mistake that the user can correct.
+// newExternalHooks creates the hooks of a configuration and starts none of them. It reuses the hooks of earlier whose configuration is the
+// same. An error is a mistake that the user can correct.
 func newExternalHooks(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier externalHooks) (externalHooks, error) {
 	var out externalHooks
 	var problems []error
@@ -185,8 +185,8 @@ func (p processes) Run(ctx context.Context, r command.Process) (command.Exit, er
 	return command.Exit{Code: exit.Code, Signal: exit.Signal, Alive: len(exit.Unverified)}, nil
 }
 
-// arrange combines the external hooks with those of the daemon. Hooks that the configuration's list does not name come first, in the
-// daemon's order. Then come the others in the order of the list.
+// arrange combines the external hooks with those of the daemon. Hooks that the configuration does not list come first, in the daemon's
+// order. The listed hooks follow in the order of the list.
 func (list externalHooks) arrange(base hook.Set) (hook.Set, error) {
 	kinds := [][]string{namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter)}
 	for _, names := range kinds {

@@ -110,7 +110,8 @@ func TestHooksOfServices(t *testing.T) {
 	}
 }
 
-// The token of a service is a reference to a secret. It is resolved for each question, if the hook may use the secret.
+// TestHookTokenByReference checks a service whose token is a reference to a secret. The reference is resolved for each question, if the
+// hook may use the secret.
 func TestHookTokenByReference(t *testing.T) {
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
@@ -144,8 +145,8 @@ func TestHookTokenByReference(t *testing.T) {
 	}
 }
 
-// T79: when a service repeats its token, the token appears nowhere. This holds for tokens from files and from references, also after a
-// reload.
+// TestT79TokenOfAHookIsNowhere (T79) checks a service that repeats its token in its answers. The token must not appear anywhere. This holds
+// for tokens from files and from references, also after a reload.
 func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 	dir := t.TempDir()
 	const byFile, replaced = "token-in-the-file", "token-that-came-next"
@@ -187,7 +188,7 @@ func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 type policyServer struct {
 	tooldv1.UnimplementedHookServiceServer
 	token   atomic.Value
-	repeats bool // refusals quote its token
+	repeats bool // the refusals of the server quote its token
 }
 
 func (s *policyServer) Gate(ctx context.Context, q *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {

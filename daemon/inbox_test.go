@@ -46,7 +46,7 @@ func (s *site) file(name string) string {
 	return string(b)
 }
 
-// The test answers ten waiting calls with the keyboard, as a user who follows the hints at the bottom of the screen.
+// TestInbox answers ten waiting calls with the keyboard. The test acts as a user who follows the hints at the bottom of the screen.
 func TestInbox(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -190,7 +190,7 @@ func TestInboxTerminal(t *testing.T) {
 	x.expect("2 wait", "a.txt")
 	for _, size := range [][2]int{{40, 10}, {20, 6}, {200, 60}, {12, 4}, {80, 24}} {
 		x.resize(size[0], size[1])
-		must(t, x.cmd.Process.Signal(syscall.SIGWINCH)) // a second signal, in case the process missed the one from the kernel
+		must(t, x.cmd.Process.Signal(syscall.SIGWINCH)) // Send the signal again, in case the process missed the one from the kernel.
 		if size[0] < 40 {
 			x.expect("toold: too")
 		} else {
@@ -252,8 +252,8 @@ func TestInboxLosesTheDaemon(t *testing.T) {
 	}
 }
 
-// A user can remember an approval with an option of the ticket and a scope. With two votes required, each user votes once, and a call on
-// which a user has voted leaves that user's list.
+// TestInboxKeepsAndVotes checks that a user can remember an approval, with an option of the ticket and a scope. It also checks a question
+// that needs two votes: each user votes once, and the call then leaves the list of that user.
 func TestInboxKeepsAndVotes(t *testing.T) {
 	s := newSite(t, "rules: [{action: ask, tools: [bash], count: 2}]")
 	dir := filepath.Dir(s.data)
@@ -278,7 +278,7 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	bob.press("3")
 	bob.press("2")
 	bob.expect("Where does it hold?", "r  in the run run-1", "t  in the thread thread-1", "w  for whatever the caller does")
-	bob.press("n") // here n means no: nothing is decided
+	bob.press("n") // At this prompt, n answers no: nothing is decided.
 	bob.expect("nothing was decided")
 	bob.press("a")
 	bob.expect("yes, and keep it")

@@ -12,7 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A user attaches to a call with a terminal: sees its earlier output, types, resizes, detaches, attaches again and ends it.
+// TestInputAttaches checks a user who attaches to a call with a terminal. The user sees the earlier output, types, resizes, detaches,
+// attaches again and ends the call.
 func TestInputAttaches(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
@@ -34,8 +35,8 @@ func TestInputAttaches(t *testing.T) {
 	must(t, x.cmd.Process.Signal(syscall.SIGWINCH))
 	x.press("s") // the call answers when the size is right
 	x.expect("key 115")
-	// The call gets the interrupt. Another key follows at once, because bash may run a trap only after the next key when the interrupt
-	// comes just before a read.
+	// The call gets the interrupt. Another key follows at once: if the interrupt comes just before a read, bash may run its trap only after
+	// the next key.
 	x.press("\x03k\x1d\x1d\x1dz")
 	x.expect("interrupted", "key 107", "key 29", "key 122")
 	x.press("\x1dd")
@@ -59,7 +60,7 @@ func TestInputAttaches(t *testing.T) {
 	}
 }
 
-// A user can detach from a call that reads no input, even when the input that may wait is full.
+// TestInputLeavesADeafCall checks a call that reads no input. A user can detach from it even when the buffer for waiting input is full.
 func TestInputLeavesADeafCall(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()

@@ -20,7 +20,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// helperPath returns the path of the helper beside this program. It returns "" when there is none, and then this program is the helper.
+// helperPath returns the path of the helper program in the directory of this program. It returns "" when there is none; this program is
+// then its own helper.
 func helperPath() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -33,7 +34,7 @@ func helperPath() string {
 	return path
 }
 
-// A proof has the isolation facts that a canary found for commands.
+// A proof holds the isolation facts that a test of the sandbox (a canary) found for commands.
 type proof struct {
 	done  chan struct{}
 	facts isolation.Facts // read only after done is closed
@@ -41,7 +42,7 @@ type proof struct {
 }
 
 func (p *proof) wait() *proof {
-	<-p.done // the run of a canary is bounded
+	<-p.done // This wait is short, because the run of a canary has a time limit.
 	return p
 }
 
@@ -65,7 +66,7 @@ func (d *daemon) prove(policy *sandbox.Policy) isolation.Facts {
 	defer cancel()
 	facts, err := d.runner.Prove(ctx, *policy)
 	if errors.Is(err, sandbox.ErrClosed) {
-		return facts // the daemon ends before the test has a result
+		return facts // Return no facts: the daemon ends before the test has a result.
 	}
 	if err != nil {
 		d.log.Error("it is not known what isolation holds; commands that need one will not run", zap.Error(err))

@@ -21,7 +21,8 @@ func held(i *tooldv1.Isolation, name string) bool {
 	return false
 }
 
-// P12: the record of a call that starts processes has isolation facts. The record of any other call has none.
+// TestFactsAreOfCallsThatStartProcesses (P12) checks the isolation facts in the records of calls. Only calls that start processes have
+// them.
 func TestFactsAreOfCallsThatStartProcesses(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start()
@@ -125,7 +126,8 @@ func TestT27OutOfMemory(t *testing.T) {
 	}
 }
 
-// A daemon that ends before it knows the isolation facts logs nothing about isolation.
+// TestTakenPortSaysNothingOfIsolation checks a daemon that ends at its start because its port is in use. It must not log anything about
+// isolation, which it has not tested yet.
 func TestTakenPortSaysNothingOfIsolation(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -77,8 +77,8 @@ func (d *daemon) openJournal(ctx context.Context) (journal, error) {
 	return known(opened, err)
 }
 
-// own returns a check that the store still belongs to this daemon; callers use it right before an effect. It is nil for a store that no
-// other daemon can take over.
+// own returns a function that checks whether the store still belongs to this daemon. Code that causes an effect calls it right before the
+// effect. own returns nil for a store that no other daemon can take over.
 func (d *daemon) own() func(context.Context) error {
 	if s, ok := d.store.(store.Owned); ok {
 		return s.Own
@@ -86,7 +86,7 @@ func (d *daemon) own() func(context.Context) error {
 	return nil
 }
 
-// startBy is like own, but its check also returns how long a process may still start.
+// startBy is like own, but the function also returns for how long a process may still be started.
 func (d *daemon) startBy() func(context.Context) (time.Duration, error) {
 	if s, ok := d.store.(store.Owned); ok {
 		return s.StartBy

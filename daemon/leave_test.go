@@ -31,13 +31,13 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// P6: whatever ignores the shutdown, the daemon is ready to exit within the drain period and five seconds. The test uses fake time, so a
-// busy machine does not matter.
+// TestP6LeavesInTime (P6) checks that the daemon is ready to exit within the drain period and five seconds, whatever ignores the shutdown.
+// The clock is fake, so that a busy machine does not matter.
 func TestP6LeavesInTime(t *testing.T) {
 	const period = 10 * time.Second
 	for _, tt := range []struct {
 		name            string
-		call, job, loop time.Duration // how long each continues after the request to end; zero means that there is none
+		call, job, loop time.Duration // how long each continues after it was asked to end; zero means that it does not exist
 		atLeast, atMost time.Duration
 	}{
 		{name: "nothing runs"},
@@ -53,7 +53,7 @@ func TestP6LeavesInTime(t *testing.T) {
 			must(t, err)
 			defer runner.Close()
 			synctest.Test(t, func(t *testing.T) {
-				over := make(chan struct{}) // closed at the end of the test to release what ignores the shutdown
+				over := make(chan struct{}) // closed at the end of the test, to release everything that ignores the shutdown
 				d := &daemon{logs: logs{log: zap.NewNop()}, isolated: isolated{runner: runner}, failed: make(chan error, 1), leaving: make(chan struct{})}
 				tools, jobs, err := shell.New(shell.Config{
 					Exec: stubborn{over, map[string]time.Duration{"call": tt.call, "job": tt.job}}, Dir: "/", Background: shell.Background{Exec: stubborn{over, map[string]time.Duration{"job": tt.job}}},
@@ -87,7 +87,7 @@ func TestP6LeavesInTime(t *testing.T) {
 				if (err != nil) != (tt.call == time.Hour) {
 					t.Errorf("error: %v", err)
 				}
-				if f := watch(); err == nil && f.GetClosing().GetReason() != tooldv1.ClosingReason_CLOSING_REASON_DRAIN { // when there is an error, not every event arrives
+				if f := watch(); err == nil && f.GetClosing().GetReason() != tooldv1.ClosingReason_CLOSING_REASON_DRAIN { // After an error, the watcher may not have received every event.
 					t.Errorf("the last frame is %v", f)
 				}
 				close(over)
@@ -96,7 +96,7 @@ func TestP6LeavesInTime(t *testing.T) {
 	}
 }
 
-// stubborn runs fake processes. Each continues for a time, which depends on its command, after the request to end.
+// stubborn runs fake processes. The command of a process says how long it continues after it was asked to end.
 type stubborn struct {
 	over  chan struct{}
 	lasts map[string]time.Duration

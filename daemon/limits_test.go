@@ -39,7 +39,8 @@ func TestLimitSettings(t *testing.T) {
 	}
 }
 
-// Bounds in the declarations of settings equal the constants of the packages that enforce them, and GetInfo returns the same values.
+// TestBoundsOfOwners checks that the bounds in the declarations of settings equal the constants in the packages that enforce them. GetInfo
+// must return the same values.
 func TestBoundsOfOwners(t *testing.T) {
 	owners := map[string]string{
 		"limits.output_budget": strconv.Itoa(registry.MaxInline), "timeouts.expiry": setting.DurationText(lifecycle.MaxExpiry),

@@ -43,8 +43,8 @@ func newLoggers(cfg *config.Config, secrets *redact.Live) (loggers, error) {
 	}, nil
 }
 
-// collected buffers lines until a sync, or until the buffer is large. One write for each line of a busy daemon was measured at 2 µs a
-// call.
+// collected buffers log lines until the next sync, or until the buffer is large. Writing each line of a busy daemon separately was measured
+// to cost 2 µs for each call.
 type collected struct {
 	out zapcore.WriteSyncer
 	mu  sync.Mutex

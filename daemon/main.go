@@ -14,8 +14,9 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Main runs the program toold: its command line, extended by the options. It ends the process. The first line of such a program must be
-// [sandbox.Help]: if the file toold-sandbox is not beside the program, the daemon starts the program itself again to isolate processes.
+// Main runs the program toold: its command line, extended by the options. It ends the process. A program that calls Main must call
+// [sandbox.Help] in its first line. If there is no file toold-sandbox in the directory of the program, the daemon starts the program itself
+// again to isolate processes, and Help handles that.
 func Main(opts ...Option) {
 	a := cli.New(release())
 	addCommands(a, newOptions(helperPath(), opts))

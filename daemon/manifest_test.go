@@ -141,8 +141,8 @@ func TestManifestOfThePage(t *testing.T) {
 	}
 }
 
-// T81: a secret of a manifest reaches its process after the approval. It is redacted in the output of that process, and no other tool gets
-// it. A reference that a model writes stays plain text.
+// TestT81ManifestSecrets (T81) checks a secret of a manifest. After the approval, its process gets the secret, and no other tool gets it.
+// The secret is redacted in the output of the process. A reference that a model writes stays plain text.
 func TestT81ManifestSecrets(t *testing.T) {
 	s := newSite(t, "")
 	const value = "kJ8sVw2q-the-secret"
@@ -174,7 +174,8 @@ func TestT81ManifestSecrets(t *testing.T) {
 	}
 }
 
-// The digests of all tools are equal in two data directories, so that suspended calls stay valid after another daemon takes over.
+// TestDigestsOfTwoDataDirectories checks that the digests of all tools are equal in two data directories. Otherwise suspended calls would
+// become invalid when another daemon takes over.
 func TestDigestsOfTwoDataDirectories(t *testing.T) {
 	var first map[string]string
 	for range 2 {
@@ -200,7 +201,8 @@ func TestDigestsOfTwoDataDirectories(t *testing.T) {
 	}
 }
 
-// A reload applies all manifests or none. A changed manifest makes open questions about the old one invalid.
+// TestManifestsReload checks that a reload applies all manifests or none. When a manifest changes, the answers to open questions about the
+// old one become invalid.
 func TestManifestsReload(t *testing.T) {
 	s := newSite(t, "")
 	greet := "id: greet\nrun: {program: /bin/echo, args: [hello]}\n"
@@ -229,8 +231,8 @@ func TestManifestsReload(t *testing.T) {
 	}
 }
 
-// A reload applies a new sandbox profile together with the manifests that use it. A changed profile needs a restart, and the response of
-// the reload says so.
+// TestReloadOfProfiles checks that a reload applies a new sandbox profile together with the manifests that use it. A changed profile needs
+// a restart, and the response to the reload says so.
 func TestReloadOfProfiles(t *testing.T) {
 	s := newSite(t, "")
 	_, flag := s.manifests(map[string]string{"a.yaml": "id: a\n" + observed + "run: {program: /bin/echo, args: [a]}\n"})

@@ -39,7 +39,7 @@ type mcpInForce struct {
 	proofs map[string]*proof // by profile, except the profile of bash
 }
 
-// openMCP registers the tools that each server listed last. [mcp.Hub.Run] connects to the servers later.
+// openMCP registers the tools from the last stored tool list of each server. It connects to no server; [mcp.Hub.Run] does that later.
 func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	cfg, err := readMCP(d.cfg, d.version)
 	if err != nil {
@@ -59,8 +59,9 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	return mcp.New(cfg)
 }
 
-// signedIn returns a function that redacts the tokens from sign-ins. Each server has its own name for redaction, so that a server with many
-// tokens does not displace those of others. When a token is too short to redact, only the client of that server redacts it.
+// signedIn returns a function that redacts the tokens that servers receive by sign-in. Each server has its own group of redacted values, so
+// that many tokens of one server do not displace those of others. A token that is too short for redaction in the daemon is redacted only by
+// the client of its server.
 func signedIn(secrets *redact.Live) func(server, value string) {
 	return func(server, value string) {
 		_ = secrets.Know(fmt.Sprintf("sign-in.%.4x", sha256.Sum256([]byte(server))), value)

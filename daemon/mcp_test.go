@@ -14,14 +14,14 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// withServer writes a configuration with a server of mcptest. It returns the flags for it, and the file where the server writes what
-// happens.
+// withServer writes a configuration with an MCP server of package mcptest. It returns the flags for it, and the file in which the server
+// logs what it does.
 func (s *site) withServer(mode string) (flags []string, journal string) {
 	s.t.Helper()
 	dir := filepath.Dir(s.rules)
 	exe, err := os.Executable()
 	must(s.t, err)
-	journal = filepath.Join(s.workspace, "journal") // an isolated server may write there
+	journal = filepath.Join(s.workspace, "journal") // An isolated server may write to the workspace.
 	file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"greeter": map[string]any{
 		"command": exe, "env": map[string]string{mcptest.Mode: mode, mcptest.Journal: journal},
 	}}})
@@ -38,8 +38,8 @@ func (p *proc) hasTool(id string) bool {
 	return err == nil
 }
 
-// A tool of a server passes the gates, and a question of the server suspends the call. The answer is used although the daemon and the
-// server were restarted meanwhile. A stateless server continues where it stopped.
+// TestMCP checks a tool of an MCP server: it passes the gates, and a question of the server suspends the call. The answer is used even
+// though the daemon and the server were restarted before it came. A stateless server continues where it stopped.
 func TestMCP(t *testing.T) {
 	for _, mode := range []string{"good", "earlier"} {
 		t.Run(mode, func(t *testing.T) {
@@ -151,9 +151,9 @@ func TestMCPReload(t *testing.T) {
 	}
 }
 
-// A user signs in to a server that lists its tools only after that. The call is suspended with the sign-in page. The test sends the final
-// address of the browser to another daemon after kill -9, and the call continues. The token is in a file that only the user can read, and
-// neither in the journal nor in the log.
+// TestMCPSignIn checks a server that lists its tools only after a sign-in. The call is suspended, and its question contains the sign-in
+// page. The daemon is killed, and the test sends the final address of the browser to the next daemon. The call then continues. The token is
+// only in a file that only the user can read, and is neither in the journal nor in the log.
 func TestMCPSignIn(t *testing.T) {
 	issuer, end := mcptest.NewIssuer("good", false)
 	t.Cleanup(end)
@@ -214,8 +214,8 @@ func TestMCPSignIn(t *testing.T) {
 	}
 }
 
-// A server fetches its program from a host that its profile does not allow. The error names the host, and with a profile that allows it the
-// server runs.
+// TestRefusedRegistryIsNamed checks a server that fetches its program from a host. If the profile does not allow the host, the error names
+// it. With a profile that allows the host, the server runs.
 func TestRefusedRegistryIsNamed(t *testing.T) {
 	t.Parallel()
 	registry := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -44,8 +44,8 @@ func TestMemoryLimit(t *testing.T) {
 			t.Log("no group with a limit can be made on this machine")
 			return
 		}
-		// The group above the daemon's has the limit, as with a systemd unit. Groups that the daemon leaves in its own group are removed
-		// with it.
+		// Here the parent group has the limit, as with a systemd unit. The groups that the daemon creates below its own group are removed
+		// together with it.
 		if n := limit(t, "", "sh", "-c", `echo $$ > "$0/daemon/cgroup.procs" && exec "$@"`, group); n != 1<<30/4*3 {
 			t.Errorf("the limit is %d bytes, want three quarters of 1 GiB", n)
 		}
@@ -61,7 +61,7 @@ func memoryGroup(t *testing.T, limit int) string {
 	must(t, err)
 	own := cgroup.ParseOwn(string(groups))
 	for _, m := range cgroup.ParseMounts(string(mountinfo)) {
-		at, file := filepath.Dir(m.Dir(own[""])), "memory.max" // the parent, because a version 2 group with processes cannot give controllers to groups below it
+		at, file := filepath.Dir(m.Dir(own[""])), "memory.max" // Use the parent group: a version 2 group that contains processes cannot pass controllers to its subgroups.
 		if m.Version == 1 {
 			if !slices.Contains(m.Options, cgroup.Memory) {
 				continue
@@ -75,7 +75,7 @@ func memoryGroup(t *testing.T, limit int) string {
 		}
 		t.Cleanup(func() {
 			eventually(t, "the groups are empty", func() bool {
-				below, _ := filepath.Glob(filepath.Join(dir, "daemon", "toold-*")) // groups for calls, which the daemon creates at its start
+				below, _ := filepath.Glob(filepath.Join(dir, "daemon", "toold-*")) // groups that the daemon creates for calls at its start
 				for _, group := range append(below, filepath.Join(dir, "daemon")) {
 					_ = os.Remove(group)
 				}

@@ -43,7 +43,7 @@ func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error 
 	})
 	loops.Go(func() {
 		<-ctx.Done()
-		_ = srv.Close() // without a graceful end, because Prometheus reads again later
+		_ = srv.Close() // No graceful shutdown is needed, because Prometheus will try again.
 	})
 	return nil
 }

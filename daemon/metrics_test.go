@@ -73,7 +73,8 @@ func (p *proc) callTool(tool, arguments string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// T68: only this machine can read the metrics. A request through a foreign host name that resolves to it is refused.
+// TestT68Metrics (T68) checks that only this machine can read the metrics. A request is refused when its Host header is a foreign name,
+// even if that name resolves to this machine.
 func TestT68Metrics(t *testing.T) {
 	p := newSite(t, "").start("--metrics-listen", "127.0.0.1:0")
 	for _, tt := range []struct {

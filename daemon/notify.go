@@ -69,7 +69,7 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 		p.notify = n
 		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: notify.Name, Hook: n})
 		of := func(c *config.Config) any {
-			targets, _ := notifyTargets(c) // ignore errors here: start and reload read the targets with their secrets and report what is wrong
+			targets, _ := notifyTargets(c) // Ignore errors here: the start and each reload read the targets with their secrets and report errors.
 			return targets
 		}
 		p.add(c, "notify", of, func(c *config.Config) error {

@@ -84,8 +84,8 @@ func notifySite(t *testing.T, url, more string) (s *site, file, secret string) {
 	return s, file, secret
 }
 
-// Each event arrives at least once, and with the same id in each attempt, however often the daemon is killed between commit and delivery. A
-// delivered event is not sent again.
+// TestNotifySurvivesKills checks the delivery of events while the daemon is killed repeatedly between commit and delivery. Each event
+// arrives at least once, with the same id in each attempt. A delivered event is not sent again.
 func TestNotifySurvivesKills(t *testing.T) {
 	e := listenTo(t)
 	s, file, _ := notifySite(t, e.URL, "")
@@ -129,15 +129,16 @@ func TestNotifySurvivesKills(t *testing.T) {
 		t.Errorf("events with two ids %q; %d events, then %d", e.twice, before, len(e.tried))
 	}
 	for event, n := range e.taken {
-		if n != 1 { // exactly one, because the daemon was not killed since the first delivery
+		if n != 1 { // Exactly one attempt, because the daemon was not killed after the first delivery.
 			t.Errorf("%s arrived %d times", event, n)
 		}
 	}
 }
 
-// P6: at shutdown, the wait for a receiver that does not answer and the wait for a client that does not disconnect run at the same time.
+// TestP6NotifyEndsBesideTheDoors (P6) checks two waits at shutdown: for a receiver that does not answer, and for a client that does not
+// disconnect. They must run at the same time.
 func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
-	const after = 2*closeDoors - 150*time.Millisecond // the time if the waits followed each other
+	const after = 2*closeDoors - 150*time.Millisecond // the time that both waits would take one after the other
 	var took time.Duration
 	for range 10 { // a busy machine may delay some attempts
 		if took = endsBesideTheDoors(t); took <= after {
@@ -211,8 +212,8 @@ func TestNotifyReload(t *testing.T) {
 	eventually(t, "with the old secrets", func() bool { return e.took("default/notify-reload-call-2/finished") == 1 })
 }
 
-// The key of a target is a reference that is resolved for each attempt, if the target may use the secret. A new key signs the next letter.
-// Without a key, letters wait and are not lost.
+// TestNotifyByReference checks a target whose key is a reference to a secret. The reference is resolved for each attempt, if the target may
+// use the secret. A new key signs the next letter. Without a key, letters wait and are not lost.
 func TestNotifyByReference(t *testing.T) {
 	signed := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,15 +33,15 @@ func newOptions(helper string, given []Option) options {
 	return o
 }
 
-// WithTools adds tools beside the built-in ones. Their source is "embedded".
+// WithTools adds tools to the built-in ones. The name of their source is "embedded".
 func WithTools(tools ...tool.Tool) Option {
 	return func(o *options) { o.tools = append(o.tools, tools...) }
 }
 
-// WithHooks adds hooks. The fields of each entry say to which calls it applies, how long it may take, and how its failures count.
+// WithHooks adds hooks. The fields of each entry say to which calls it applies, how long it may take, and what happens when it fails.
 //
-// Hooks run in the order in which they are given, after the plugins of the daemon. An entry "builtin: NAME" in the setting hooks moves the
-// hook of this name to that place in the list, as it does for a plugin of the daemon. A hook must not have the name of such a plugin.
+// Hooks run in the given order, after the plugins of the daemon. An entry "builtin: NAME" in the setting hooks moves the hook with this
+// name to that position in the list. This works in the same way for a plugin of the daemon. A hook must not have the name of such a plugin.
 func WithHooks(sets ...hook.Set) Option {
 	return func(o *options) {
 		for _, s := range sets {
@@ -50,7 +50,7 @@ func WithHooks(sets ...hook.Set) Option {
 	}
 }
 
-// WithActions adds handlers of actions. Tools and After hooks request an action by the name of its entry.
+// WithActions adds handlers of actions. A tool or After hook requests an action with the name of the handler's entry.
 func WithActions(handlers ...hook.Entry[hook.Handler]) Option {
 	return WithHooks(hook.Set{Handler: handlers})
 }

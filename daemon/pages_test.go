@@ -27,8 +27,8 @@ func block(t *testing.T, page, first string) string {
 	return code
 }
 
-// A daemon with the configuration on the page of each source starts and has the tools of that page. Other tests check the pages of
-// commands, subagents and workers.
+// TestPagesOfSources checks the configuration on the page of each tool source: a daemon with it starts and has the tools of that page.
+// Other tests check the pages about commands, subagents and workers.
 func TestPagesOfSources(t *testing.T) {
 	servers, err := filepath.Abs("../tools/mcp/testdata/npm/node_modules")
 	must(t, err)

@@ -36,11 +36,11 @@ type livePlugin struct {
 	of      func(*config.Config) any
 	swap    func(*config.Config) error
 	now     any // settings in force
-	// takes returns an error when new settings need a restart. It is nil when none do.
+	// takes returns an error when the new settings need a restart. It is nil when no change of the settings needs one.
 	takes func(*config.Config) error
 }
 
-// takes returns an error when valid new settings need a restart.
+// takes returns an error when new settings, which are valid, need a restart.
 func (p *plugins) takes(c *config.Config) error {
 	for _, l := range p.live {
 		if l.takes != nil {
@@ -97,8 +97,8 @@ func (p *plugins) addLoopguard(c *config.Config) error {
 	return nil
 }
 
-// addCache adds the cache, which stores results before reminders are added to them. The gate reads the journal only if a rule names
-// documents. The first such rule needs a restart, because the gate gets its deadline at the start.
+// addCache adds the cache. It stores results before reminders are added to them. A cache rule that names documents makes the gate read the
+// journal, and the gate then needs a deadline. Deadlines are fixed at the start, so the first such rule needs a restart.
 func (p *plugins) addCache(c *config.Config) error {
 	cfg := c.Cache
 	kept, err := cache.New(cfg)

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty runs the command line on a real terminal, with a small emulator of the sequences that toold uses. An unknown sequence fails the test,
-// and so does text beyond the right edge.
+// pty runs the command line on a real terminal. It emulates the terminal sequences that toold uses. The test fails for an unknown sequence
+// and for text beyond the right edge.
 type pty struct {
 	t      *testing.T
-	fd     int // descriptor of master, because calling its Fd method would make it blocking
+	fd     int // descriptor of master; calling master.Fd would make it blocking
 	master *os.File
 	cmd    *exec.Cmd
 	ended  chan struct{}
@@ -31,8 +31,8 @@ type pty struct {
 	row     int
 	col     int
 	other   bool   // the alternate screen is shown
-	before  [2]int // position of the cursor on the main screen
-	resized bool   // the size changed: output until the screen is cleared was meant for the old size
+	before  [2]int // cursor position on the main screen while the alternate screen is shown
+	resized bool   // the size has changed: output up to the next clearing of the screen was meant for the old size
 	colors  map[string]bool
 	wrong   []string
 	raw     strings.Builder

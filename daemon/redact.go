@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
-// knowKey redacts a key of the daemon from now on. A key that is too short to redact is used anyway, because a local service often accepts
+// knowKey redacts a key of the daemon from now on. A key that is too short to be redacted is accepted anyway: a local service often accepts
 // any word as its key.
 func knowKey(secrets *redact.Live, name, key string) error {
 	if secrets == nil || len(key) < redact.MinValue {

@@ -28,8 +28,8 @@ const leaking = `printf %s "${CANARY:0:5}"; sleep 0.2; echo "${CANARY:5} in two 
 echo "raw $CANARY" >&2; printf %s "$CANARY" | base64; printf 'xy%s' "$CANARY" | base64; printf %s "$CANARY" | od -An -tx1 | tr -d ' \n'
 echo; echo "json ${CANARY//\"/\\\"}"; echo "gh""p_0123456789abcdefghijABCDEFGHIJ456789"; echo "employee""-1234567"; printf %s "${CANARY:0:5}"; exit 3`
 
-// T79, T81, T112: after a call that prints a secret in many forms, the secret appears nowhere: not in events, results, the log, the files
-// of the store or the spool. A run without redaction shows that the test would find it in all of these places.
+// TestT79SecretIsNowhere (T79, T81, T112) checks a call that prints a secret in many forms. The secret must not appear in events, results,
+// the log, the files of the store or the spool. The same test without redaction must find the secret in all of these places.
 func TestT79SecretIsNowhere(t *testing.T) {
 	for _, redacts := range []bool{true, false} {
 		s := newSite(t, bashAllowed)
@@ -157,7 +157,7 @@ func TestRedactReload(t *testing.T) {
 	config := "redact: {values: [{name: key, file: '" + filepath.Join(dir, "secret") + "'}]}\n"
 	write("secret", "the first secret\n")
 	write("config", config)
-	p := s.start("--config", filepath.Join(dir, "config"), "--bash-profile", "none") // without isolation, because an isolated command cannot read the token
+	p := s.start("--config", filepath.Join(dir, "config"), "--bash-profile", "none") // Run commands without isolation, because an isolated command cannot read the token.
 	n := 0
 	says := func(command, want string) {
 		t.Helper()

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Commands on a copied store report that its calls are held, and name the command to run, until the calls are released.
+// TestHeldCallsAreTold checks the commands on a copied store. Until its calls are released, they report that calls are held, and name the
+// command to run.
 func TestHeldCallsAreTold(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()

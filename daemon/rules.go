@@ -28,7 +28,7 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// supposed describes the call to which "rules test" applies the rules.
+// supposed describes the call that "rules test" checks against the rules.
 type supposed struct {
 	json, tier, source, mode                                        string
 	namespace, caller, onBehalfOf, run, thread, agent, origin, role string
@@ -96,7 +96,7 @@ otherwise.
 	return c
 }
 
-// rule asks a gate with the configured rules about a call. The tool may be built in, embedded, or listed by a running daemon.
+// rule returns the ruling of the configured rules about a call. The tool may be built in, embedded, or listed by a running daemon.
 func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *supposed, name string, words []string) (*show.Ruling, error) {
 	rules, _, err := readRules(cfg)
 	if err != nil {
@@ -109,12 +109,12 @@ func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool
 	if s.tier != "" && !slices.Contains([]string{"OBSERVE", "CONFIRM", "ESCALATE"}, s.tier) {
 		return nil, cli.Usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
 	}
-	if _, err := os.Stat(cfg.WorkspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tested before the workspace exists
+	if _, err := os.Stat(cfg.WorkspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // The workspace need not exist for a test of the rules.
 		at := *cfg
 		if at.Workspace, err = os.MkdirTemp("", "toold-rules"); err != nil {
 			return nil, err
 		}
-		defer func() { _ = os.Remove(at.Workspace) }() // the directory is empty
+		defer func() { _ = os.Remove(at.Workspace) }() // The directory is empty, so Remove deletes it.
 		at.Workspaces = nil
 		cfg = &at
 	}
@@ -162,7 +162,7 @@ func addServed(ctx context.Context, a *cli.App, tools *registry.Registry) {
 			return // no daemon is running
 		}
 		for _, d := range page.GetTools() {
-			_ = tools.Register(d.GetSource(), tool.Func(served(d), nil)) // fails for a tool that the configuration already defines
+			_ = tools.Register(d.GetSource(), tool.Func(served(d), nil)) // Ignore the error: the configuration already defines this tool.
 		}
 		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
 			return
@@ -236,7 +236,7 @@ func (s *supposed) arguments(a *cli.App, words []string, schema string) (string,
 	return cli.ArgumentsOf(words, schema)
 }
 
-// assess asks the tool as the engine does. It ignores an answer that is milder than the descriptor allows.
+// assess asks the tool for its assessment as the engine does. It ignores an assessment that is milder than the descriptor allows.
 func assess(t tool.Tool, d *tool.Descriptor, args tool.Arguments) tool.Effects {
 	effects := d.Effects.Normal()
 	if assessor, ok := t.(tool.Assessor); ok {

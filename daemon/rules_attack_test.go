@@ -13,7 +13,8 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// A rule that denies a command matches each spelling of it, and each command text that cannot be parsed completely.
+// TestT122DeniedCommands checks that a rule that denies a command matches every spelling of the command, and every command text that cannot
+// be parsed completely.
 func TestT122DeniedCommands(t *testing.T) {
 	rules := `rules:
   - {name: shell, action: allow, tools: [bash]}
@@ -51,7 +52,8 @@ func TestT122DeniedCommands(t *testing.T) {
 	}
 }
 
-// An expression matches a command that cannot be parsed only if its other conditions match.
+// TestT122ExpressionsAboutCommands checks a deny rule whose expression tests the command. The rule also matches a command that cannot be
+// parsed, provided that the other conditions of the expression are true.
 func TestT122ExpressionsAboutCommands(t *testing.T) {
 	rules := `rules:
   - {name: shell, action: allow, tools: [bash]}
@@ -64,7 +66,7 @@ func TestT122ExpressionsAboutCommands(t *testing.T) {
 	}
 }
 
-// A rule about a path matches the file, however the call spells its path.
+// TestT122PathsOfTheWorkspace checks that a rule about a path matches the file, whatever spelling of the path a call uses.
 func TestT122PathsOfTheWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "secret"), 0o700))

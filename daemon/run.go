@@ -15,17 +15,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Time limits after the drain period. Their sum stays below the five seconds that the shutdown may take.
+// Time limits after the drain period. Together they take less than the five seconds that the shutdown may take.
 const (
 	overtime   = 3500 * time.Millisecond // for tools to react to their cancellation
 	closeDoors = 800 * time.Millisecond  // for clients to read the last frames of their streams
 	killTime   = 500 * time.Millisecond  // to kill processes of tools that do not end
-	lastMoment = 100 * time.Millisecond  // for loops to return after that
+	lastMoment = 100 * time.Millisecond  // for loops to return after their processes were killed
 )
 
-// A Daemon is toold inside another program. It does not change the state of the process: it handles no signals, sets no options of the
-// runtime and adopts no orphaned processes. The exception is the setting tracing, which sets OpenTelemetry's global error handler. A Daemon
-// writes its log to standard error.
+// A Daemon is toold inside another program. It does not change the state of the process: it handles no signals, sets no runtime options and
+// adopts no orphaned processes. There is one exception: the setting tracing sets the global error handler of OpenTelemetry. A Daemon writes
+// its log to standard error.
 type Daemon struct {
 	cfg     *config.Config
 	options options
@@ -42,11 +42,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running, err := newDaemon(ctx, d.cfg, d.options)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return nil // ctx ended before the daemon served, for example during standby
+			return nil // ctx ended before the daemon served, for example while it was a standby.
 		}
 		return err
 	}
-	defer func() { _ = running.log.Sync() }() // standard error often does not support sync
+	defer func() { _ = running.log.Sync() }() // Ignore the error, because standard error often does not support sync.
 	return running.run(ctx)
 }
 
@@ -114,8 +114,9 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// leave drains the daemon, stops its loops and waits for them. It takes at most the period and a little less than five seconds. If a loop
-// still waits for a process then, leave kills the process. An MCP server that ignores the end of its input and SIGTERM is such a process.
+// leave drains the daemon, stops its loops and waits for them. It takes at most the drain period and a little less than five seconds. If a
+// loop then still waits for a process, leave kills the process. For example, an MCP server may ignore both the end of its input and
+// SIGTERM.
 func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup) error {
 	late := time.NewTimer(period + overtime + closeDoors)
 	defer late.Stop()
@@ -179,8 +180,8 @@ func (d *daemon) drain(period time.Duration) error {
 	return err
 }
 
-// endBackground ends the background shells when no call runs any more or the drain period is over. Until then, calls may need the shells.
-// The returned channel is closed when the shells have ended or the time for that is over.
+// endBackground ends the background shells when no call runs any more, or when the drain period is over. Until then, calls may need the
+// shells. The returned channel is closed when the shells have ended or the time limit for that is over.
 func (d *daemon) endBackground(over context.Context, drained <-chan struct{}, period time.Duration) <-chan struct{} {
 	killed := make(chan struct{})
 	if d.jobs == nil {
@@ -260,10 +261,11 @@ func (d *daemon) trim(ctx context.Context) {
 	}
 }
 
-// checkOwnersEvery is long, because this check only catches calls that the engine lost by a bug. Such a call waits for two checks.
+// checkOwnersEvery is long, because the check only finds calls that the engine lost because of a bug. Such a call is recovered after two
+// checks.
 const checkOwnersEvery = time.Minute
 
-// checkOwners continues unfinished calls that no goroutine works on.
+// checkOwners recovers unfinished calls that no part of the daemon processes.
 func (d *daemon) checkOwners(ctx context.Context) {
 	ticker := time.NewTicker(checkOwnersEvery)
 	defer ticker.Stop()

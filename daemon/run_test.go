@@ -20,7 +20,7 @@ type run struct {
 	environ     []string
 	terminal    bool
 	errTerminal bool
-	clock       func() time.Time // nil means a clock that stands still
+	clock       func() time.Time // nil means a clock that does not advance
 }
 
 func (r *run) do(t *testing.T, dir string, args ...string) *run {

@@ -72,13 +72,13 @@ profile says.`,
 	return c
 }
 
-// gives reports whether the isolation that a policy asks for works.
+// gives reports whether all isolation that a policy requires works on this machine.
 func gives(f isolation.Facts, p *sandbox.Policy) bool {
 	switch {
 	case p == nil:
 		return true // the policy asks for no isolation
 	case p.Unsupervised:
-		return f.FSRead.Held && f.Net.Held // Landlock provides only these; a write fails where a read does
+		return f.FSRead.Held && f.Net.Held // Landlock provides only these two. A path that cannot be read cannot be written either.
 	}
 	return f.FSRead.Held && f.FSWrite.Held && (f.Net.Held || p.Network == sandbox.NetworkOpen) && f.ProcessesKilled.Held
 }

@@ -30,8 +30,8 @@ func (d *daemon) available(namespace, tool, name string) error {
 	return d.references.Available(namespace, tool, strings.TrimPrefix(name, secret.Scheme))
 }
 
-// referring replaces references in the operator's variables for commands (bash.env). It leaves the arguments of a command unchanged,
-// because a model writes them.
+// referring replaces references to secrets in the variables that the operator configured for commands (bash.env). It does not replace them
+// in the arguments of a command, because a model writes those.
 type referring struct {
 	shell.Exec
 	references expander
@@ -50,8 +50,8 @@ func (r referring) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, e
 			return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: "Not run: " + err.Error()})
 		}
 		if &spec.Env[0] == &given[0] {
-			spec.Env = slices.Clone(given) // all commands share the original slice
-			spec.Home = sandbox.FreshHome  // a shared home could hold files of earlier commands that programs would load
+			spec.Env = slices.Clone(given) // Clone the slice, because all commands share it.
+			spec.Home = sandbox.FreshHome  // Use a new home: programs would load files that earlier commands left in a shared home.
 		}
 		spec.Env[i] = name + "=" + value
 	}
@@ -93,8 +93,8 @@ func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live
 	return r, nil
 }
 
-// warmSecrets reads all secrets and logs those that cannot be read. A file may appear later; until then, calls that need its secret are
-// refused.
+// warmSecrets reads all secrets and logs those that cannot be read. This is not an error, because a file may appear later. Until then,
+// calls that need its secret are refused.
 func (d *daemon) warmSecrets(ctx context.Context) {
 	problems := d.references.Warm(ctx)
 	for _, name := range slices.Sorted(maps.Keys(problems)) {

@@ -26,7 +26,7 @@ const (
 )
 
 // leaky returns a configuration with an MCP server that prints its secret in every form, and with the variable CANARY for bash. The values
-// are references, or for comparison the secrets themselves.
+// are references to secrets. If byReference is false, they are the secrets themselves.
 func (s *site) leaky(byReference bool) (config string) {
 	s.t.Helper()
 	dir := filepath.Dir(s.rules)
@@ -55,9 +55,9 @@ func (s *site) leaky(byReference bool) (config string) {
 	return config
 }
 
-// T79, T81: calls start processes that print the secrets that they got by reference. Afterwards, the secrets appear nowhere: not in events,
-// results and records, the log with a dump of all goroutines, the metrics, the journal with its write-ahead log, or the spool. A run with
-// the values in the configuration shows that the test would find them.
+// TestT81ReferencesAreNowhere (T79, T81) checks processes that print the secrets that they got by reference. Afterwards, the secrets must
+// not appear in events, results and records, the log (with a dump of all goroutines), the metrics, the journal (with its write-ahead log)
+// or the spool. The same test with the values in the configuration must find them.
 func TestT81ReferencesAreNowhere(t *testing.T) {
 	for _, byReference := range []bool{true, false} {
 		s := newSite(t, leakAllowed)
@@ -128,7 +128,7 @@ func filesOf(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
-			return nil // the file of a process record, which is removed when the process ends
+			return nil // This file is the record of a process. It is removed when the process ends.
 		}
 		if err != nil || d.IsDir() || d.Type()&fs.ModeSocket != 0 {
 			return err
@@ -211,7 +211,8 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	}
 }
 
-// T116: commands of a thread share a home directory. A command that gets a secret has an empty home instead.
+// TestT116SecretInBashEnv (T116) checks that a command that gets a secret has an empty home directory. Other commands of a thread share a
+// home directory.
 func TestT116SecretInBashEnv(t *testing.T) {
 	s := newSite(t, leakAllowed)
 	dir := filepath.Dir(s.rules)

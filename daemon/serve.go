@@ -37,9 +37,9 @@ them; "toold config show" shows what holds.`,
 	return c
 }
 
-// gcPercent trades memory for time. The live heap is small compared to what calls allocate. Collecting as often as with Go's default of 100
-// was measured at a quarter of the processor time of a read-only call (298 against 222 µs, make bench). The environment variable GOGC
-// overrides the value.
+// gcPercent makes the daemon use more memory and less time. The live heap is small compared to the memory that calls allocate. With Go's
+// default of 100, garbage collection was measured to take a quarter of the processor time of a read-only call (298 against 222 µs, make
+// bench). The environment variable GOGC overrides the value.
 const gcPercent = 400
 
 // serve runs a daemon that owns its process.

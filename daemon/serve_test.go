@@ -60,7 +60,7 @@ func pidFrom(t *testing.T, s *aStream) int {
 	return hostPID(t, id, pid)
 }
 
-// hostPID returns the process id on the host of a call's process whose id inside its namespace is inside.
+// hostPID converts the id of a process in a call's PID namespace to its id on the host.
 func hostPID(t *testing.T, call string, inside int) int {
 	t.Helper()
 	for _, pid := range processesOf(t, call) {
@@ -109,8 +109,8 @@ func statusNow(t *testing.T, p *proc, id string) tooldv1.CallStatus {
 	return resp.GetCall().GetStatus()
 }
 
-// P6, T90: SIGTERM with running, suspended and streaming calls. TestP6LeavesInTime checks the time limit with a fake clock, because this
-// test is slow on a busy machine.
+// TestP6Drain (P6, T90) sends SIGTERM while calls run, are suspended and stream. TestP6LeavesInTime checks the time limit, with a fake
+// clock, because this test is slow on a busy machine.
 func TestP6Drain(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start("--timeouts-drain", "3s")
@@ -181,7 +181,7 @@ func TestP6SecondSignal(t *testing.T) {
 	pid := pidFrom(t, long)
 	p.signal(syscall.SIGTERM)
 	eventually(t, "draining", func() bool { return strings.Contains(p.log.String(), "draining") })
-	eventually(t, "the second signal ends it", func() bool { // repeated, because two signals in a row may be delivered as one
+	eventually(t, "the second signal ends it", func() bool { // Send the signal again, because two signals in a row may be delivered as one.
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-p.ended:
@@ -218,7 +218,7 @@ func TestDrainRequest(t *testing.T) {
 	p := s.start()
 	long := execute(t, p, bash("long", "echo $$; sleep 60 & wait"))
 	pidFrom(t, long)
-	first, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Hour)}) // long enough that the test ends first
+	first, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Hour)}) // The period is so long that the test ends before it.
 	must(t, err)
 	if first.GetRunning() != 1 {
 		t.Errorf("%d calls run", first.GetRunning())
@@ -307,7 +307,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
-	must(t, os.Chmod(p.ready.TokenFile, 0o644)) // as after a careless copy
+	must(t, os.Chmod(p.ready.TokenFile, 0o644)) // A careless copy can leave such a mode.
 	p = s.start()
 	second, err := os.ReadFile(p.ready.TokenFile)
 	must(t, err)

@@ -105,8 +105,8 @@ func TestBackupRestoreRelease(t *testing.T) {
 	p.stop()
 }
 
-// T117: a copy of the store contains the calls of all namespaces, so only an admin can request it. The daemon writes it only below the
-// configured folders, and never where calls could read it.
+// TestT117Backup (T117) checks who can request a copy of the store. The copy contains the calls of all namespaces, so only an admin can
+// request it. The daemon writes it only below the configured folders, and never where calls could read it.
 func TestT117Backup(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Dir(s.data)
@@ -210,12 +210,12 @@ func filesWith(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// The daemon is killed in the middle of a purge of many calls. Each call is then either whole or purged, also after the next start, and a
-// second purge completes the rest.
+// TestPurgeKilled kills the daemon in the middle of a purge of many calls. Each call must then be either whole or purged, also after the
+// next start. A second purge completes the rest.
 func TestPurgeKilled(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	const calls = 200
-	for round, killAt := range []int{0, calls / 2, calls - 1} { // after the last call, the purge rewrites the journal
+	for round, killAt := range []int{0, calls / 2, calls - 1} { // After the last call, the purge rewrites the journal.
 		thread := fmt.Sprint("thread-", round)
 		id := func(i int) string { return fmt.Sprintf("purge-tests-call-%d-%03d", round, i) }
 		p := s.start()

@@ -17,9 +17,9 @@ import (
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
-// The daemon is killed or stopped while a subagent waits for its model or for a tool. The next daemon continues the subagent where it
-// stopped. It repeats no finished turn and runs no tool twice. For a tool that ran when the daemon died, the model reads that its outcome
-// is unknown.
+// TestSubagentGoesOnAfterACrash kills or stops the daemon while a subagent waits for its model or for a tool. The next daemon continues the
+// subagent where it stopped. It repeats no finished turn and runs no tool twice. If a tool ran when the daemon died, the model is informed
+// that the outcome of the tool is unknown.
 func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	var times [4]atomic.Int32
 	hang, release := make(chan int, 4), make(chan struct{})
@@ -102,8 +102,9 @@ func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// A cancellation of a waiting subagent is stored before the daemon responds. The daemon is killed right after the response, while a call of
-// the subagent still ignores its cancellation. The next daemon ends all its calls, each once, and does not ask the model again.
+// TestCancelOfASubagentOverAKill checks the cancellation of a waiting subagent. The daemon stores it before it responds, and is killed
+// right after the response. At that time, a call of the subagent still ignores its cancellation. The next daemon ends each call once, and
+// does not ask the model again.
 func TestCancelOfASubagentOverAKill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "held")
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {

@@ -64,7 +64,7 @@ func (p *proc) children(run string) []*tooldv1.Call {
 func TestSubagent(t *testing.T) {
 	for _, protocol := range []string{"openai", "anthropic"} {
 		t.Run(protocol, func(t *testing.T) {
-			t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // no proxy listens there; the subagent must not use the variable
+			t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // No proxy listens at this address: the test shows that the subagent does not use the variable.
 			m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
 				switch q.Turns() {
 				case 0:
@@ -188,9 +188,9 @@ const (
 	no  = tooldv1.DecisionAction_DECISION_ACTION_CANCEL
 )
 
-// Each question of a subagent's call is a separate suspension, also after kill -9. The subagent waits for the answers without using a slot.
-// It continues after the last decision and asks its model for no turn twice. Redaction of a value that looks like a secret does not change
-// this.
+// TestSubagentWaits checks questions in the calls of a subagent. Each question is a separate suspension, also after kill -9. The subagent
+// waits for the answers without using a slot. It continues after the last decision and asks its model for no turn twice. This must also
+// hold when redaction changes a value that looks like a secret.
 func TestSubagentWaits(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
@@ -234,7 +234,8 @@ func TestSubagentWaits(t *testing.T) {
 	})
 }
 
-// A cancellation reaches the calls of a subagent first. A subagent that is declined, or whose question expires, leaves no suspended calls.
+// TestSubagentIsCancelled checks that a cancellation reaches the calls of a subagent before the subagent. When a subagent is declined, or
+// its question expires, no suspended calls of it remain.
 func TestSubagentIsCancelled(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
@@ -265,8 +266,8 @@ func TestSubagentIsCancelled(t *testing.T) {
 	}
 }
 
-// The calls of a subagent can run although the subagent holds the only slot. A permission mode of the run that called the subagent also
-// restricts all calls below it. The API key is a secret that only the subagent may use.
+// TestSubagentBelowItsCaller checks the limits on the calls of a subagent. They can run even if the subagent holds the only slot. A
+// permission mode of the run that called the subagent also restricts them. The API key is a secret that only the subagent may use.
 func TestSubagentBelowItsCaller(t *testing.T) {
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
@@ -332,8 +333,8 @@ func TestSubagentBelowItsCaller(t *testing.T) {
 	}
 }
 
-// T79: the key of an endpoint, from a file or a variable, appears nowhere when the model or the endpoint repeats it: not in answers,
-// errors, arguments of its calls, the log or the journal. This also holds for a replaced key.
+// TestT79KeyOfAnEndpointIsNowhere (T79) checks a model or an endpoint that repeats the key of the endpoint. The key, from a file or a
+// variable, must not appear in answers, errors, arguments of calls, the log or the journal. This also holds for a key that was replaced.
 func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
 		switch {

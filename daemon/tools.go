@@ -29,7 +29,7 @@ const builtin = "builtin"
 // embedded is the source of the tools that the embedding program adds with [WithTools].
 const embedded = "embedded"
 
-// mayStartProcesses reports whether calls of a tool may start processes. A built-in or embedded tool that does so must declare that it
+// mayStartProcesses reports whether calls of a tool may start processes. For a built-in or embedded tool, this is so if it declares that it
 // requires isolation or a network. Tools of other sources are assumed to start processes.
 func mayStartProcesses(t *tool.Descriptor) bool {
 	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
@@ -62,7 +62,7 @@ func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o n
 	if err != nil {
 		return nil, err
 	}
-	own := make([]map[string]tool.Tool, len(tools)) // for each tool: its instances by namespace
+	own := make([]map[string]tool.Tool, len(tools)) // for each tool, its instances by namespace
 	for _, namespace := range cfg.WithWorkspaces() {
 		theirs, _, err := workspaceTools(cfg, all[namespace].path, all[namespace].root, o, jobs)
 		if err != nil {
@@ -114,7 +114,7 @@ func workspaceTools(cfg *config.Config, path string, root *os.Root, o needs, job
 	return append(tools, commands...), jobs, nil
 }
 
-// limited bounds the time of a command to the operator's limit, whatever the model requested.
+// limited limits the time of a command to the operator's limit, even if the model requested more.
 type limited struct {
 	shell.Exec
 	most time.Duration
@@ -157,20 +157,20 @@ func commands() map[string]permission.Splitter {
 	return map[string]permission.Splitter{"bash": splitCommand, "bash_input": splitTyped}
 }
 
-// splitTyped splits text that is typed into a terminal, so that deny rules can match it. No allow rule matches typed text, because the
-// program that reads it is unknown.
+// splitTyped splits text that is typed into a terminal, so that deny rules can match it. The program that reads the text is unknown, so no
+// allow rule matches it.
 func splitTyped(args tool.Arguments) ([]permission.Part, permission.Known) {
 	return splitText(args.String("text"), permission.Open)
 }
 
 func splitCommand(args tool.Arguments) ([]permission.Part, permission.Known) {
-	if shell.TakesInput(args) { // no allow rule may match, because later input is unknown
+	if shell.TakesInput(args) { // Later input of the command is unknown, so no allow rule may match.
 		return splitText(args.String("command"), permission.Open)
 	}
 	return splitText(args.String("command"), permission.Whole)
 }
 
-// splitText splits a command text. It returns known when the text can be parsed, and otherwise that it is unclear.
+// splitText splits a command text. If the text can be parsed, it returns known; otherwise it reports that the text is unclear.
 func splitText(text string, known permission.Known) (list []permission.Part, _ permission.Known) {
 	parts, ok := shell.Split(text)
 	for _, p := range parts {

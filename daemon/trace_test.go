@@ -154,7 +154,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("resource %v, headers %q", r.about, r.headers)
 	}
 
-	unasked := call(followed(within(t), "00"), &tooldv1.CallSpec{Tool: "read", Arguments: `{"path":"a.txt"}`}) // its caller asks not to trace it
+	unasked := call(followed(within(t), "00"), &tooldv1.CallSpec{Tool: "read", Arguments: `{"path":"a.txt"}`}) // The caller of this call requests that it is not traced.
 	broken := call(within(t), &tooldv1.CallSpec{Tool: "read", Arguments: `{"path":"secret-argument-that-is-no-file"}`})
 	if got := r.of(t, broken.GetCallId(), 1)[0]; attributesOf(got)["error.type"] != "EXECUTION_FAILED" || got.GetStatus().GetCode() != tracev1.Status_STATUS_CODE_ERROR || hex.EncodeToString(got.GetTraceId()) == aTrace {
 		t.Errorf("span %v", got)
@@ -168,7 +168,7 @@ func TestTraces(t *testing.T) {
 	if first := r.of(t, asked.GetCallId(), 1)[0]; attributesOf(first)["toold.status"] != "SUSPENDED" || !hasEvents(first, "question") || hasEvents(first, "decision") {
 		t.Errorf("until the question: %v", first)
 	}
-	p.kill() // the next daemon continues the call, in practice perhaps weeks later
+	p.kill() // The next daemon continues the call. In practice that may be weeks later.
 	p = s.start("--tracing-ratio", "1")
 	resume(t, p, asked)
 	last := r.of(t, asked.GetCallId(), 2)[1]

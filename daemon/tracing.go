@@ -40,7 +40,7 @@ func (d *daemon) openTracing(ctx context.Context) error {
 
 func (d *daemon) tracer() pipelines.Tracer {
 	if d.traces == nil {
-		return nil // a nil interface, not an interface that holds a nil pointer
+		return nil // Return a nil interface, because an interface that holds a nil pointer is not nil.
 	}
 	return d.traces
 }

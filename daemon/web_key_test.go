@@ -13,8 +13,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// T79: when a search engine repeats its key, the key appears nowhere: not in search results, errors, the log or the journal. The key comes
-// from a file.
+// TestT79KeyOfASearchIsNowhere (T79) checks a search engine that repeats its key, which comes from a file. The key must not appear in
+// search results, errors, the log or the journal.
 func TestT79KeyOfASearchIsNowhere(t *testing.T) {
 	const key = "key-of-the-search-engine"
 	sent := make(chan string, 10)

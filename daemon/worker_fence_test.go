@@ -12,8 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// twoOwners is a fake daemon that acts for two successive owners of one store. It sends work to a worker and reports whether the worker
-// began it.
+// twoOwners is a fake daemon that acts as two successive owners of one store. It sends work to a worker and reports whether the worker
+// began the work.
 type twoOwners struct {
 	tooldv1.UnimplementedWorkerServiceServer
 	began chan bool
@@ -62,8 +62,8 @@ func (o *twoOwners) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectReque
 	return err
 }
 
-// T126: a worker refuses work from a daemon that lost its store to a newer owner that the worker knows. It also refuses an earlier attempt
-// than one that it began.
+// TestT126WorkersRefuseAFencedOwner (T126) checks that a worker refuses work from a daemon that has lost its store, when the worker knows
+// the newer owner. The worker also refuses an attempt with a lower number than one that it has already begun.
 func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
 	inEach(t, func(t *testing.T, l language) {
 		lis, err := net.Listen("tcp", "127.0.0.1:0")

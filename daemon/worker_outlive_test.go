@@ -9,8 +9,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// T84: the daemon is killed while a worker runs calls, and the next daemon continues them. No call runs twice, and the outcomes of the
-// worker are used. After a second kill the worker does not reconnect, and recovery decides the calls.
+// TestT84WorkerOutlivesTheDaemon (T84) kills the daemon while a worker runs calls. The next daemon continues the calls: no call runs twice,
+// and the outcomes that the worker reports are used. After a second kill the worker does not reconnect, and recovery ends the calls.
 func TestT84WorkerOutlivesTheDaemon(t *testing.T) { inEach(t, workerOutlives) }
 
 func workerOutlives(t *testing.T, l language) {

@@ -86,7 +86,7 @@ func workerQuestions(t *testing.T, l language) {
 		"red":   asks + `Paint it red ["it dries in an hour"] degraded false`,
 		"ghost": asks + `paints [] degraded true`,
 	} {
-		var got string // repeated, because on a busy machine the worker's answer may miss its time limit
+		var got string // Try again: on a busy machine, the worker's answer may miss its time limit.
 		eventually(t, fmt.Sprintf("%s is %s", colour, want), func() bool {
 			if now := p.described(colour); now != got {
 				got = now
@@ -95,11 +95,11 @@ func workerQuestions(t *testing.T, l language) {
 			return got == want
 		})
 	}
-	if got := p.described("riddle"); !strings.HasPrefix(got, "ERROR_CODE_") { // the daemon cannot ask a user at this time
+	if got := p.described("riddle"); !strings.HasPrefix(got, "ERROR_CODE_") { // DescribeCall returns an error, because the daemon cannot ask a user at this time.
 		t.Errorf("arguments of which a question is asked: %s", got)
 	}
 	tries := 0
-	painted := func(colour string) *tooldv1.Call { // painted runs a call of paints to its end, and tries again if the worker was too slow to answer questions about it
+	painted := func(colour string) *tooldv1.Call { // painted runs a call of paints to its end. It tries again if the worker was too slow to answer questions about the call.
 		tries++
 		id := fmt.Sprintf("painted-%s-%08d", colour, tries)
 		c := p.end(id, "paints", fmt.Sprintf(`{"colour":"%s-%d"}`, colour, tries))
@@ -136,7 +136,7 @@ func TestWorkerAnswersAreBounded(t *testing.T) {
 		Descriptor_: &tooldv1.Descriptor{Id: "paints", Parameters: `{"type":"object"}`, Mildest: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY}},
 		Questions: []tooldv1.WorkerQuestionKind{
 			tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE, tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_ASSESS,
-			tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE, 99, // a kind of a later version
+			tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE, 99, // a kind that only a later version of the API has
 		},
 	}}}})
 	first, err := stream.Recv()

@@ -29,8 +29,8 @@ type testArgs struct {
 	File string `json:"file,omitempty"`
 }
 
-// testWorker returns a worker whose tools write a line to a file for each attempt. A tool returns when a second file, with the suffix .go,
-// exists.
+// testWorker returns a worker whose tools write a line to a file for each attempt. Such a tool returns when another file exists, whose name
+// has the suffix .go.
 func testWorker(address, token string) *worker.Worker {
 	w := worker.New(worker.Config{Address: address, Token: token, Pool: "tests", MaxCalls: 4, Log: func(s string) { fmt.Fprintln(os.Stderr, s) }})
 	held := func(ctx context.Context, c *worker.Call, in testArgs) (string, error) {
@@ -163,7 +163,7 @@ type language struct {
 	name    string
 	command func(t *testing.T, address string) *exec.Cmd
 	client  func(t *testing.T, address string) *exec.Cmd // plays the transcript of clients
-	units   func(t *testing.T) *exec.Cmd                 // runs the unit tests of the SDK; nil for Go, whose tests go test runs
+	units   func(t *testing.T) *exec.Cmd                 // runs the unit tests of the SDK; nil for Go, because go test runs them
 }
 
 func languages() []language {
@@ -388,7 +388,8 @@ func comparable(t *testing.T, v any) string {
 	return string(text)
 }
 
-// The context of a tool function ends when its call is cancelled. A worker that is asked to end lets its calls end first.
+// TestWorkerCancelAndDrain checks that the context of a tool function ends when its call is cancelled. A worker that is asked to end waits
+// for the end of its calls first.
 func TestWorkerCancelAndDrain(t *testing.T) { inEach(t, cancelAndDrain) }
 
 func cancelAndDrain(t *testing.T, l language) {
@@ -405,7 +406,7 @@ func cancelAndDrain(t *testing.T, l language) {
 	p.begin("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2"))
 	awaitLines(t, file+"2", 1)
 	must(t, w.Process.Signal(syscall.SIGTERM))
-	p.sees("greet", true) // tools stay listed for a while, because their worker may reconnect
+	p.sees("greet", true) // The tool stays listed for a while, because its worker may reconnect.
 	must(t, os.WriteFile(file+"2.go", nil, 0o600))
 	if c := p.end("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2")); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("drained: %v", c)
@@ -463,7 +464,8 @@ func (p *proc) get(id string) *tooldv1.Call {
 	return c
 }
 
-// The daemon is killed while a call of a worker is suspended. The next daemon knows the tool before the worker reconnects on its own.
+// TestWorkerOverRestart kills the daemon while a call of a worker is suspended. The next daemon knows the tool before the worker
+// reconnects.
 func TestWorkerOverRestart(t *testing.T) { inEach(t, workerOverRestart) }
 
 func workerOverRestart(t *testing.T, l language) {
@@ -528,7 +530,8 @@ func TestWorkerSources(t *testing.T) {
 	eventually(t, "the source is down", func() bool { return source().GetState() == tooldv1.SourceState_SOURCE_STATE_DOWN })
 }
 
-// T61: messages of a worker about a lease that it does not hold change nothing, even if the worker knows the lease id.
+// TestT61ForeignLease (T61) checks that messages of a worker about a lease that it does not hold change nothing, even if the worker knows
+// the id of the lease.
 func TestT61ForeignLease(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "20s")
 	dial := func(pool, tool string) (tooldv1.WorkerService_ConnectClient, func() *tooldv1.ConnectResponse) {

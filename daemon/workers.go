@@ -57,7 +57,7 @@ func (d *daemon) unlisted(p tool.Principal, t *tool.Descriptor) bool {
 	return d.hidden(p, t) || d.workers.Absent(t)
 }
 
-// toolsOf counts the trusted tools of a source.
+// toolsOf counts the registered tools of a source. It does not count tools in quarantine.
 func (d *daemon) toolsOf(source string) (n int) {
 	for _, e := range d.tools.All() {
 		if e.Source == source {

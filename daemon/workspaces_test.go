@@ -79,7 +79,7 @@ func (c *tenant) spec(tool string, args map[string]any) *tooldv1.CallSpec {
 	must(c.t, err)
 	c.n++
 	return &tooldv1.CallSpec{
-		Tool: tool, CallId: fmt.Sprintf("workspaces-call-%d-%04d", c.epoch, c.n), Arguments: string(text), // calls of different namespaces get equal ids
+		Tool: tool, CallId: fmt.Sprintf("workspaces-call-%d-%04d", c.epoch, c.n), Arguments: string(text), // Calls of different namespaces get the same ids.
 		Run: &tooldv1.Run{RunId: "run", ThreadId: "thread"},
 	}
 }
@@ -229,8 +229,8 @@ func TestWorkspacesWithoutIsolation(t *testing.T) {
 	}
 }
 
-// A reload with other workspaces reports that a restart is needed. Until then, the reloaded parts use the old workspaces. A backup cannot
-// be written to any of them.
+// TestWorkspacesHoldUntilARestart checks a reload that changes the workspaces. It reports that a restart is needed. Until then, the
+// reloaded parts use the old workspaces. A backup can be written neither to an old nor to a new workspace.
 func TestWorkspacesHoldUntilARestart(t *testing.T) {
 	w := newTenants(t, "")
 	dir, manifests := w.manifests(map[string]string{"show.yaml": "id: show\n" + observed + "run: {program: /bin/cat, args: [notes.txt]}\n"})
@@ -281,7 +281,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 		must(t, os.Symlink(to, at(link)))
 	}
 	tests := []struct {
-		name, workspaces, more, say string // empty say means accepted
+		name, workspaces, more, say string // say is a text of the error; empty when the configuration is accepted
 	}{
 		{"side by side", "{a: DIR/a, b: DIR/b}", "", ""},
 		{"a name with a dot", "{team.one: DIR/a, 'x y': DIR/b}", "", ""},
@@ -356,8 +356,9 @@ func TestServersInWorkspaces(t *testing.T) {
 	}
 }
 
-// T131: after the start of the daemon, and before that of a server, the server's working directory is replaced by a link. The link leads to
-// another workspace or outside of all workspaces. The daemon refuses to start the server.
+// TestServersAreLedToNoOtherWorkspace (T131) checks the working directory of an MCP server. After the daemon has started, and before it
+// starts the server, the directory is replaced by a link to another workspace or to a directory outside all workspaces. The daemon must
+// refuse to start the server.
 func TestServersAreLedToNoOtherWorkspace(t *testing.T) {
 	for _, to := range []string{"b", "outside"} {
 		t.Run(to, func(t *testing.T) { leadServer(t, to) })

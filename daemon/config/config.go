@@ -28,7 +28,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// Config is the configuration of a daemon. A field that is zero means that the setting is empty or zero, not that the default applies.
+// Config is the configuration of a daemon. The zero value of a field means an empty or zero setting; it does not select the default.
 type Config struct {
 	Data       string              `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
 	Store      string              `yaml:"store" help:"postgres:// URL of the store, without a password; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
@@ -67,8 +67,8 @@ type Config struct {
 	Command    command.Settings    `yaml:"command" reload:"always"`
 	Compact    compact.Config      `yaml:"compact" reload:"started"`
 
-	// Moved says that the files of the store were moved to this machine, so that the unfinished calls in it belong to this daemon. It is
-	// only a flag of serve: a file or an environment variable would apply it again at every start.
+	// Moved says that the files of the store were moved to this machine, so that its unfinished calls now belong to this daemon. It exists
+	// only as a flag of serve. In a file or an environment variable it would apply again at every start.
 	Moved bool
 
 	loaded loaded
@@ -131,7 +131,7 @@ type ToolConcurrency struct {
 	Calls int    `yaml:"calls" min:"1" max:"100000" help:"calls that run at once"`
 }
 
-// Failover says how soon a daemon stops acting after it loses its PostgreSQL store, and how long its successor waits for that.
+// Failover says how soon a daemon stops its effects after it loses its PostgreSQL store, and how long the next daemon waits for that.
 type Failover struct {
 	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store when an effect starts" see:"../how-to/use-postgresql.md#two-daemons"`
 	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time from the last such proof to the end of the daemon; the server frees the store after a third of it"`
@@ -228,7 +228,7 @@ func defaults() Config {
 	return c
 }
 
-// resolve replaces placeholders in values: the mark of the data directory in the path of the socket, and an empty host by the loopback
+// resolve replaces placeholders: the mark for the data directory in the path of the socket, and an empty host, which becomes the loopback
 // address.
 func (c *Config) resolve() {
 	c.Listen.Unix = strings.ReplaceAll(c.Listen.Unix, dataMark, c.Data)

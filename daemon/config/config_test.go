@@ -178,14 +178,14 @@ func TestExposure(t *testing.T) {
 		{"[::1]:7130", "", true},
 		{"[::ffff:127.0.0.1]:7130", "", true},
 		{"localhost:7130", "", true},
-		{":7130", "", true}, // means the loopback address, not all addresses
+		{":7130", "", true}, // an empty host means the loopback address, not all addresses
 		{"0.0.0.0:7130", "", false},
 		{"[::]:7130", "", false},
 		{"10.0.0.1:7130", tls, false},
 		{"10.0.0.1:7130", token, false},
 		{"10.0.0.1:7130", tls + token, true},
 		{"10.0.0.1:7130", "tls: {cert: c, key: k, client_ca: a}\n", true},
-		{"localhost.example.org:7130", "", false}, // another name may resolve to any address
+		{"localhost.example.org:7130", "", false}, // a name other than localhost may resolve to any address
 		{"127.0.0.1.example.org:7130", "", false},
 	}
 	for _, tt := range tests {
@@ -249,7 +249,7 @@ func TestConfigShow(t *testing.T) {
 	golden(t, "config_show", text)
 }
 
-// The output of show, without its lists, is a configuration file with the same meaning.
+// TestConfigShowIsAFile checks that the output of config show, without its lists, is a valid configuration file with the same meaning.
 func TestConfigShowIsAFile(t *testing.T) {
 	cfg, err := load(t, "timeouts: {linger: never, queue: 1m30s}\nrules: \"a b#c\"\n", nil)
 	if err != nil {

@@ -21,8 +21,8 @@ type loaded struct {
 	again    func() (*Config, error)
 }
 
-// Reload reads the same sources again and returns the new configuration. The receiver does not change. Reload has nothing to read for a
-// Config that a program built itself.
+// Reload reads the same sources again and returns the new configuration. The receiver does not change. It returns an error for a Config
+// that a program built itself, because that has no sources.
 func (c *Config) Reload() (*Config, error) {
 	if c.loaded.again == nil {
 		return nil, Errorf("the configuration was made by a program, and has no file to read again")
@@ -33,11 +33,11 @@ func (c *Config) Reload() (*Config, error) {
 // File returns the path of the configuration file. It is empty when there was none.
 func (c *Config) File() string { return c.loaded.file }
 
-// Warnings lists environment variables that look like a setting but are none.
+// Warnings lists environment variables whose names look like those of settings but are not.
 func (c *Config) Warnings() []string { return c.loaded.warnings }
 
-// Load reads the file, then the environment, then the flags; each overrides the one before. It checks the result as a whole. An [Error] is
-// a mistake that the user can correct.
+// Load reads the file, then the environment, then the flags. A later source overrides an earlier one. It checks the combined result. It
+// returns an [Error] for a mistake that the user can correct.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	file, _ := flags.GetString("config")
 	if file == "" {
@@ -83,8 +83,8 @@ func (c *Config) set(s setting.Setting, text, name, from string) error {
 	return nil
 }
 
-// readEnvironment reads the variables of settings. It ignores other variables that begin with TOOLD_, because container orchestrators
-// create such names. It warns about a name that is almost that of a setting.
+// readEnvironment reads the variables of settings. It ignores unknown variables that begin with TOOLD_, because container orchestrators
+// create such variables. It warns about a name that differs little from that of a setting.
 func (c *Config) readEnvironment(environ []string) error {
 	var problems []error
 	names := []string{"TOOLD_ADDRESS", "TOOLD_CONFIG", "TOOLD_TOKEN", "TOOLD_TOKEN_FILE", "TOOLD_CA"}

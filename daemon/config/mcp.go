@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// MCPEntries reads the files of mcp.files and returns their servers. When the entry of a server differs in the workspace of a namespace,
-// that namespace gets its own process.
+// MCPEntries reads the files of mcp.files and returns their servers. An entry may use variables of the workspace. If it then differs for a
+// namespace with its own workspace, that namespace gets a separate process of the server.
 func (c *Config) MCPEntries() ([]mcp.Entry, error) {
 	texts := make([][]byte, len(c.MCP.Files))
 	for i, path := range c.MCP.Files {
@@ -42,10 +42,10 @@ func (c *Config) MCPEntries() ([]mcp.Entry, error) {
 	return entries, err
 }
 
-// splitMCP compares the entries with own, the entries for the workspace of a namespace. An entry that differs gets its own process for that
-// namespace. splitMCP refuses a server that would give one namespace access to the workspace of another.
+// splitMCP compares the entries with own, the entries for the workspace of a namespace. If an entry differs, the namespace gets a separate
+// process of this server. splitMCP refuses a server that would give one namespace access to the workspace of another.
 func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
-	for i := range entries { // own has the same servers in the same order
+	for i := range entries { // Both lists contain the same servers in the same order.
 		e, shared := &own[i], entries[i]
 		shared.In = nil
 		same := reflect.DeepEqual(shared, *e)
@@ -97,7 +97,7 @@ func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, er
 	if err != nil {
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // without a home directory, Parse refuses a reference to it
+	home, _ := os.UserHomeDir() // Ignore the error: without a home directory, Parse refuses entries that refer to it.
 	vars := mcp.Variables{Environment: os.LookupEnv, Home: home, Workspace: workspace}
 	var entries []mcp.Entry
 	from := map[string]string{}

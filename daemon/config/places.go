@@ -12,11 +12,11 @@ import (
 
 // SeparatePlaces refuses workspaces that contain files of the daemon, or that overlap each other.
 //
-// Tools read and change the files of a workspace for every caller, mostly without asking. With the token file there, every caller could
-// become an operator; with the rules file there, callers could write rules.
+// Tools read and change the files of a workspace for every caller, mostly without asking. If the token file were in a workspace, every
+// caller could become an operator. If the rules file were there, callers could write rules.
 //
-// The check follows symbolic links. A path that does not exist yet counts as the place where it would be created. A caller who can change a
-// link on a path decides where the path leads, so each link on a path must be outside the workspace too.
+// The check follows symbolic links. For a path that does not exist yet, it uses the place where the path would be created. Each link on a
+// path must be outside the workspace too: a caller who can change a link decides where the path leads.
 func (c *Config) SeparatePlaces() error {
 	problems := []error{c.separate(Sharing)}
 	for _, namespace := range c.WithWorkspaces() {
@@ -31,7 +31,7 @@ func (c *Config) SeparatePlaces() error {
 // separate does the work of [Config.SeparatePlaces] for the workspace of one namespace.
 func (c *Config) separate(namespace string) error {
 	key := WorkspaceKey(namespace)
-	workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace))) // cleaned first, as all users of the path do: Clean removes a link that ".." follows
+	workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace))) // Clean the path first, as all users of the path do: Clean removes a link that is followed by "..".
 	if err != nil {
 		return c.unclear(key, err)
 	}
@@ -65,7 +65,7 @@ func (c *Config) separate(namespace string) error {
 			continue
 		}
 		problem := c.apart(workspace, own.what, own.path)
-		if clean := filepath.Clean(own.path); problem == nil && clean != own.path { // some files are opened by the path as written, some by the cleaned path
+		if clean := filepath.Clean(own.path); problem == nil && clean != own.path { // Check both forms: some files are opened by the path as written, and some by the cleaned path.
 			problem = c.apart(workspace, own.what, clean)
 		}
 		if problem != nil {
@@ -109,7 +109,8 @@ func (c *Config) ownFiles() []place {
 	return places
 }
 
-// MayHoldBackup refuses a directory for a copy of the store that is not below one of the configured folders, or that callers could read.
+// MayHoldBackup returns an error when dir may not hold a copy of the store: it is not below one of the configured folders, or callers could
+// read it.
 func (c *Config) MayHoldBackup(dir string) error {
 	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
 		workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace)))
@@ -148,7 +149,7 @@ func (c *Config) apart(workspace, what, path string) error {
 	return lentWay(workspace, what, steps)
 }
 
-// lentWay refuses a path with a step in the workspace, because callers could change that step and so decide where the path leads.
+// lentWay refuses a path that has a link or a ".." in the workspace. Callers could change that step, and so decide where the path leads.
 func lentWay(workspace, what string, steps []string) error {
 	for _, step := range steps {
 		if holds(workspace, filepath.Dir(step)) {
@@ -162,7 +163,7 @@ func (c *Config) unclear(what string, err error) error {
 	return Errorf("%s: cannot tell whether the workspace and what is the daemon's own are apart: %w", what, err)
 }
 
-// settle returns the absolute path with all links resolved. In a path that does not exist, it resolves the part that does.
+// settle returns the absolute path with all links resolved. If the end of the path does not exist, it resolves only the part that exists.
 func settle(path string) (string, error) {
 	steps, err := way(path)
 	if err != nil {
@@ -171,11 +172,11 @@ func settle(path string) (string, error) {
 	return steps[len(steps)-1], nil
 }
 
-// way returns all places that decide where a path leads, absolute and with links resolved:
+// way returns all places that decide where a path leads, as absolute paths with links resolved:
 //
 //   - each symbolic link on the path,
 //   - each directory that the path leaves with "..",
-//   - last, the place where the path ends. Only this one need not exist.
+//   - last, the place where the path ends. Only this place need not exist.
 func way(path string) (steps []string, err error) {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
@@ -184,7 +185,7 @@ func way(path string) (steps []string, err error) {
 		}
 		path = dir + "/" + path
 	}
-	const most = 40 // the limit of links that Linux follows
+	const most = 40 // Linux follows at most this many links.
 	at, links := "/", 0
 	for rest := strings.Split(path, "/"); len(rest) > 0; {
 		name := rest[0]
@@ -217,8 +218,8 @@ func way(path string) (steps []string, err error) {
 	return append(steps, at), nil
 }
 
-// holds reports whether path is dir or below it. Links in both must be resolved. It also recognizes an existing directory that has two
-// names, as with a bind mount.
+// holds reports whether path is dir or below it. Links in both must be resolved. It also recognizes a directory that has two names, for
+// example through a bind mount.
 func holds(dir, path string) bool {
 	at, dirErr := os.Stat(dir)
 	for {

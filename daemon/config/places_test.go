@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Tools read and write the workspace for every caller. The token, the journal, the rules and the socket must therefore be outside it, by
-// whatever path they are named.
+// TestPlacesAreApart checks that the token, the journal, the rules and the socket must be outside the workspace, whatever path names them.
+// Tools read and write the workspace for every caller.
 func TestPlacesAreApart(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -26,7 +26,7 @@ func TestPlacesAreApart(t *testing.T) {
 		name            string
 		data, workspace string
 		more            []string
-		say             string // part of the error; empty means accepted
+		say             string // text that the error contains; empty when the paths are accepted
 	}{
 		{"side by side", "data", "ws", nil, ""},
 		{"neither is there yet", "new-data", "new-ws", nil, ""},

@@ -16,7 +16,7 @@ import (
 
 const page = "../../docs/reference/configuration.md"
 
-// The test writes the part of the page between these lines.
+// The lines between which the test writes the tables of the page.
 const (
 	tablesBegin = "<!-- The tables are written by: go test ./daemon/config -run TestReference -update -->\n"
 	tablesEnd   = "<!-- The end of the tables. -->\n"

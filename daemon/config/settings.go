@@ -33,8 +33,8 @@ func Changed(before, after *Config) (changed []setting.Setting) {
 	return changed
 }
 
-// AddFlags adds a flag for every setting that is not a list. The flags have no defaults: the value of a flag that is not given comes from
-// the environment, the file or the declaration.
+// AddFlags adds a flag for every setting that is not a list. The flags have no default values. If a flag is not given, the value comes from
+// the environment, the file or the default of the setting.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "configuration file (TOOLD_CONFIG)")
 	for _, s := range Settings() {
@@ -73,8 +73,8 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// nearest returns the candidate that the user probably meant: one with few typing errors, or one with the same last part. It returns ""
-// when there is none.
+// nearest returns the candidate that the user probably meant: one that differs by few typing errors, or one with the same last part. It
+// returns "" when there is none.
 func nearest(name string, candidates []string) string {
 	best, least := "", len(name)/4+2
 	for _, c := range candidates {

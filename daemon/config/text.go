@@ -14,7 +14,7 @@ import (
 
 const hidden = "(hidden)"
 
-// Text formats a configuration as a configuration file, without secrets. A comment behind each value names its source.
+// Text formats a configuration as a configuration file, without secrets. A comment after each value names its source.
 func Text(c *Config) string {
 	var b strings.Builder
 	var group []string
@@ -58,7 +58,7 @@ func listText(s setting.Setting, v reflect.Value, margin string) string {
 	return b.String()
 }
 
-// valueText formats a value in YAML's flow style. Of a struct, it writes only the fields that differ from their defaults.
+// valueText formats a value in YAML's flow style. For a struct, it writes only the fields that differ from their defaults.
 func valueText(s setting.Setting, v reflect.Value) string {
 	isSecret := s.Tag.Get("secret") != ""
 	switch {

@@ -34,8 +34,8 @@ func (c *Config) validate() error {
 
 type complaint func(key, format string, args ...any)
 
-// SaidBy returns the source of a value, in parentheses, for error messages. When the value itself has none, it returns the source of the
-// list entry or group that contains it. It returns "" for a default.
+// SaidBy returns the source of a value, in parentheses, for error messages. If no source is recorded for the value itself, it returns the
+// source of the list entry or group that contains the value. It returns "" for a default.
 func (c *Config) SaidBy(key string) string {
 	for ; key != ""; key = key[:max(0, strings.LastIndexAny(key, ".["))] {
 		if by := c.loaded.from[key]; by != "" {
@@ -170,8 +170,8 @@ func (t Token) Sum() (sum [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// checkExposure refuses a listener that is reachable from other machines unless an operator has set up TLS and authentication. The token of
-// the first start does not count, because it belongs to the user of this machine.
+// checkExposure refuses a listener that is reachable from other machines, unless an operator has configured TLS and authentication. The
+// token of the first start is not enough, because it is meant for the user of this machine.
 func checkExposure(c *Config) error {
 	if c.Listen.TCP == "" || isLoopback(c.Listen.TCP) {
 		return nil

@@ -51,8 +51,8 @@ func (c *Config) InWorkspaces(other *Config) *Config {
 	return &in
 }
 
-// separateWorkspaces refuses workspaces that overlap after links are resolved, and isolation profiles that make a workspace visible to
-// every namespace.
+// separateWorkspaces refuses workspaces that overlap after links are resolved. It also refuses isolation profiles that make a workspace
+// visible to every namespace.
 func (c *Config) separateWorkspaces() error {
 	var problems []error
 	ways := map[string][]string{}

@@ -25,7 +25,7 @@ func (c *Config) readYAML(text []byte) error {
 		return nil
 	}
 	if err == nil {
-		var twice any // only decoding into a value detects duplicate keys
+		var twice any // Decode into a value, because only that detects duplicate keys.
 		err = document.Decode(&twice)
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 		n = n.Alias
 	}
 	r.from[key] = fmt.Sprintf("%s:%d", r.file, n.Line)
-	if strings.Contains(key, "[") { // one line may hold several elements of a list
+	if strings.Contains(key, "[") { // Record one line for the list, because a line may hold several of its elements.
 		r.from[key] += fmt.Sprintf(":%d", n.Column)
 	}
 	switch {
@@ -83,7 +83,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 			r.complain(n, "%s is a list", key)
 			return
 		}
-		to.SetZero() // so that an empty list replaces the default
+		to.SetZero() // Clear the default, so that an empty list replaces it.
 		if len(n.Content) > 0 {
 			to.Set(reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content)))
 		}

@@ -28,8 +28,8 @@ import (
 
 // A Config says which calls are traced, and where spans are sent.
 type Config struct {
-	// Ratio is the share of calls to trace, greater than 0 and at most 1. It applies only to calls whose request does not say whether to
-	// trace it. Otherwise the choice of the caller counts.
+	// Ratio is the share of calls to trace, greater than 0 and at most 1. If a request says whether to trace its call, that decides
+	// instead.
 	Ratio float64
 	// Endpoint is the URL of the OTLP receiver. When it is empty, OTEL_EXPORTER_OTLP_ENDPOINT and the related variables apply.
 	Endpoint string
@@ -62,7 +62,7 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, errors.Join(fmt.Errorf("OTLP: %w", err), exporter.Shutdown(ctx))
 	}
-	if cfg.OnError != nil { // the library has only a global error handler
+	if cfg.OnError != nil { // The handler is global, because the library has no other.
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(cfg.OnError))
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about),
@@ -103,7 +103,7 @@ func (t *Tracer) Begin(request context.Context, c *call.Call) (context.Context, 
 		ctx = propagation.TraceContext{}.Extract(ctx, headers(md))
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal)}
-	if c.Trace != "" { // a later pipeline run belongs to the trace of the call's start, unless the request with the decision has a trace
+	if c.Trace != "" { // A later pipeline run belongs to the trace of the call's start, unless the request with the decision has its own trace.
 		first := propagation.TraceContext{}.Extract(context.Background(), headers{"traceparent": {c.Trace}})
 		if trace.SpanContextFromContext(ctx).IsValid() {
 			options = append(options, trace.WithLinks(trace.LinkFromContext(first)))
@@ -181,7 +181,7 @@ func (t *Tracer) End(ctx context.Context, c *call.Call) {
 		code := string(c.Result.Error.Code)
 		span.SetAttributes(attribute.String("error.type", code))
 		if c.Status == call.Failed {
-			span.SetStatus(codes.Error, code) // without the message, which may quote arguments
+			span.SetStatus(codes.Error, code) // Leave out the message, because it may quote arguments.
 		}
 	}
 }

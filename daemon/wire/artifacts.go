@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Artifacts gives the file tools access to the output and the artifacts of calls. It gets the engine only when a tool reads, because the
+// Artifacts gives the file tools access to the output and the artifacts of calls. It is a function that returns the engine, because the
 // tools are created before the engine.
 type Artifacts func() *lifecycle.Engine
 

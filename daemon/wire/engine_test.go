@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// While the disk is full, the engine refuses new calls and serves known ones. It accepts new calls again when there is space.
+// TestFullDisk checks that the engine refuses new calls while the disk is full, and still serves existing ones. When there is space, it
+// accepts new calls again.
 func TestFullDisk(t *testing.T) {
 	tools := registry.New(registry.Config{})
 	noop := tool.Func(tool.Descriptor{ID: "noop"}, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ok"), nil })

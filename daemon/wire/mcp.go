@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Sourced registers the tools of external sources. It leaves out single invalid tools.
+// Sourced registers the tools of external sources. If some tools of a source are invalid, it registers only the others.
 type Sourced struct{ Registry *registry.Registry }
 
 // Replace makes tools the only tools of a source. It returns the reason for each tool that it left out, by id.
@@ -36,14 +36,14 @@ func (s Sourced) Replace(source string, tools []tool.Tool) map[string]error {
 		taken, _ := errors.AsType[*registry.DuplicateError](err)
 		good = slices.DeleteFunc(good, func(t tool.Tool) bool {
 			d := t.Descriptor()
-			mine := taken == nil || d.ID == taken.Name // the error has no other mark of the tool
+			mine := taken == nil || d.ID == taken.Name // The error identifies the tool only by its name.
 			if mine {
 				refused[d.ID] = err
 			}
 			return mine
 		})
 		if len(good) == before {
-			return refused // the source keeps its earlier tools
+			return refused // Nothing could be registered, so the source keeps its earlier tools.
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tools/subagent"
 )
 
-// Subagents lets subagents call the tools of the daemon. Their calls are ordinary batches. It gets the engine only when a subagent runs,
-// because the tools are created before the engine.
+// Subagents lets subagents call the tools of the daemon. Their calls are ordinary batches. engine is a function, because the tools are
+// created before the engine.
 func Subagents(engine func() *lifecycle.Engine, r *registry.Registry, hide Hide) subagent.Caller {
 	return subagents{engine, tools{r, hide}}
 }
@@ -99,8 +99,8 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 
 // Cancel implements [subagent.Caller].
 func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) (unseen []string) {
-	lasting := context.WithoutCancel(ctx) // a status that is already known counts even after ctx has ended
-	// A call whose cancellation could not be stored does not end in time, so it is among the returned ids.
+	lasting := context.WithoutCancel(ctx) // Do not stop when ctx ends: a status that is already known must still be read.
+	// Ignore errors: a call whose cancellation could not be stored does not end in time, so Cancel returns its id.
 	_, _ = s.engine().CancelBatch(lasting, t.Parent.Caller, t.Batch, reason, "")
 	for i := range t.Calls {
 		w, err := s.engine().Watch(lasting, t.Parent.Caller, t.Calls[i].ID, "", true)
@@ -113,7 +113,7 @@ func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) 
 }
 
 // seenEnd waits for the end of a call and reports whether the daemon observed it. While the daemon stops, a cancelled call that has not
-// begun counts as ended: it never begins, but only the next daemon records its end.
+// begun also counts as ended: it will never begin, although only the next daemon will store its end.
 func seenEnd(ctx context.Context, w call.Watcher, draining func() bool) bool {
 	defer w.Close()
 	unborn := func(c *call.Call) bool {
@@ -168,8 +168,8 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 	return list
 }
 
-// Above returns a function that lists the permission modes of the run and thread of the subagent that made a call. These modes apply to the
-// call too. A run or thread of another caller has no effect, because any caller may name it.
+// Above returns a function for calls that subagents make. It lists the permission modes of the subagent's own run and thread, because these
+// modes apply to the call too. It ignores a run or thread of another caller, because any caller may name it.
 func Above(p *policy.Policies) func(in *hook.Input) []string {
 	return func(in *hook.Input) (modes []string) {
 		if in.Run.Origin != subagent.Origin {

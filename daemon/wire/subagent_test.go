@@ -112,7 +112,7 @@ func (f *farm) enter(id string) (leave func()) {
 	}
 }
 
-// still returns the ids of the calls that are running.
+// still returns the ids of the calls that are still running.
 func (f *farm) still() (ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,8 +137,8 @@ func (f *farm) stubborn(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	return tool.Text("at last"), nil
 }
 
-// ask starts the subagent with a task. It returns when the call of the subagent ends or is suspended, or if until is positive, when that
-// many of its calls run.
+// ask starts the subagent with a task. If until is positive, ask returns when that many calls of the subagent run. Otherwise it returns
+// when the call of the subagent ends or is suspended.
 func (f *farm) ask(id, task string, until int) *call.Call {
 	f.t.Helper()
 	arguments, err := json.Marshal(map[string]string{"task": task})
@@ -210,7 +210,8 @@ func (f *farm) decide(c *call.Call, d tool.Decision) call.Watcher {
 	return w
 }
 
-// However a subagent is ended, its end is reported only when no call of it runs. Its result names calls that did not end in time.
+// TestSubagentEndsAfterItsCalls checks the end of a subagent in each way in which it can be ended. The end is reported only when no call of
+// the subagent runs. The result names calls that did not end in time.
 func TestSubagentEndsAfterItsCalls(t *testing.T) {
 	t.Parallel()
 	cancel := func(f *farm, id string) *call.Call {
@@ -272,8 +273,8 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 	}
 }
 
-// While the daemon stops, a subagent does not wait for a cancelled call that has not begun, and does not name it in its result: such a call
-// never runs.
+// TestSubagentEndsWhileTheDaemonStops checks a subagent while the daemon stops. It does not wait for a cancelled call that has not begun,
+// and does not name it in its result, because such a call never runs.
 func TestSubagentEndsWhileTheDaemonStops(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t, nil)
@@ -315,8 +316,8 @@ func TestSubagentEditedEndsItsCalls(t *testing.T) {
 	}
 }
 
-// The queue is full of calls that wait for the only slot, which the subagent holds. The subagent lends its slot to these calls, and then
-// its own calls can run.
+// TestSubagentLendsWhileTheQueueIsFull checks a subagent that holds the only slot while the queue is full of calls that wait for it. The
+// subagent lends its slot to these calls, and then its own calls can run.
 func TestSubagentLendsWhileTheQueueIsFull(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t, func(c *lifecycle.Config) {

@@ -26,7 +26,7 @@ func (v Vault) Load(key string) ([]byte, bool) {
 func (v Vault) Save(key string, text []byte) (err error) {
 	switch err := os.Mkdir(string(v), 0o700); {
 	case err == nil:
-		err = syncDir(filepath.Dir(string(v))) // otherwise a power loss could remove the directory and its files
+		err = syncDir(filepath.Dir(string(v))) // Without this, a power loss could remove the directory with its files.
 		if err != nil {
 			return err
 		}
@@ -34,14 +34,14 @@ func (v Vault) Save(key string, text []byte) (err error) {
 		return err
 	}
 	next := v.file(key) + ".new"
-	_ = os.Remove(next) // left by a killed daemon
+	_ = os.Remove(next) // A killed daemon may have left this file.
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(next) // the incomplete file
+			_ = os.Remove(next) // Remove the incomplete file.
 		}
 	}()
 	_, err = f.Write(text)

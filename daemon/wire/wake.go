@@ -21,8 +21,8 @@ import (
 // SubagentWaker is the name of the waker among the hooks.
 const SubagentWaker = "subagent"
 
-// A Waker resumes subagents whose calls have ended, and ends the runs of subagents that have ended. It stores its work as posts, which
-// commit with the change of the call. A crash therefore loses none.
+// A Waker resumes subagents whose calls have ended, and ends the runs of subagents that have ended. It stores its tasks as posts in the
+// same commit as the change of the call, so a crash loses none.
 type Waker struct {
 	tools map[string]bool
 	woken chan struct{} // has a capacity of one
@@ -47,12 +47,12 @@ const (
 	wakeQueue  = "wake"
 	wakePage   = 64
 	wakeAtOnce = 8
-	wakeMost   = 15 * time.Second // longest time between two looks
-	wakeAgain  = time.Second      // time to the next look after a failed one
+	wakeMost   = 15 * time.Second // longest time between two reads of the stored posts
+	wakeAgain  = time.Second      // time to the next read after a failed one
 )
 
-// Notify implements [hook.Notifier]. It also adds a post when a subagent suspends itself, because the calls of the subagent may have ended
-// just before.
+// Notify implements [hook.Notifier]. When a subagent suspends itself, Notify also adds a post, because the calls of the subagent may have
+// ended just before.
 func (w *Waker) Notify(n hook.Notice) (posts []hook.Post) {
 	add := func(what wake) {
 		b, _ := json.Marshal(what) // cannot fail for strings
@@ -131,7 +131,7 @@ func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
 		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
 	}
-	// The waker has no user behind it. Access is checked again when the call runs.
+	// No user has requested this, so the waker acts as an operator. The engine checks access again when the call runs.
 	as := tool.Principal{Namespace: post.Namespace, Subject: "toold", Roles: []string{"operator"}, Method: "subagent"}
 	var err error
 	if what.Run != "" {
@@ -145,7 +145,7 @@ func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "")
 }
 
-// past reports whether err means that no work is left: the call or run no longer exists, or it has already been resumed or ended.
+// past reports whether err means that nothing is left to do: the call or run no longer exists, or was already resumed or ended.
 func past(err error) bool {
 	r, ok := errors.AsType[*call.Refusal](err)
 	return ok && (r.Kind == call.NotFound || r.Kind == call.FailedPrecondition)
@@ -167,7 +167,7 @@ func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal
 		case err != nil && !past(err):
 			return err
 		case err == nil && !child.Status.Terminal():
-			return nil // the end of this call adds another post
+			return nil // This call has not ended yet. Its end will add another post.
 		}
 	}
 	watcher, err := e.Resume(ctx, as, call.ResumeRequest{SuspensionID: open.ID, CallID: c.ID, Decision: tool.Decision{

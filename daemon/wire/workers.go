@@ -81,7 +81,7 @@ func (w workerTools) Trusted(source, id string) bool {
 	return true
 }
 
-// taken replaces a duplicate-name error by one that does not name the other source, because that may belong to another tenant.
+// taken replaces an error about a duplicate name by an error that does not name the other source, which may belong to another tenant.
 func taken(err error) error {
 	if duplicate, ok := errors.AsType[*registry.DuplicateError](err); ok {
 		return fmt.Errorf("%w: another source has a tool %q", worker.ErrTaken, duplicate.Name)

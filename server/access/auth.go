@@ -35,7 +35,7 @@ const minTokenLength = 22
 
 // An Auth authenticates clients. It is immutable; many goroutines may use it.
 type Auth struct {
-	tokens map[uint64][]*token // by the first bytes of the hash
+	tokens map[uint64][]*token // tokens by the first bytes of their hash
 	peers  map[uint32]*Identity
 }
 
@@ -54,8 +54,8 @@ type Identity struct {
 // Has reports whether the identity has one of these roles.
 func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
 
-// NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. A token hash or a local user must
-// belong to one principal only.
+// NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. It returns an error when two
+// principals have the same token hash or the same local user.
 func NewAuth(tokens []Token, peers []Peer) (*Auth, error) {
 	a := &Auth{tokens: map[uint64][]*token{}, peers: map[uint32]*Identity{}}
 	for i := range tokens {
@@ -95,7 +95,7 @@ func (a *Auth) addToken(t *Token) error {
 	return nil
 }
 
-// reservedSubject is the subject of the daemon itself in records.
+// reservedSubject is the subject under which records name the daemon itself. No principal may use it.
 const reservedSubject = "toold"
 
 func newIdentity(p tool.Principal, method string) (Identity, error) {
@@ -119,7 +119,7 @@ func (id *Identity) Oversees(namespace string) bool {
 	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }
 
-// find selects by the first bytes of a hash and compares the whole hash in constant time.
+// find returns the token with this hash, or nil. It looks up the first bytes of the hash and compares the whole hash in constant time.
 func (a *Auth) find(hash [sha256.Size]byte) *token {
 	for _, c := range a.tokens[binary.BigEndian.Uint64(hash[:])] {
 		if subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
@@ -129,8 +129,8 @@ func (a *Auth) find(hash [sha256.Size]byte) *token {
 	return nil
 }
 
-// Identify returns the identity of a request. It uses the authorization header, or without one the local user of a unix socket. uid is that
-// user if local is set.
+// Identify returns the identity of a request. It uses the authorization header if there is one. Otherwise it uses the local user of a unix
+// socket: uid, if local is true.
 func (a *Auth) Identify(authorization []string, uid uint32, local bool) (*Identity, error) {
 	switch {
 	case len(authorization) == 1:
@@ -211,7 +211,7 @@ func With(ctx context.Context, id *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
 
-// Nobody is the identity of a request to a public method.
+// Nobody is the identity of a request that needs no credential.
 var Nobody = &Identity{}
 
 // From returns the identity of the request that ctx belongs to.

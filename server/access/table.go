@@ -17,8 +17,8 @@ import (
 // Roles is a set of roles.
 type Roles uint8
 
-// The roles of the API, in the order of roleNames. Each holds within a namespace, except administrator (admin in configuration
-// and records), which holds for the whole daemon.
+// The roles of the API, in the order of roleNames. A role applies within one namespace. The exception is administrator (admin in
+// configuration and records), which applies to the whole daemon.
 const (
 	Caller Roles = 1 << iota
 	Delegate
@@ -59,16 +59,17 @@ func (r Roles) Names() []string {
 
 // A Rule says which roles may call a method, and how a server treats it.
 type Rule struct {
-	Roles  Roles // one of these roles is enough
-	Public bool  // needs no credential
-	// Limit bounds the time of a request whose client sets no earlier deadline. Zero means that the handler waits for events for as long as
-	// its client.
+	Roles  Roles // one of these roles is enough to call the method
+	Public bool  // the method needs no credential
+	// Limit bounds the time of a request. A client can set an earlier deadline. Zero means no limit: the handler waits for events until its
+	// client ends the request.
 	Limit time.Duration
 	// Unending is set for streams that end only with their client or with the server.
 	Unending bool
-	// IgnoresContext is set for handlers that still wait for their client after their context has ended. The server does not wait for them.
+	// IgnoresContext is set for handlers that may continue to wait for their client after their context has ended. The server does not wait
+	// for these handlers.
 	IgnoresContext bool
-	// Audited is set for methods that are reported to an audit. They are unary.
+	// Audited is set for methods whose requests are reported to the audit. Only unary methods can be audited.
 	Audited bool
 }
 
@@ -97,7 +98,7 @@ func Table() map[string]Rule {
 		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see},
-		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // the interceptors check the roles for each item
+		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // The interceptors check the roles for each item of the session.
 		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Limit: quick},
 		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {Roles: end},
@@ -133,7 +134,7 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {Roles: Operator | Administrator, Limit: quick},
 		tooldv1.AdminService_AcceptTool_FullMethodName:           {Roles: Operator | Administrator, Limit: quick, Audited: true},
 		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Limit: quick},
-		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Limit: long, Audited: true}, // reading a secret may start a command
+		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Limit: long, Audited: true}, // The time limit is long, because reading a secret may start a command.
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},

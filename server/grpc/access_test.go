@@ -35,14 +35,14 @@ import (
 
 var everyRole = []string{"caller", "delegate", "approver", "operator", "worker", "viewer", "admin"}
 
-// mayCall returns which roles may call each method, as the comments of the API say. The role "" stands for any client, with or without a
-// token.
+// mayCall returns which roles may call each method, according to the comments of the API. The role "" stands for any client, with or
+// without a token.
 func mayCall() map[string][]string {
 	see := []string{"caller", "delegate", "approver", "viewer", "operator"}
 	start := []string{"caller", "delegate"}
 	end := []string{"caller", "delegate", "operator"}
 	look := []string{"caller", "delegate", "viewer", "operator"}
-	tenants := []string{"operator", "admin"} // an operator for its namespace, an admin for all
+	tenants := []string{"operator", "admin"} // an operator for its own namespace, an admin for all namespaces
 	return map[string][]string{
 		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": start,
 		"/toold.v1.CallService/ResumeTool": {"approver", "operator", "caller", "delegate"},
@@ -94,7 +94,8 @@ func registered(t *testing.T, c *grpc.ClientConn) []protoreflect.MethodDescripto
 	return methods
 }
 
-// T57: the test calls every registered method with each role and without a role, and compares the status with the table.
+// TestT57EveryMethodWithEachRole (T57) calls every registered method with each role and without a role. The status of each response must
+// match the table.
 func TestT57EveryMethodWithEachRole(t *testing.T) {
 	var tokens []access.Token
 	for _, role := range everyRole {
@@ -112,7 +113,7 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 		for _, role := range append([]string{""}, everyRole...) {
 			want := slices.Contains(roles, role) || slices.Contains(roles, "")
 			err := probe(t, w, role, m, want)
-			for role == "" && status.Code(err) == codes.Unavailable { // a connection without a credential ends after a few refusals; retry on a new one
+			for role == "" && status.Code(err) == codes.Unavailable { // The server ends a connection without a credential after a few refusals, so try again on a new one.
 				err = probe(t, w, role, m, want)
 			}
 			code, why := reason(err)
@@ -130,8 +131,8 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 	}
 }
 
-// probe calls a method with an empty request. It closes a permitted stream after a short time. For a method that is not permitted, it waits
-// for the refusal.
+// probe calls a method with an empty request, and returns how the method ended. If the method is permitted, it closes a stream after a
+// short time. If the method is not permitted, it waits for the refusal.
 func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor, allowed bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
@@ -147,12 +148,12 @@ func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor,
 	req := newMessage(t, m.Input())
 	_, err := invoke(ctx, c, m, req, func() proto.Message { return newMessage(t, m.Output()) })
 	if status.Code(err) == codes.DeadlineExceeded {
-		return nil // the stream was permitted and waits for events
+		return nil // The stream was permitted: it waits for events.
 	}
 	return err
 }
 
-// T57: a server with a method that is not in the table does not start.
+// TestT57MethodWithoutEntry (T57) checks that a server with a method that is not in the table does not start.
 func TestT57MethodWithoutEntry(t *testing.T) {
 	w := newWorld(t, options{})
 	auth, err := access.NewAuth(userTokens(), nil)
@@ -173,7 +174,7 @@ type (
 	stubTools  struct{ grpcserver.Tools }
 )
 
-// T58: a tenant does not see the data of another one, and cannot use its page token.
+// TestT58Tenants (T58) checks that a tenant does not see the data of another one, and cannot use its page token.
 func TestT58Tenants(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -236,8 +237,8 @@ func TestT58Tenants(t *testing.T) {
 	}
 }
 
-// T55, for static tokens: the server refuses a token that is missing, wrong, too short, sent twice or expired. The log has the refusal
-// without the token.
+// TestT55Tokens (T55) checks that the server refuses a static token that is missing, wrong, too short, sent twice or expired. The log must
+// contain the refusal but not the token.
 func TestT55Tokens(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	weak := "short"
@@ -325,7 +326,8 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	}
 }
 
-// T60: the kernel reports the user at the other end of a unix socket. A user who can open the socket but has no access is refused.
+// TestT60UnixPeer (T60) checks that the server uses the user that the kernel reports for the other end of a unix socket. A user who can
+// open the socket but has no access is refused.
 func TestT60UnixPeer(t *testing.T) {
 	me := uint32(os.Getuid())
 	local := tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"viewer"}}
@@ -376,7 +378,7 @@ func dialAs(uid int, path string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked, so that the thread and its changed user end with the goroutine
+		runtime.LockOSThread() // Never unlock the thread: it must end with this goroutine, because its user was changed.
 		none := ^uintptr(0)
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, none, uintptr(uid), none); errno != 0 {
 			err = errno
@@ -388,7 +390,7 @@ func dialAs(uid int, path string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// Probes need no credentials. They ask for the health of each service by name.
+// TestHealth checks that probes need no credentials. They ask for the health of each service by its name.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -447,7 +449,7 @@ func TestNewAuthRefuses(t *testing.T) {
 	}
 }
 
-// CanApprove counts people, because a four-eyes approval needs two of them.
+// TestCanApprove checks that CanApprove counts people and not credentials, because a four-eyes approval needs two different people.
 func TestCanApprove(t *testing.T) {
 	token := func(name string, expires time.Time, roles ...string) access.Token {
 		return access.Token{Hash: hashOf(tokenOf(name)), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}}

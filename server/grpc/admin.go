@@ -55,7 +55,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		},
 	}
 	p := access.From(ctx)
-	if p.Has(access.Operator | access.Viewer) { // these roles may list all calls of the namespace
+	if p.Has(access.Operator | access.Viewer) { // Only these roles may list all calls of the namespace.
 		held, err := s.engine.Held(ctx, p.Namespace)
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		resp.Hooks = translate.Each(i.Hooks, fromHookState)
 		for _, h := range resp.Hooks {
 			if !p.Has(access.Administrator) {
-				h.Place, h.LastError = "", "" // only admins may see addresses, paths and the output of programs
+				h.Place, h.LastError = "", "" // Only admins may see addresses, paths and the output of programs.
 			}
 		}
 	}

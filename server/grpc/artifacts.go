@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// Bounds of the ranges that ReadArtifact returns.
+// Default and largest size, in bytes, of a range that ReadArtifact returns.
 const (
 	defaultRange = 256 << 10
 	maxRange     = 512 << 10

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A client can fetch every stored call, however large its arguments and answers are. The response names the fields that do not fit, and the
-// client can request each of them.
+// TestLargeRecordsCanBeFetched checks that a client can fetch every stored call, however large its arguments and answers are. The response
+// names the fields that do not fit into it. The client can then request each of these fields alone.
 func TestLargeRecordsCanBeFetched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

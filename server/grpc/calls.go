@@ -82,8 +82,8 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	return &tooldv1.CallToolResponse{Call: translate.WholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
-// settle waits at most d for the end of a call. It always waits until the call is accepted, because before that the client has no call id
-// that it could ask for again.
+// settle waits until the call has ended or is suspended, but at most for d. It waits longer if the call is not accepted yet, because until
+// then the client has no call id to ask for.
 func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	watching, cancel := untilDeadline(ctx)
@@ -105,7 +105,7 @@ func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, e
 	return c, err
 }
 
-// toWait checks the time that a client wants to wait. absent is the default of the method.
+// toWait checks how long a client wants to wait. absent is the default of the method for a client that sets no time.
 func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error) {
 	if d == nil {
 		return absent, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// ListQuarantinedTools returns a page of the tools whose definitions wait to be accepted. An operator gets those of its namespace, an admin
-// gets all.
+// ListQuarantinedTools returns a page of the tools whose definitions wait to be accepted. An operator gets the tools of its namespace; an
+// admin gets all.
 func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuarantinedToolsRequest) (*tooldv1.ListQuarantinedToolsResponse, error) {
 	p := access.From(ctx)
 	size := int(req.GetPageSize())
@@ -54,7 +54,7 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 // waitingKey returns the sort key of a quarantined tool. It includes the source, because two namespaces may have tools with the same id.
 func waitingKey(q *tool.QuarantinedTool) string { return q.Waiting.Descriptor.ID + "\x00" + q.Source }
 
-// AcceptTool trusts a definition that waits to be accepted. An operator may accept those of its namespace, an admin may accept any.
+// AcceptTool trusts a definition that waits to be accepted. An operator may accept definitions of its namespace; an admin may accept all.
 func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) (*tooldv1.AcceptToolResponse, error) {
 	if err := translate.Required("tool", req.GetTool()); err != nil {
 		return nil, err

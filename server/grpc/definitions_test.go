@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/worker"
 )
 
-// forecast returns a tool of an external source. The description inner is deep inside its schema.
+// forecast returns a tool of an external source. The text inner is the description of a field deep in its schema.
 func forecast(inner string) tool.Tool {
 	text, _ := json.Marshal(inner)
 	d := tool.Descriptor{
@@ -26,8 +26,8 @@ func forecast(inner string) tool.Tool {
 	return tool.Func(d, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("rain"), nil })
 }
 
-// T74 over gRPC: a caller of a tool whose definition changed gets the refusal for an unknown tool. The operator gets the reason, compares
-// both definitions and accepts the new one. A restart keeps all of this.
+// TestT74Quarantine (T74) checks a tool whose definition changed. A caller gets the refusal for an unknown tool. The operator gets the
+// reason, compares both definitions and accepts the new one. All of this survives a restart.
 func TestT74Quarantine(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.Config{})
@@ -94,7 +94,8 @@ func TestT74Quarantine(t *testing.T) {
 	}
 }
 
-// A caller cannot distinguish a quarantined tool that is hidden from it from one that does not exist (T115).
+// TestQuarantineOfAHiddenTool checks a quarantined tool that is hidden from a caller. The caller must get the same response as for a tool
+// that does not exist (T115).
 func TestQuarantineOfAHiddenTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -110,8 +111,8 @@ func TestQuarantineOfAHiddenTool(t *testing.T) {
 	}
 }
 
-// T117: an operator sees and accepts the definitions of the workers of its own namespace. It cannot see those of another namespace. Tools
-// that every namespace can call need an admin.
+// TestT117QuarantineOfOtherNamespaces (T117) checks that an operator sees and accepts the definitions of the workers of its own namespace,
+// but not those of another namespace. Only an admin sees and accepts the definitions of tools that every namespace can call.
 func TestT117QuarantineOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

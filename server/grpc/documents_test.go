@@ -124,7 +124,8 @@ func TestDocumentRequestsThatAreWrong(t *testing.T) {
 	wantRefusal(t, err, codes.FailedPrecondition, "SCOPE_FULL")
 }
 
-// Only the principal that started a run or thread may read and change its documents. Those of the namespace have no owner.
+// TestT58DocumentsOfOthers (T58) checks that only the principal that started a run or thread may read and change its documents. The
+// documents of a namespace have no owner.
 func TestT58DocumentsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -146,7 +147,7 @@ func TestT58DocumentsOfOthers(t *testing.T) {
 		{"bob", ofRun, "r", codes.NotFound, codes.NotFound, "RUN_NOT_FOUND", "RUN_NOT_FOUND"},
 		{"dora", ofThread, "t", codes.NotFound, codes.NotFound, "THREAD_NOT_FOUND", "THREAD_NOT_FOUND"},
 		{"mallory", ofRun, "r", codes.NotFound, codes.NotFound, "RUN_NOT_FOUND", "RUN_NOT_FOUND"}, // an operator of another namespace
-		{"mallory", ofNamespace, "", codes.NotFound, codes.OK, "DOCUMENT_NOT_FOUND", ""},          // this is the document of mallory's namespace
+		{"mallory", ofNamespace, "", codes.NotFound, codes.OK, "DOCUMENT_NOT_FOUND", ""},          // This reads the documents of mallory's own namespace.
 		{"oscar", ofThread, "nobody's", codes.NotFound, codes.NotFound, "THREAD_NOT_FOUND", "THREAD_NOT_FOUND"},
 		{"alice", ofNamespace, "", codes.PermissionDenied, codes.PermissionDenied, "NAMESPACE_DOCUMENTS", "NAMESPACE_DOCUMENTS"},
 		{"vera", ofNamespace, "", codes.OK, codes.PermissionDenied, "", ""},

@@ -24,13 +24,14 @@ type Engine interface {
 
 // Calls starts, reads and cancels calls.
 type Calls interface {
-	// Execute starts a call, or attaches to the call that has its id.
+	// Execute starts a call, or attaches to the existing call with the same id.
 	Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error)
-	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
+	// ExecuteBatch starts the calls of a model turn, or attaches to the existing batch with the same id. The stream has the events of all
+	// calls.
 	ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error)
-	// Resume applies a decision and follows the call from that point.
+	// Resume applies a decision. The watcher returns the events that follow the decision.
 	Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error)
-	// Describe returns what would happen to a call, without starting it.
+	// Describe returns a preview of what a call would do, without starting it.
 	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
 	// List returns calls of the principal's namespace.
@@ -39,7 +40,7 @@ type Calls interface {
 	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
 	// CancelAll cancels the calls of a run or thread and returns their ids. supersededBy is the run that replaces them, or "".
 	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
-	// CancelBatch does the same for the calls of a batch.
+	// CancelBatch cancels the calls of a batch and returns their ids. supersededBy is as for CancelAll.
 	CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error)
 	// SendInput writes to the terminal of a running call that the principal started.
 	SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error)
@@ -105,14 +106,14 @@ type Tools interface {
 	List(p tool.Principal) []*tool.Definition
 	// Lookup finds a tool that a principal sees by id or alias.
 	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
-	// Watch returns a function that waits until the list of the principal may have changed since its previous call, or since Watch. It
-	// returns the error of its context when that ends.
+	// Watch returns a function that waits until the list of the principal may have changed since its previous call, or, in its first call,
+	// since Watch. It returns the error of its context when that ends.
 	Watch(p tool.Principal) func(context.Context) error
 }
 
 // An Admin administers the daemon.
 type Admin interface {
-	// Info describes the daemon; the server adds its own limits.
+	// Info describes the daemon. The server adds its own limits to the result.
 	Info(ctx context.Context) Info
 	// Reload reads the rules and the configuration again.
 	Reload(ctx context.Context) (Reloaded, error)
@@ -129,8 +130,8 @@ type Admin interface {
 	Secrets(ctx context.Context, check bool) []secret.State
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error)
-	// Audit returns at most limit audit records of a namespace after a position. It also returns the time since which the log is complete:
-	// older records were removed.
+	// Audit returns at most limit audit records of a namespace after a position. kept is the time from which on the log is complete: older
+	// records were removed.
 	Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error)
 	// SetLogLevel sets the level to debug, info, warn or error, and returns the previous level.
 	SetLogLevel(level string) (previous string)

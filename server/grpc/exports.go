@@ -60,8 +60,8 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 type exported struct {
 	*export.List
 	format   export.Format
-	revision string            // covers the list and the digests
-	digests  map[string]string // by id of the tool
+	revision string            // hash of the list and the digests; it changes when one of them changes
+	digests  map[string]string // digests by tool id
 }
 
 // page returns the page that begins with the tool at index from.

@@ -29,7 +29,8 @@ func exportAll(t *testing.T, c tooldv1.ToolServiceClient, req *tooldv1.ExportToo
 	}
 }
 
-// A repeated export of the same tools returns the same bytes. A client that sends the revision it has gets NotModified.
+// TestExportRevision checks that repeated exports of the same tools return the same bytes. A client that sends the current revision gets
+// NotModified.
 func TestExportRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -53,7 +54,7 @@ func TestExportRevision(t *testing.T) {
 	}
 }
 
-// A page also ends at its limit in bytes. The pages together contain each tool once.
+// TestExportPages checks that a page ends at its limit in bytes, and that the pages together contain each tool once.
 func TestExportPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -12,17 +12,17 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// A guest is a connection on which no request had a valid credential yet. The guard bounds its streams, because grpc-go bounds the streams
-// of a connection before it knows whether the client is authenticated.
+// A guest is a connection on which no request has had a valid credential yet. grpc-go limits the streams of a connection, but it counts
+// them before it knows whether the client is authenticated. The guard therefore sets lower limits for guests.
 const (
-	// GuestConnections is the limit of guests. One more guest ends the oldest one. A client with a credential is a guest only for
-	// milliseconds.
+	// GuestConnections is the maximum number of guests. When there is one more, the oldest guest is disconnected. A client with a
+	// credential is a guest for only a few milliseconds.
 	GuestConnections = 128
-	// GuestStreams is the limit of streams that a guest may begin. The server reads no more from the guest until one stream had a valid
-	// credential.
+	// GuestStreams is the number of streams that a guest may begin. After that, the server stops reading from the guest until one of its
+	// streams has a valid credential.
 	GuestStreams = 16
-	// ResetsEach is how many streams a client may reset on one connection each second, and resetsAtOnce is the burst. Beyond that, the
-	// server delays reading.
+	// ResetsEach is how many streams a client may reset on one connection in each second, and resetsAtOnce is how many it may reset at
+	// once. When a client exceeds these limits, the server delays reading from it.
 	ResetsEach   = 500
 	resetsAtOnce = 1000
 )
@@ -57,10 +57,10 @@ func (l *guestList) remove(g *guarded) {
 
 // A guarded connection limits the rate at which the server reads frames. It parses only the headers of frames.
 type guarded struct {
-	net.Conn           // the result of the handshake over raw
-	raw       net.Conn // closed to end the connection
+	net.Conn           // connection after the handshake over raw
+	raw       net.Conn // underlying connection; closing it disconnects the client
 	guestList *guestList
-	at        *list.Element // in the guestList; guarded by guestList.mu
+	at        *list.Element // entry in the guestList; guarded by guestList.mu
 
 	timer   *time.Timer
 	known   atomic.Bool   // the connection is no longer a guest
@@ -71,11 +71,11 @@ type guarded struct {
 
 	// Only the goroutine that reads uses the fields below.
 	held    []byte // bytes that were read and not returned yet
-	skip    int    // bytes until the next frame
+	skip    int    // number of bytes up to the next frame
 	head    [8]byte
-	have    int // bytes of the frame header so far
+	have    int // number of bytes of the frame header that were read
 	streams int
-	resets  float64 // resets that the client may send now
+	resets  float64 // number of resets that the client may send now
 	counted time.Time
 }
 
@@ -113,7 +113,7 @@ func (g *guarded) Close() error {
 	return err
 }
 
-// RemoteAddr implements [net.Conn]. The address refers to the guard, so that admitGuest finds it.
+// RemoteAddr implements [net.Conn]. The address also holds the guard, because admitGuest gets only the address.
 func (g *guarded) RemoteAddr() net.Addr { return guardedAddr{g.Conn.RemoteAddr(), g} }
 
 type guardedAddr struct {
@@ -121,7 +121,7 @@ type guardedAddr struct {
 	guard *guarded
 }
 
-// Read implements [net.Conn].
+// Read implements [net.Conn]. It delays frames that exceed the limits.
 func (g *guarded) Read(p []byte) (int, error) {
 	for {
 		var ready int
@@ -146,7 +146,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 }
 
-// scan returns how many bytes of b may be returned now: those before the first frame that must wait.
+// scan returns how many bytes of b may be returned to the reader now: the bytes before the first frame that must wait.
 func (g *guarded) scan(b []byte) (n int) {
 	for n < len(b) {
 		switch {
@@ -160,7 +160,7 @@ func (g *guarded) scan(b []byte) (n int) {
 			n++
 		case !g.mayBegin(g.head[3]):
 			return n
-		default: // the ninth and last byte of the header
+		default: // This is the ninth and last byte of the frame header.
 			g.skip, g.have = int(g.head[0])<<16|int(g.head[1])<<8|int(g.head[2]), 0
 			n++
 		}
@@ -211,9 +211,9 @@ func (g *guarded) wait() error {
 	return nil
 }
 
-// admitGuest checks the credential of a guest's request as soon as its headers are read, because its messages may be behind streams that
-// wait for this check. A valid credential ends the limits of the guest. A guest that used all its streams without a valid credential is
-// disconnected.
+// admitGuest checks the credential of a guest's request as soon as the headers are read. It cannot wait for the messages of the request:
+// they may come after other streams that wait for this check. A valid credential ends the limits of the guest. A guest that has used all
+// its streams without a valid credential is disconnected.
 func (s *Server) admitGuest(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
@@ -227,7 +227,7 @@ func (s *Server) admitGuest(ctx context.Context, _ *tap.Info) (context.Context, 
 	if _, err := identify(ctx, s.cfg.Auth); err == nil {
 		g.admit()
 	} else if g.refused.Add(1) == GuestStreams {
-		time.AfterFunc(time.Second, func() { // gives the client time to receive the last response
+		time.AfterFunc(time.Second, func() { // Wait, so that the client can receive the last response.
 			if !g.known.Load() {
 				g.cut()
 			}

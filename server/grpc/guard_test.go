@@ -70,17 +70,18 @@ func flood(conn net.Conn, done <-chan struct{}) {
 	}
 }
 
-// A connection without a credential that begins and resets many streams is cut after a few of them.
+// TestT119GuestsBeginFewStreams checks a connection without a credential that begins and resets many streams. The server disconnects it
+// after a few of them.
 func TestT119GuestsBeginFewStreams(t *testing.T) {
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = 2 * time.Second }})
 	conn := guest(t, w.tcp)
-	flood(conn, nil) // returns when the server cuts the connection
+	flood(conn, nil) // flood returns when the server disconnects the client.
 	if n := begun(w); n > grpcserver.GuestStreams {
 		t.Errorf("a guest began %d streams", n)
 	}
-	// Complete requests, which the server refuses.
+	// These requests are complete, and the server refuses them.
 	conn = guest(t, w.tcp)
-	_, _ = conn.Write(requests(0, 2000, false, "")) // the server may cut the connection meanwhile
+	_, _ = conn.Write(requests(0, 2000, false, "")) // Ignore the error: the server may disconnect meanwhile.
 	must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("a guest whose streams were all refused was not ended")
@@ -90,7 +91,8 @@ func TestT119GuestsBeginFewStreams(t *testing.T) {
 	}
 }
 
-// The server keeps few guests and ends the oldest one for a new one, so that a client with a credential can always connect.
+// TestT119GuestsAreFew checks that the server disconnects the oldest guest when there are too many, so that a client with a credential can
+// always connect.
 func TestT119GuestsAreFew(t *testing.T) {
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // no guest reaches its time limit
 	const conns = grpcserver.GuestConnections + 100
@@ -114,8 +116,8 @@ func TestT119GuestsAreFew(t *testing.T) {
 	must(t, err)
 }
 
-// A client with a credential may begin with more streams than a guest. It may also send their messages last, so that none arrives before
-// the server has read the headers of all.
+// TestT119FirstStreamsOfAClient checks a client with a credential that begins more streams at once than a guest may. It sends their
+// messages last, so that no message arrives before the server has read the headers of all streams.
 func TestT119FirstStreamsOfAClient(t *testing.T) {
 	for name, size := range map[string]int{"small": 0, "large": 900 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +137,8 @@ func TestT119FirstStreamsOfAClient(t *testing.T) {
 	}
 }
 
-// A client with a credential may reset a burst of streams, then a limited number each second, on one connection. The server serves requests
-// beyond that later.
+// TestT119ResetsOfAClientAreFew checks a client with a credential that resets many streams on one connection. A burst of resets is served
+// at once. After that, the server delays requests, so that it serves a limited number each second.
 func TestT119ResetsOfAClientAreFew(t *testing.T) {
 	w := newWorld(t, options{})
 	const resets, atOnce = 1500, 1000
@@ -146,7 +148,7 @@ func TestT119ResetsOfAClientAreFew(t *testing.T) {
 	_, err := conn.Write(requests(0, resets, true, tokenOf("alice")))
 	must(t, err)
 	eventually(t, "each stream begins", func() bool { return begun(w) == resets })
-	// The last stream begins before its own reset, so one reset less is counted.
+	// One reset less is counted, because the last stream begins before its own reset.
 	if took, least := time.Since(began), time.Second*(resets-atOnce-1)/grpcserver.ResetsEach; took < least {
 		t.Errorf("%d streams were begun and reset within %v, want at least %v", resets, took, least)
 	}

@@ -318,14 +318,14 @@ func ask(context.Context, *tool.Call) (*tool.Result, error) {
 	}), nil
 }
 
-// admin is a fake of the daemon's administration.
+// admin is a fake [grpcserver.Admin].
 type admin struct {
 	tools *registry.Registry
 	mu    sync.Mutex
 	level string
 	bad   error // the error that Reload returns
 	hooks []grpcserver.HookState
-	calls *memory.Store // when set, the audit has a record of each of its calls
+	calls *memory.Store // if set, Audit returns a record for each of its calls
 }
 
 func (a *admin) Info(context.Context) grpcserver.Info {
@@ -401,7 +401,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// within returns a context with a generous limit: a test needs far less, even on a busy machine.
+// within returns a context with a time limit that a test never needs, even on a busy machine.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -429,7 +429,7 @@ func wantRefusal(t testing.TB, err error, code codes.Code, why string) {
 // A framed is a response that carries a frame.
 type framed interface{ GetFrame() *tooldv1.Frame }
 
-// readAll reads frames until the stream ends. It does not return io.EOF.
+// readAll reads frames until the stream ends. At a regular end the error is nil.
 func readAll[R framed](next func() (R, error)) ([]*tooldv1.Frame, error) {
 	var all []*tooldv1.Frame
 	for {

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// An interceptor is one step in the processing of a request. It deals with one concern, and calls r.next at most once. Unary requests,
-// streams and the items of a session share the interceptors.
+// An interceptor is one step in the processing of a request. It has one concern, and calls r.next at most once. Unary requests, streams and
+// the items of a session use the same interceptors.
 type interceptor func(ctx context.Context, r *request) error
 
 // A request holds the data that its interceptors share.
@@ -18,7 +18,7 @@ type request struct {
 	method  *method
 	message any              // the message of a unary request; nil for a stream or an item of a session
 	id      *access.Identity // [access.Nobody] until the client is authenticated
-	left    []interceptor    // interceptors that did not run yet
+	left    []interceptor    // interceptors that have not run yet
 	handler func(context.Context) error
 }
 
@@ -57,8 +57,8 @@ func (s *Server) interceptors(m *method) []interceptor {
 	return append(chain, recoverPanic)
 }
 
-// itemInterceptors returns the chain for an item of a session. The client is already authenticated, and the context of an item ends with
-// that of its session.
+// itemInterceptors returns the chain for an item of a session. It has fewer interceptors: the client is already authenticated, and the
+// context of an item ends with that of its session.
 func (s *Server) itemInterceptors() []interceptor {
 	return []interceptor{count, s.mapError, s.logRefusal, permit, nameCause, recoverPanic}
 }

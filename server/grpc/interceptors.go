@@ -58,7 +58,7 @@ func refuseUnknown(_ context.Context, r *request) error {
 	return call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", r.name)
 }
 
-// audit reports a request before it runs, and again when it fails.
+// audit reports a request to the audit before it runs, and again when it fails.
 func (s *Server) audit(ctx context.Context, r *request) error {
 	s.operation(ctx, r.name, r.id, r.message, nil)
 	err := r.next(ctx)
@@ -68,8 +68,8 @@ func (s *Server) audit(ctx context.Context, r *request) error {
 	return err
 }
 
-// untilExpiry ends the context of a request when the credential of its client expires. It sets no deadline, because a deadline would be
-// reported as the client's. A response that is ready after the expiry is not sent.
+// untilExpiry ends the context of a request when the credential of its client expires. It does not use a deadline, because the server would
+// report a deadline as one of the client. A response that is ready only after the expiry is not sent.
 func untilExpiry(ctx context.Context, r *request) error {
 	at := r.id.Expires
 	if at.IsZero() {
@@ -105,7 +105,7 @@ func (s *Server) untilShutdown(ctx context.Context, r *request) error {
 	return r.next(ctx)
 }
 
-// nameCause replaces the error of an interrupted handler by the reason why its context ended. It keeps a refusal.
+// nameCause replaces the error of an interrupted handler by the reason why its context ended. It does not replace a refusal.
 func nameCause(ctx context.Context, r *request) error {
 	err := r.next(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -117,8 +117,8 @@ func nameCause(ctx context.Context, r *request) error {
 	return context.Cause(ctx)
 }
 
-// leaveHandler returns when the context ends, even if the handler still waits for its client. The stream ends when its method returns, and
-// that ends the handler.
+// leaveHandler returns when the context ends, even if the handler still waits for its client. When the method returns, the stream ends, and
+// the handler then ends too.
 func leaveHandler(ctx context.Context, r *request) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.next(ctx) }()

@@ -33,7 +33,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// T72: the server refuses what exceeds a limit, and serves other clients meanwhile.
+// TestT72Limits (T72) checks that the server refuses requests that exceed a limit, and that it serves other clients meanwhile.
 func TestT72Limits(t *testing.T) {
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.MaxStreams = 100 }})
 	served := func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestT72Limits(t *testing.T) {
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	})
 	t.Run("metadata of 1 MiB", func(t *testing.T) {
-		c := connect(t, w.tcp, tokenOf("alice")) // a separate connection, because the server closes it
+		c := connect(t, w.tcp, tokenOf("alice")) // Use a separate connection, because the server closes it.
 		ctx := metadata.AppendToOutgoingContext(within(t), "x-much", strings.Repeat("x", 1<<20))
 		if _, err := tooldv1.NewAdminServiceClient(c).GetInfo(ctx, &tooldv1.GetInfoRequest{}); err == nil {
 			t.Error("was taken")
@@ -87,7 +87,7 @@ func TestT72Limits(t *testing.T) {
 		for range 5000 {
 			ctx, cancel := context.WithCancel(context.Background())
 			if _, err := c.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}); err != nil {
-				t.Log(err) // the server may have closed the connection
+				t.Log(err) // An error is possible, because the server may have closed the connection.
 			}
 			cancel()
 		}
@@ -99,7 +99,7 @@ func TestT72Limits(t *testing.T) {
 	})
 }
 
-// continuationFlood sends the headers of one request without end.
+// continuationFlood sends headers of one request that never end.
 func continuationFlood(t *testing.T, address string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -155,8 +155,8 @@ func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Ca
 	return nil, errors.New("disk sda: a secret")
 }
 
-// The detail of an internal error is only in the log. The client gets an id that finds the log line. A refusal for lack of capacity says
-// when to retry.
+// TestErrors checks that the details of an internal error are only in the log. The client gets an id with which the log line can be found.
+// A refusal because of missing capacity says when to retry.
 func TestErrors(t *testing.T) {
 	core, logged := observer.New(zapcore.ErrorLevel)
 	w := newWorld(t, options{log: zap.New(core), config: func(c *grpcserver.Config) { c.Engine = badEngine{c.Engine} }})
@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 	if _, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: "slow"}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("out of time: %v", err)
 	}
-	w.stop() // all requests are counted after this
+	w.stop() // After this, all requests are counted.
 	if n := logged.Len(); n != 2 {
 		t.Errorf("%d errors in the log; who left is none", n)
 	}
@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// With certificate files, the TCP listener accepts only TLS of version 1.2 or later.
+// TestTLS checks that, with certificate files, the TCP listener accepts only TLS 1.2 or later.
 func TestTLS(t *testing.T) {
 	cert := selfSigned(t)
 	w := newWorld(t, options{config: func(c *grpcserver.Config) {

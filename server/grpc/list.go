@@ -11,15 +11,15 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A page is also bounded in bytes, because the arguments of one call may take megabytes: clients must be able to receive the list. The
-// server reads a page in portions, so that the memory of a request does not depend on its page size.
+// A page has a limit in bytes in addition to its number of calls, because the arguments of one call may take megabytes and clients must be
+// able to receive the page. The server reads a page in portions, so that the memory of a request does not depend on its page size.
 const (
 	pageBytes = 1 << 20
 	portion   = 8 // number of calls
 )
 
-// fill appends calls to a response until it has as many as q wants or the page is full, but at least one. It returns the position at which
-// the next page begins, or 0 after the last page. Any page may be shorter than q wants, or empty.
+// fill appends calls to a response until it has as many as q requests or the page is full. It returns the position at which the next page
+// begins, or 0 after the last page. A full page has at least one call. A page may have fewer calls than requested, or none.
 func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) (next int64, err error) {
 	p := access.From(ctx).Principal
 	size, want := 0, q.Limit
@@ -32,7 +32,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 		calls, bytes := mask.list(page)
 		if size+bytes > pageBytes {
 			if at.Limit > 1 {
-				at.Limit /= 2 // read fewer calls again, because only the engine knows the position of a call
+				at.Limit /= 2 // The calls do not fit. Read fewer of them again, because only the engine knows the position after a call.
 				continue
 			}
 			if size > 0 {
@@ -44,7 +44,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 			resp.BrokenCallIds = append(resp.BrokenCallIds, key.ID)
 		}
 		size += bytes
-		want -= at.Limit // also counts calls that the principal may not see, so that a page of such calls ends
+		want -= at.Limit // Also count calls that the principal may not see. Otherwise a page could go on through many such calls.
 		if page.Next == 0 || want <= 0 || size >= pageBytes {
 			return page.Next, nil
 		}
@@ -52,7 +52,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 	}
 }
 
-// list translates the calls of a page. size is the number of bytes that they and the ids of corrupt calls take in a message.
+// list translates the calls of a page. size is the number of bytes in a message that these calls and the ids of corrupt calls take.
 func (m mask) list(page call.Page) (calls []*tooldv1.Call, size int) {
 	for _, c := range page.Calls {
 		one := m.record(c)

@@ -26,7 +26,7 @@ func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, 
 		return nil, fmt.Errorf("listen on %q: beyond loopback TLS is required; give a certificate and a key, or listen on 127.0.0.1", address)
 	}
 	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", at.String()) // use the checked address: the name could resolve to another one now
+	return lc.Listen(ctx, "tcp", at.String()) // Use the address that was checked: the name could resolve to another address now.
 }
 
 // ListenUnix listens on a unix socket that only the daemon's user can open. It replaces a socket file on which no process listens.
@@ -39,7 +39,7 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Until this call the mode depends on the umask. That is safe, because the kernel reports the user of each connection.
+	// Until this call, the mode of the socket depends on the umask. That is safe, because the kernel reports the user of each connection.
 	if err := os.Chmod(path, 0o600); err != nil {
 		lis.Close()
 		return nil, err
@@ -79,8 +79,8 @@ type peerInfo struct {
 // AuthType implements [credentials.AuthInfo].
 func (peerInfo) AuthType() string { return "peer" }
 
-// transport handles the part of authentication that belongs to the connection: for a unix socket, the kernel reports the user; for TCP, the
-// connection uses TLS or plain text.
+// transport handles the connection part of authentication. For a unix socket, the kernel reports the user. For TCP, it uses TLS or plain
+// text.
 type transport struct {
 	credentials.TransportCredentials // credentials of the TCP listener
 	auth                             *access.Auth
@@ -94,15 +94,15 @@ func newTransport(auth *access.Auth, tls credentials.TransportCredentials, guest
 	return &transport{tls, auth, &guestList{time: guestTime}}
 }
 
-// ServerHandshake implements [credentials.TransportCredentials]. It also accepts users without access, because the response to a request
-// can state the reason and a closed connection cannot.
+// ServerHandshake implements [credentials.TransportCredentials]. It also accepts users without access: the response to their request can
+// state the reason for the refusal, which closing the connection cannot.
 func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
 		g := t.guestList.guard(conn)
 		secured, info, err := t.TransportCredentials.ServerHandshake(conn)
 		if err != nil {
-			_ = g.Close() // the handshake error is the one to return
+			_ = g.Close() // Ignore this error, because the handshake error is returned.
 			return nil, nil, err
 		}
 		g.Conn = secured

@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// A mask keeps some fields of a Call. An empty mask under a name keeps everything below that name. A nil mask keeps everything.
+// A mask says which fields of a Call to keep. If the entry of a field is an empty mask, the whole field is kept. A nil mask keeps
+// everything.
 type mask map[protoreflect.Name]mask
 
 // newMask checks the paths of a read mask.

@@ -17,15 +17,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Operation is a request that an audit records. It is a request that changes the daemon or its records but is not a call, or
-// DescribeCall.
+// An Operation is a request that the audit records. Such a request changes the daemon or its records and is not a call. DescribeCall is
+// recorded too.
 type Operation struct {
 	Method string // short name, such as SetPermissionMode
 	By     tool.Principal
-	// Of has the ids, names and settings of the request, by their names in the API. It has no text that people typed, no arguments and no
-	// values. For arguments, it has their SHA-256 hash.
+	// Of has the ids, names and settings of the request, by their names in the API. It contains no text that people typed, no arguments and
+	// no values. Arguments are represented by their SHA-256 hash.
 	Of map[string]string
-	// Refused is the reason of a refusal. The server reports an operation before it runs, without a reason, and again when it fails.
+	// Refused is the reason of a refusal. Each operation is reported before it runs, with an empty Refused. If it fails, it is reported
+	// again.
 	Refused string
 }
 

@@ -37,7 +37,7 @@ func (o *operations) take() []grpcserver.Operation {
 	return all
 }
 
-// The server reports requests for operators and admins before they run, except those that only read.
+// TestOperationsOfOperators checks that requests for operators and admins are reported before they run, except requests that only read.
 func TestOperationsOfOperators(t *testing.T) {
 	var reported operations
 	var only []access.Token
@@ -63,7 +63,7 @@ func TestOperationsOfOperators(t *testing.T) {
 	}
 }
 
-// A report contains ids and settings, but never text that people typed. Refusals are reported too.
+// TestOperations checks that a report contains ids and settings, but never text that people typed. Refusals are reported too.
 func TestOperations(t *testing.T) {
 	var reported operations
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Operation = reported.add }})
@@ -84,7 +84,7 @@ func TestOperations(t *testing.T) {
 		t.Error("a call that there is not")
 	}
 	_, _ = oscar.Purge(ctx, &tooldv1.PurgeRequest{RunId: "r1"})
-	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // not reported, because it is not permitted
+	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // This request is not reported, because alice may not call the method.
 	if err == nil {
 		t.Error("a caller reloads")
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A page token is a position with a hash of the principal and the filter of its list. The hash detects a token of another list. A token
-// needs no secrecy, because the server applies the principal and the filter of each request.
+// A page token contains a position, and a hash of the principal and the filter of its list. The hash detects a token that was returned for
+// another list. A token need not be secret, because the server checks the principal and applies the filter of each request again.
 
 // A binding is the hash in a page token.
 type binding [16]byte

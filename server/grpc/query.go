@@ -58,7 +58,7 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 		q.Statuses = append(q.Statuses, s)
 	}
 	if q.Action != "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Suspended)) {
-		q.Statuses = []call.Status{call.Suspended} // only suspended calls have an open question
+		q.Statuses = []call.Status{call.Suspended} // Without this, the filter could match calls without an open question: only suspended calls have one.
 	}
 	if q.CreatedAfter, err = translate.ToTime("created_after", in.GetCreatedAfter()); err != nil {
 		return nil, err

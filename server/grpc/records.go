@@ -95,7 +95,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	v, err := s.engine.Describe(ctx, p.Principal, spec)
 	if err != nil {
 		var refusal *call.Refusal
-		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end with this error
+		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // Return a preview instead of this error: the call would be accepted and end with the error.
 			return &tooldv1.DescribeCallResponse{Error: translate.FromToolError(&tool.Error{Code: tool.NotFound, Message: refusal.Message, Aborted: true})}, nil
 		}
 		return nil, inSpec(err)

@@ -40,7 +40,7 @@ func (s *Server) logRefusal(ctx context.Context, r *request) error {
 	return err
 }
 
-// A logBudget allows at most ten lines a second, so that a client whose requests are refused all the time does not fill the disk.
+// A logBudget allows at most ten lines in each second, so that a client that sends many refused requests does not fill the disk.
 type logBudget struct {
 	second, lines, dropped atomic.Int64
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/store/memory"
 )
 
-// T108 over gRPC: the suspended call of a copied store is held until an operator releases or cancels it.
+// TestT108ReleaseCalls (T108) checks a suspended call of a copied store. It is held until an operator releases or cancels it.
 func TestT108ReleaseCalls(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.Config{})
@@ -61,7 +61,7 @@ func TestT108ReleaseCalls(t *testing.T) {
 			t.Errorf("%s sees %d held calls, want %d: %v", who, info.GetHeldCalls(), want, err)
 		}
 	}
-	for who, want := range map[string]int64{"oscar": 2, "vera": 2, "mallory": 0, "alice": 0, "ann": 0, "adam": 0} { // a principal that may not list calls gets no count of them
+	for who, want := range map[string]int64{"oscar": 2, "vera": 2, "mallory": 0, "alice": 0, "ann": 0, "adam": 0} { // GetInfo shows the number of held calls only to principals that may list all calls.
 		holds(who, want)
 	}
 	for _, step := range []struct {

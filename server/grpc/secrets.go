@@ -10,12 +10,12 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// ListSecrets returns the secrets that references name, without their values. An operator gets the secrets that its namespace may use,
-// without the places where they are stored.
+// ListSecrets returns the secrets that can be referred to by name, without their values. An operator gets only the secrets that its
+// namespace may use, and does not see where they are stored.
 func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest) (*tooldv1.ListSecretsResponse, error) {
 	id := access.From(ctx)
 	if !id.Has(access.Administrator) {
-		if req.GetCheck() { // a check reads the secrets of every namespace, and may start commands
+		if req.GetCheck() { // Only an admin may request a check: it reads the secrets of every namespace and may start commands.
 			return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "check needs the role admin; %q has %v", id.Subject, id.Roles)
 		}
 		return fromSecrets(entitled(s.admin.Secrets(ctx, false), id.Namespace)), nil

@@ -20,8 +20,8 @@ func TestListSecrets(t *testing.T) {
 	}
 }
 
-// T117: an operator sees the secrets that its namespace may use. It does not see where they are stored, nor which other namespaces may use
-// them.
+// TestT117SecretsOfOtherNamespaces (T117) checks that an operator sees only the secrets that its namespace may use. It sees neither where
+// they are stored nor which other namespaces may use them.
 func TestT117SecretsOfOtherNamespaces(t *testing.T) {
 	w := newWorld(t, options{})
 	for user, want := range map[string]int{"oscar": 1, "mallory": 2} {

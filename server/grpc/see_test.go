@@ -22,7 +22,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// seen checks the lists that one principal gets. calls has the records that GetCall returns to it, by id.
+// seen checks what one principal can see. calls has the records that GetCall returns to the principal, by id.
 type seen struct {
 	w     *world
 	user  string
@@ -30,7 +30,8 @@ type seen struct {
 	calls map[string]*tooldv1.Call
 }
 
-// T130: a role may get by name whatever a list, a feed or a watch shows to it, and the content is the same.
+// TestT130NothingIsListedThatMayNotBeGot (T130) checks that everything that a list, a feed or a watch shows to a role can also be read by
+// that role with a get method, with the same content.
 func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	t.Parallel()
 	var tokens []access.Token
@@ -59,10 +60,10 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			}
 		}
 		rows := map[string]func(*testing.T){
-			"ListCalls": s.lists, "GetCall": nil, // the others are compared with GetCall
+			"ListCalls": s.lists, "GetCall": nil, // s.lists compares the calls of lists with GetCall.
 			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
 			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
-			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // others checks all of these
+			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
 			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil,
 		}
@@ -79,7 +80,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	}
 }
 
-// showing returns the methods that clients call and whose names say that they return data.
+// showing returns the methods whose names say that they return data to clients.
 func showing() (methods []string) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("toold.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -112,7 +113,7 @@ func (w *world) fillForT130() (ids []string) {
 			stream, err := w.calls(user).ExecuteTool(within(w.t), &tooldv1.ExecuteToolRequest{Spec: s})
 			must(w.t, err)
 			if id == "hold" {
-				_, err = stream.Recv() // the call keeps running
+				_, err = stream.Recv() // Do not wait for the end: the call must keep running.
 			} else {
 				_, err = readAll(stream.Recv)
 			}
@@ -135,7 +136,7 @@ func (w *world) fillForT130() (ids []string) {
 	return ids
 }
 
-// rememberForT130 remembers two answers: one that approvers may give, and one that only operators may give.
+// rememberForT130 makes two remembered answers: one to a question for approvers, and one to a question for operators.
 func (w *world) rememberForT130() {
 	w.t.Helper()
 	for user, id := range map[string]string{"ann": longID("alice-write"), "oscar": longID("alice-fail")} {
@@ -222,7 +223,7 @@ func (s *seen) mayGet(t *testing.T, id string, shown *tooldv1.Suspension) {
 	t.Helper()
 	got := s.calls[id]
 	if got != nil && got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
-		shown = nil // an answered question is no longer in the record of its call
+		shown = nil // After its answer, the question is no longer in the record of its call.
 	}
 	if got == nil || shown != nil && !proto.Equal(got.GetSuspension(), shown) {
 		t.Errorf("%s is shown %v of the call %s, and gets %v", s.user, shown, id, got)
@@ -296,7 +297,7 @@ func (s *seen) audit(t *testing.T) {
 	}
 }
 
-// info checks that GetInfo returns only what the role may know.
+// info checks that GetInfo returns to each role only what that role may know.
 func (s *seen) info(t *testing.T) {
 	t.Helper()
 	info, err := s.admin().GetInfo(within(t), &tooldv1.GetInfoRequest{})

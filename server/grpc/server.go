@@ -33,22 +33,22 @@ type Config struct {
 	Tools       Tools        // required
 	Admin       Admin        // required
 	Auth        *access.Auth // required
-	// Workers accepts workers: programs that connect to run tools. Nil accepts none.
+	// Workers accepts workers: programs that connect to run tools. If it is nil, the server accepts no workers.
 	Workers Workers
-	TLS     *tls.Config // for TCP; nil means plain text. The server refuses versions before 1.2.
+	TLS     *tls.Config // TLS for TCP; nil means plain text. The server refuses versions before 1.2.
 	Log     *zap.Logger // nil discards the log
 	// Operation receives each request that an audit records, except calls. Nil records none.
 	Operation func(context.Context, Operation)
 
-	// StreamWorkers is how many goroutines the server keeps to reuse for requests. A good value is the usual number of parallel requests.
+	// StreamWorkers is the number of goroutines that the server reuses for requests. A good value is the usual number of parallel requests.
 	// Zero means 64.
 	StreamWorkers int
 	// GuestTime is how long a connection may exist without a valid credential. Zero means 10 s.
 	GuestTime time.Duration
 	// MaxStreams bounds the open requests of one connection. Zero means 2,048.
 	MaxStreams int
-	// Watchers bounds the open streams that watch or that send much data. Zero means 4,096. WatchersEach bounds those of one principal.
-	// Zero means 1,024.
+	// Watchers is the maximum number of open streams that watch or that send much data. Zero means 4,096. WatchersEach is the maximum for
+	// each principal. Zero means 1,024.
 	Watchers, WatchersEach int
 	// Stall is how long a client may read nothing from its stream before the server ends the stream. Zero means 30 s.
 	Stall time.Duration
@@ -72,7 +72,7 @@ type Server struct {
 	stop     context.CancelFunc
 
 	check sync.Once
-	bad   error // result of check
+	bad   error // error that check found; Serve returns it
 }
 
 // New returns a server whose health is NOT_SERVING; see [Server.SetReady]. The caller must call [Server.Shutdown], even if the server never
@@ -150,7 +150,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
 		grpc.MaxRecvMsgSize(MaxMessage),
-		grpc.ConnectionTimeout(s.cfg.GuestTime), // bounds the handshake and the preface
+		grpc.ConnectionTimeout(s.cfg.GuestTime), // This timeout covers the handshake and the preface.
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),

@@ -16,11 +16,11 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A session handles many requests over one stream.
+// A session handles many requests, called items, over one stream.
 //
-// At most one answer of each item waits to be sent. After an answer was sent, the item reads its next frame from the log of its call. A
-// slow client therefore costs the memory of one frame for each item, and each item delays the others by only one frame. An item whose
-// answer waits too long ends as lagged.
+// Each item has at most one answer that waits to be sent. Only after that answer was sent does the item read its next frame from the log of
+// its call. A slow client therefore costs the memory of one frame for each item, and an item delays the other items by at most one frame.
+// An item whose answer waits too long ends as lagged.
 type session struct {
 	*calls
 	id       *access.Identity
@@ -28,11 +28,11 @@ type session struct {
 	ctx      context.Context // context of the stream
 	watching context.Context // ends shortly before the deadline of the client
 
-	began time.Time     // has a monotonic clock reading
+	began time.Time     // start of the session, with a monotonic clock reading
 	ready chan struct{} // holds a value when something was queued
-	sent  atomic.Int64  // while a send is in progress: minus the age of the session at its start; otherwise: the age at the end of the last send
+	sent  atomic.Int64  // During a send: minus the age of the session when the send began. Otherwise: the age when the last send ended.
 
-	work chan *item // hands an item to an idle goroutine
+	work chan *item // passes an item to an idle goroutine
 	idle atomic.Int32
 	over chan struct{} // closed when no item is left
 
@@ -52,7 +52,7 @@ const (
 )
 
 var (
-	errLeft   = context.Canceled // the client asked to leave the item
+	errLeft   = context.Canceled // cause of an item's context when the client leaves the item
 	errLagged = &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", Message: "the client read nothing from the session for too long; watch its calls again", RetryAfter: time.Second,
 	}
@@ -82,8 +82,8 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 // age returns how long the session has been open. Changes of the system clock do not affect it.
 func (c *session) age() time.Duration { return max(time.Since(c.began), 1) }
 
-// supervise waits for the end of the session, the expiry of the credential, or a client that reads nothing for too long. When it returns,
-// the stream ends, and with it the goroutines that wait for the client.
+// supervise waits until the session ends, the credential expires, or the client reads nothing for too long. After it has returned, the
+// stream ends. Goroutines that wait for the client then end too.
 func (c *session) supervise(ended <-chan error) error {
 	tick := time.NewTicker(c.watchers.stall / 4)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func (c *session) supervise(ended <-chan error) error {
 		case <-c.ctx.Done():
 			c.stopAll(context.Cause(c.ctx))
 			return context.Cause(c.ctx)
-		case <-stopping: // while the engine drains, each item ends by itself
+		case <-stopping: // The engine drains: do not end the session, because each item ends by itself.
 			c.stopAll(errStopping)
 			c.items.Wait()
 			return errStopping
@@ -207,7 +207,8 @@ func (c *session) stopAll(cause error) {
 	}
 }
 
-// endLate ends each item whose answer has waited for half of the stall time. After the whole stall time, the session itself would end.
+// endLate ends each item whose answer has waited for half of the stall time. If answers waited for the whole stall time, the session itself
+// would end.
 func (c *session) endLate(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ type answer struct {
 	it   *item
 	body *tooldv1.SessionAnswer
 	size int  // estimated bytes on the wire
-	last bool // the final answer of its item; no goroutine waits until it is sent
+	last bool // this is the final answer of its item; no goroutine waits until it is sent
 }
 
 // sendAnswer queues an answer and waits until it was sent. If ctx ends first, it stops waiting.
@@ -81,15 +81,15 @@ func (c *session) deliver() {
 		case <-c.over:
 			return
 		}
-		runtime.Gosched() // lets other goroutines queue answers for the same message
+		runtime.Gosched() // Let other goroutines queue answers first, so that they are part of the same message.
 		for message = c.next(message); len(message) > 0; message = c.next(message) {
 			c.send(message)
 		}
 	}
 }
 
-// next removes the answers of the next message from the queue. A large answer gets a separate message, because the transport may have to
-// wait for the client to send it.
+// next removes the answers for the next message from the queue. A large answer gets its own message, because the transport may have to wait
+// for the client before it can send the message.
 func (c *session) next(message []answer) []answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

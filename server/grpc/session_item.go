@@ -21,10 +21,10 @@ type item struct {
 	req   *tooldv1.SessionItem
 	ctx   context.Context
 	stop  context.CancelCauseFunc
-	waits atomic.Int64 // the age of the session when an answer of the item began to wait; 0 if none waits
+	waits atomic.Int64 // age of the session when an answer of the item began to wait; 0 when no answer waits
 	sent  chan error   // receives the result of the send
 	ended bool         // the final answer is queued
-	leave func()       // stops counting the item as a watcher, after its final answer was sent; nil if it is not counted
+	leave func()       // ends the count of the item as a watcher; called after its final answer was sent; nil when the item is not counted
 }
 
 // serve serves an item as a request for the method that it names.
@@ -101,8 +101,8 @@ func (c *session) cancel(it *item) error {
 	return nil
 }
 
-// follow sends the frames of a watcher until its end, then closes it. If one is set, the watcher follows one call, and the terminal event
-// of that call is the last event.
+// follow sends the frames of a watcher until the watcher ends, and then closes it. one is true when the watcher follows a single call; the
+// terminal event of that call is then the last event.
 func (c *session) follow(it *item, w call.Stream, one bool) error {
 	defer w.Close()
 	total, cursor := 0, w.Cursor()
@@ -119,7 +119,7 @@ func (c *session) follow(it *item, w call.Stream, one bool) error {
 			continue
 		}
 		if f.Snapshot != nil {
-			cursor = "" // a client without a cursor starts a new watch and gets the snapshot again
+			cursor = "" // A client without a cursor must start again, and then gets the snapshot again.
 		}
 		n := size(&f, out)
 		total += n
@@ -137,7 +137,7 @@ func (c *session) follow(it *item, w call.Stream, one bool) error {
 	}
 }
 
-// countWatcher counts an item as a watcher after it has sent more bytes than the transport accepts without waiting for the client.
+// countWatcher counts an item as a watcher when it has sent more bytes than the transport accepts without waiting for the client.
 func (c *session) countWatcher(it *item, bytes int) (err error) {
 	if bytes > unread && it.leave == nil {
 		it.leave, err = c.watchers.acquire(c.id)

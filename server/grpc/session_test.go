@@ -26,7 +26,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// overSession sends a request as the only item of a new session. A request that sessions do not support is sent with invoke.
+// overSession sends a request as the only item of a new session. If sessions do not support the method, it uses invoke.
 func overSession(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error) {
 	item := itemOf(req)
 	if item == nil {
@@ -141,8 +141,8 @@ func (s *conversation) next() *tooldv1.SessionAnswer {
 	}
 }
 
-// until reads answers to the end of an item and returns those of the item. It adds the answers of other items to others, unless that is
-// nil.
+// until reads answers until the item id ends, and returns the answers of this item. If others is not nil, until adds the answers of other
+// items to it.
 func (s *conversation) until(id string, others map[string][]*tooldv1.SessionAnswer) (all []*tooldv1.SessionAnswer) {
 	s.t.Helper()
 	for {
@@ -269,8 +269,8 @@ func TestSessionItemNeedsItsRole(t *testing.T) {
 	}
 }
 
-// A correlation id belongs to one open item, and can be reused after that item has ended. An error that belongs to no item ends the
-// session.
+// TestSessionCorrelation checks that no two open items can have the same correlation id. After the end of an item, its id can be used
+// again. An error that belongs to no item ends the session.
 func TestSessionCorrelation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -293,7 +293,7 @@ func TestSessionCorrelation(t *testing.T) {
 	}
 }
 
-// A client that leaves an item ends the watch, not the call.
+// TestSessionLeave checks that a client that leaves an item ends the watch but not the call.
 func TestSessionLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -314,7 +314,7 @@ func TestSessionLeave(t *testing.T) {
 	}
 }
 
-// After the client half-closes the stream, open items run to their end; then the session ends.
+// TestSessionHalfClose checks a client that half-closes the stream: open items run to their end, and then the session ends.
 func TestSessionHalfClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -329,7 +329,7 @@ func TestSessionHalfClose(t *testing.T) {
 	}
 }
 
-// After a broken stream, the daemon treats the calls of the session as those of a disconnected client.
+// TestSessionBrokenStream checks a stream that breaks: the daemon treats the calls of the session as those of a disconnected client.
 func TestSessionBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -476,8 +476,8 @@ func TestSessionBound(t *testing.T) {
 	wantRefusal(t, status.FromProto(all[0].GetError()).Err(), codes.ResourceExhausted, "TOO_MANY_ITEMS")
 }
 
-// P11: an item counts as open until the client has read its final answer. Items that end quickly therefore do not pile up answers for a
-// client that does not read.
+// TestP11UnreadEndsAreBounded (P11) checks items that end quickly while the client does not read. An item counts as open until the client
+// has read its final answer, so that the number of unread answers is bounded.
 func TestP11UnreadEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -498,7 +498,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 			if s.stream.Send(req) != nil {
 				return
 			}
-			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // after some time the session accepts no more items
+			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // The loop ends when the session accepts no more items.
 				<-tick.C
 			}
 		}
@@ -527,8 +527,8 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	}
 }
 
-// P11: an item with much data counts as a watcher until its last answer was sent. Large results therefore do not pile up for a client that
-// reads nothing.
+// TestP11LargeUnreadEndsAreCounted (P11) checks items with large results while the client does not read. An item with much data counts as a
+// watcher until its last answer was sent, so that the number of such items is bounded.
 func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {
@@ -562,7 +562,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 				must(t, err)
 			}
 			must(t, s.stream.Send(req))
-			for running := map[string]bool{}; name == "execute" && len(running) < items; { // after this, the next answer of each item is its end
+			for running := map[string]bool{}; name == "execute" && len(running) < items; { // After this loop, the next answer of each item is its final one.
 				answer := s.next()
 				if slices.ContainsFunc(answer.GetFrame().GetEvents(), func(e *tooldv1.CallEvent) bool { return e.GetAttemptStarted() != nil }) {
 					running[answer.GetCorrelationId()] = true
@@ -625,8 +625,8 @@ func (e panics) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o
 	return e.Engine.Execute(ctx, p, spec, o)
 }
 
-// The server does not combine many short answers into a message that is larger than the transport accepts at once. The method recv checks
-// the size of each message.
+// TestSessionMessagesAreBounded checks that the server does not combine many short answers into a message that is larger than the transport
+// accepts at once. The method recv checks the size of each message.
 func TestSessionMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -653,7 +653,7 @@ func TestSessionMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// ExecuteTool, CallTool and an item of a session take the same path, so they store the same records.
+// TestDoorsGiveTheSameRecords checks that ExecuteTool, CallTool and an item of a session store the same records for the same call.
 func TestDoorsGiveTheSameRecords(t *testing.T) {
 	t.Parallel()
 	doors := map[string]func(w *world, spec *tooldv1.CallSpec){
@@ -686,7 +686,7 @@ func TestDoorsGiveTheSameRecords(t *testing.T) {
 			ask(p.w, s)
 			got, err := p.w.calls("alice").GetCall(within(t), &tooldv1.GetCallRequest{CallId: s.GetCallId()})
 			must(t, err)
-			got.GetCall().Detached = false // it differs, because only the client of a stream can disconnect
+			got.GetCall().Detached = false // Ignore this field: only a call that was started by a stream ends when its client disconnects.
 			p.line(&out, tool+" ", got.GetCall())
 		}
 		records[name] = out.String()

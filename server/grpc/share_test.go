@@ -13,7 +13,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Watchers of one call share encoded messages. Watchers with compression do not share them with watchers without.
+// TestWatchersOfOneCallCompressedAndPlain checks that watchers of a call with and without compression all receive the same events. Only
+// watchers without compression share encoded messages.
 func TestWatchersOfOneCallCompressedAndPlain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -59,7 +60,7 @@ func TestWatchersOfOneCallCompressedAndPlain(t *testing.T) {
 			}
 		}()
 	}
-	for n := range 1 + steps { // the first round waits until all have caught up, each later one until all have seen a step
+	for n := range 1 + steps { // The first round waits until all watchers have caught up. Each later round waits until all have seen the step.
 		for range watchers {
 			if err := <-seen; err != nil {
 				t.Fatal(err)

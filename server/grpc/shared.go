@@ -29,7 +29,7 @@ func frameFor(f *call.Frame) outgoing {
 // A sharedFrame is sent to several watchers.
 type sharedFrame struct {
 	frame *tooldv1.Frame
-	watch atomic.Pointer[grpc.PreparedMsg] // the encoded frame for WatchCalls, uncompressed
+	watch atomic.Pointer[grpc.PreparedMsg] // the encoded and uncompressed frame for WatchCalls
 }
 
 // sharedForm returns the translation of a frame. The first watcher makes it, and later ones reuse it.

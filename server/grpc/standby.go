@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// A Standby serves while the daemon waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method returns
-// UNAVAILABLE. It does not close the listeners, because the daemon uses them afterwards.
+// A Standby is the server of a daemon that waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method
+// returns UNAVAILABLE. It leaves the listeners open, because the daemon serves on them later.
 type Standby struct {
 	tls *tls.Config
 
@@ -46,7 +46,7 @@ func (s *Standby) Serve(lis net.Listener) {
 	s.mu.Lock()
 	s.servers = append(s.servers, srv)
 	s.mu.Unlock()
-	s.serving.Go(func() { _ = srv.Serve(&borrowed{Listener: lis}) }) // an error needs no handling: the server uses the listener next
+	s.serving.Go(func() { _ = srv.Serve(&borrowed{Listener: lis}) }) // Ignore the error: the daemon uses the same listener next and will report it.
 }
 
 // Stop closes all connections. The listeners stay open for the server.

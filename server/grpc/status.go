@@ -21,7 +21,7 @@ import (
 // domain is the domain of the reasons of this API in google.rpc.ErrorInfo.
 const domain = "toold"
 
-// defaultRetry is the delay in refusals for lack of capacity that name none.
+// defaultRetry is the delay before a retry in refusals because of missing capacity that set no delay.
 const defaultRetry = time.Second
 
 // code returns the gRPC code of a refusal. A kind that is missing here is a bug, and becomes INTERNAL.
@@ -70,7 +70,7 @@ func (s *Server) toStatus(method string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, "no response within the deadline; repeat the request with the same ids")
 	}
-	if st, ok := status.FromError(err); ok { // a status of the transport, because handlers return none
+	if st, ok := status.FromError(err); ok { // Handlers return no statuses, so this is a status of the transport.
 		return st.Err()
 	}
 	id := rand.Text()
@@ -88,7 +88,7 @@ func statusOfRefusal(r *call.Refusal) error {
 		for _, v := range r.Violations {
 			one := &errdetails.BadRequest_FieldViolation{Field: clip(v.Field, shortText), Description: clip(v.Description, shortText)}
 			if proto.Size(bad)+proto.Size(one) > maxStatus {
-				break // no room for more violations; the client can correct these first
+				break // The status is full. The client can correct these fields first.
 			}
 			bad.FieldViolations = append(bad.FieldViolations, one)
 		}
@@ -104,8 +104,8 @@ func statusOfRefusal(r *call.Refusal) error {
 	return detailed(status.New(c, clip(r.Message, maxStatus)), details...)
 }
 
-// maxStatus bounds the message of a status together with its field violations, in bytes. A status is sent in the trailers, of which many
-// clients accept 8 KiB, and it may quote text that is as long as a request.
+// maxStatus bounds the message of a status together with its field violations, in bytes. A status is sent in the trailers, and many clients
+// accept only 8 KiB of them. Without a limit, a status could quote a text as long as a request.
 const maxStatus = 2 << 10
 
 // shortText bounds a quoted part of a message, in bytes.

@@ -26,8 +26,8 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
-// flat caches the Done channel of its context. A watcher needs the channel for each event, and nested contexts would look it up level by
-// level.
+// flat caches the Done channel of a context. A watcher needs the channel for each event, and a context that is nested several levels deep
+// would look it up through all levels.
 type flat struct {
 	context.Context
 	done <-chan struct{}
@@ -36,7 +36,7 @@ type flat struct {
 // Done implements [context.Context].
 func (f *flat) Done() <-chan struct{} { return f.done }
 
-// ended returns the error that ends the stream of a watcher without further frames.
+// ended returns the error for the end of a watcher's stream. Before that, it sends the last frame with the cursor if one is due.
 func ended(watching, ctx context.Context, w call.Stream, err error, send func(outgoing) error) error {
 	switch {
 	case errors.Is(err, io.EOF):

@@ -21,7 +21,8 @@ func spec(tool, id string) *tooldv1.CallSpec {
 	return &tooldv1.CallSpec{Tool: tool, CallId: longID(id)}
 }
 
-// A gRPC deadline bounds the watch, not the call: the stream ends regularly shortly before it, and the client resumes from its cursor.
+// TestDeadlineEndsTheWatchingOnly checks that a gRPC deadline limits the watch and not the call. The stream ends without an error shortly
+// before the deadline, and the client resumes from its cursor.
 func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -54,8 +55,9 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	}
 }
 
-// beforeDeadline calls ask with a deadline until the answer arrives in time, and returns how long that took. The server ends a stream at
-// most 250 ms before the deadline. On a busy machine that may be too short for the last message, and the API does not promise it.
+// beforeDeadline calls ask with a deadline, again and again until the answer arrives in time. It returns the duration of the last call. It
+// tries again because the server ends a stream only up to 250 ms before the deadline. On a busy machine the last message may be too late,
+// and the API does not promise that it is in time.
 func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context) (T, error)) (T, time.Duration, error) {
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -203,12 +205,13 @@ func TestCallToolWaits(t *testing.T) {
 	}
 }
 
-// lasting is a tool that suspends itself. Its Stop, which ends the calls below it, returns only when its context ends.
+// lasting is a tool that suspends its calls. Its method Stop, which must end nested calls, returns only when its context ends.
 type lasting struct{ tool.Tool }
 
 func (lasting) Stop(ctx context.Context, _ *tool.Call) []string { <-ctx.Done(); return nil }
 
-// The server responds to a cancellation when it is stored, even if the call takes longer to end.
+// TestCancelIsAnsweredWhenStored checks that the server responds to a cancellation as soon as it is stored, even if the call takes longer
+// to end.
 func TestCancelIsAnsweredWhenStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -324,7 +327,8 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// A drain ends all streams with a cursor, also those without end. New calls are refused and may be retried later.
+// TestDrain checks that a drain ends all streams with a cursor, also the streams that normally do not end. New calls are refused and may be
+// sent again later.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -398,7 +402,7 @@ func TestWatchTools(t *testing.T) {
 				t.Fatal("the hidden tool is shown")
 			}
 		}
-		seen["forbidden"] = true // not a change: this tool existed before
+		seen["forbidden"] = true // This is no change: the tool existed before the watch.
 	}
 	list, err = client.ListTools(ctx, &tooldv1.ListToolsRequest{})
 	must(t, err)
@@ -455,8 +459,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// T110: the daemon is killed while a read-only call streams. With the old cursor, the client gets a gap, or the events of a new run of the
-// call. It never gets other events under sequence numbers that it has seen.
+// TestT110LostTail (T110) kills the daemon while a read-only call streams. With its old cursor, the client gets a gap, or the events of a
+// new run of the call. It must never get different events under sequence numbers that it has already received.
 func TestT110LostTail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -465,7 +469,7 @@ func TestT110LostTail(t *testing.T) {
 	first, err := stream.Recv()
 	must(t, err)
 	cursor := first.GetFrame().GetCursor()
-	crashed := w.store.Crash() // the call may or may not be written at this time
+	crashed := w.store.Crash() // At this time, the call may or may not be in the journal.
 	w.stop()
 	next := newWorld(t, options{store: crashed})
 	close(next.release)

@@ -24,8 +24,8 @@ type tools struct {
 
 const maxToolPage = 1000
 
-// revision identifies a list of tools by its content. It does not depend on tools that are hidden from the principal, and stays the same
-// after a restart.
+// revision returns a hash of the content of a list of tools. Tools that are hidden from the principal do not influence it. It stays the
+// same after a restart.
 func revision(all []*tool.Definition) string {
 	h := sha256.New()
 	for _, d := range all {
@@ -135,7 +135,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchToolsResponse]) error {
 	ctx := stream.Context()
 	p := access.From(ctx).Principal
-	changed := s.tools.Watch(p) // before the first list, so that no change is lost
+	changed := s.tools.Watch(p) // Begin to watch before the first list is read, so that no change is lost.
 	seen := s.tools.List(p)
 	first := &tooldv1.WatchToolsResponse{Revision: revision(seen)}
 	if first.Revision != req.GetRevision() {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	_ "google.golang.org/protobuf/types/known/durationpb" // occurs in answers
+	_ "google.golang.org/protobuf/types/known/durationpb" // answers contain this type
 )
 
 var update = flag.Bool("update", false, "write what the server answers into the transcripts")
@@ -57,7 +57,7 @@ func playFile(t *testing.T, file string, through door) {
 		t.Error("the first line has to say what the transcript guards")
 	}
 	got, late := "", true
-	for tries := 0; late && tries < 5; tries++ { // repeat the whole conversation when an answer missed its deadline, for the reason in beforeDeadline
+	for tries := 0; late && tries < 5; tries++ { // Play the conversation again when an answer missed its deadline. beforeDeadline explains why that can happen.
 		got, late = playSections(t, sections, through)
 	}
 	got = comment + got
@@ -142,7 +142,7 @@ func (p *player) play(t *testing.T, name, body string) string {
 	return out.String()
 }
 
-// A door sends one request and returns all answers.
+// A door sends one request over one of the endpoints and returns all answers.
 type door func(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error)
 
 // invoke calls any method whose request is one message.
@@ -205,8 +205,8 @@ func fieldOf(m proto.Message, oneof string) string {
 	return string(fd.Name())
 }
 
-// print writes a message, or the events of its frame. Timing decides whether a stream that follows a call catches up before the call ends;
-// print hides the difference.
+// print writes a message, or the events of its frame. It hides whether a stream caught up before its call ended, because that depends on
+// timing.
 func (p *player) print(out *strings.Builder, m proto.Message, catchesUp bool) {
 	f, ok := m.(framed)
 	if !ok {
@@ -256,7 +256,7 @@ func (p *player) tellStatus(out *strings.Builder, err error) {
 	}
 }
 
-// unsteady has the kind of each value that differs with each run, by the name of its field.
+// unsteady lists the fields whose values differ with each run. It maps the name of the field to the kind of its value.
 var unsteady = map[string]string{
 	"suspensionId": "suspension", "digest": "digest", "toolDigest": "tool digest", "appliesTo": "digest", "expectedDigest": "digest",
 	"cursor": "cursor", "nextPageToken": "page", "revision": "revision", "error_id": "error", "ruleId": "rule", "callId": "call", "id": "call", "call_id": "call",
@@ -274,7 +274,7 @@ func (p *player) steady(v any, field string) any {
 	case map[string]any:
 		for name, member := range v {
 			if _, number := member.(string); (name == "revision" && number || name == "notStored") && v["callId"] != nil {
-				delete(v, name) // the revision of a call counts its writes, and read-only calls are written later
+				delete(v, name) // Remove the revision: it counts the writes of a call, and the number of writes of a read-only call depends on timing.
 				continue
 			}
 			v[name] = p.steady(member, name)
@@ -298,7 +298,7 @@ func (p *player) steadyText(s, field string) string {
 		return "<time>"
 	case field == "duration" && seconds.MatchString(s):
 		return "<duration>"
-	case what == "call" && !aUUID.MatchString(s): // an id that the test chose
+	case what == "call" && !aUUID.MatchString(s): // The test chose this id, so it is the same in each run.
 		return s
 	case what == "":
 		return p.replaceNames(s)

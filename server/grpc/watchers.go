@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// watchers bounds the streams whose clients may not read what the server sent. Each of these takes about 1 MB.
+// watchers bounds the number of streams whose clients may not read what the server sends. Each of these streams takes about 1 MB.
 type watchers struct {
 	each, all int           // limits for one principal and for all principals
 	stall     time.Duration // a stream ends when the client reads nothing for this long
@@ -46,13 +46,13 @@ func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	}, nil
 }
 
-// unread is how many bytes the transport surely accepts without waiting for the client. The real number is larger.
+// unread is the number of bytes that the transport certainly accepts without waiting for the client. The real number is larger.
 const unread = 32 << 10
 
-// pump sends the frames of a watcher until its end, closes the watcher, and calls leave unless that is nil.
+// pump sends the frames of a watcher until the watcher ends. It then closes the watcher, and calls leave unless that is nil.
 //
-// It sends the first frames in its own goroutine, as long as the transport surely accepts them; a typical call needs no more. It then
-// starts a goroutine that sends the rest, so that the stream can end even if the client reads nothing.
+// It sends the first frames in its own goroutine, as long as the transport certainly accepts them. A typical call needs no more. For the
+// rest it starts another goroutine, so that the stream can end even if the client reads nothing.
 func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
 	handed := false
@@ -73,7 +73,7 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 		}
 		out := frameFor(&f)
 		if f.Snapshot != nil {
-			cursor = "" // a client without a cursor starts a new watch and gets the snapshot again
+			cursor = "" // A client without a cursor must start again, and then gets the snapshot again.
 		}
 		if sent += size(&f, out); sent > unread {
 			p := &pump{ctx: ctx, watching: watching, w: w, send: send, cursor: cursor}
@@ -88,7 +88,7 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 		if err := send(out); err != nil {
 			return err
 		}
-		if f.Cursor != "" { // heartbeats have none
+		if f.Cursor != "" { // Heartbeats have no cursor.
 			cursor = f.Cursor
 		}
 	}
@@ -102,7 +102,7 @@ type pump struct {
 
 	mu     sync.Mutex
 	cursor string    // cursor of the newest frame that was sent
-	since  time.Time // when the current send began; zero if none is in progress
+	since  time.Time // when the current send began; zero when no send is in progress
 }
 
 // run sends first and all later frames. It ends the stream when the client reads nothing for the time stall.
@@ -119,7 +119,7 @@ func (p *pump) run(first outgoing, stall time.Duration, end func()) error {
 func (p *pump) sendAll(f outgoing) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r) // the interceptors do not see it in this goroutine
+			err = fmt.Errorf("panic: %v", r) // Handle the panic here: the interceptors cannot recover a panic in this goroutine.
 		}
 	}()
 	for {
@@ -149,8 +149,8 @@ func (p *pump) sendTimed(f outgoing) error {
 	return err
 }
 
-// supervise waits until all frames are sent, or until the client read nothing for too long. When it returns, the stream ends, and with it a
-// send that waits.
+// supervise waits until all frames are sent, or until the client has read nothing for too long. After it has returned, the stream ends. A
+// send that still waits for the client then ends too.
 func (p *pump) supervise(done <-chan error, stall time.Duration) error {
 	tick := time.NewTicker(stall / 4)
 	defer tick.Stop()

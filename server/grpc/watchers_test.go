@@ -50,8 +50,9 @@ func (w *world) registerFlood() {
 		})))
 }
 
-// P11 and T73: the server ends the stream of a client that reads nothing. The client learns the cursor from which it can watch again, and
-// misses nothing. The output is 8 MiB instead of the gigabyte of T73, because the quota of a call would cut that.
+// TestP11StalledWatchersAreEnded (P11, T73) checks that the server ends the stream of a client that reads nothing. The client gets the
+// cursor from which it can watch again, and misses nothing. The output is 8 MiB instead of the 1 GB of T73, because the quota of a call is
+// smaller.
 func TestP11StalledWatchersAreEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 2 * time.Second }})
@@ -70,7 +71,7 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	all, err := readAll(executed.Recv)
 	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
 	_, watchErr := readAll(watched.Recv)
-	if status.Code(watchErr) != codes.NotFound { // the watch may have started before the call
+	if status.Code(watchErr) != codes.NotFound { // NotFound is possible, because the watch may start before the call.
 		wantRefusal(t, watchErr, codes.ResourceExhausted, "WATCHER_LAGGED")
 	}
 	seen := events(all)
@@ -87,8 +88,8 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	}
 }
 
-// P11: watchers that never read hold about one frame each, however much output their call has. Some are streams, others are items of a
-// session. The server serves other clients meanwhile.
+// TestP11WatchersThatNeverReadLeaveOthersServed (P11) checks watchers that never read, on streams and in sessions. The server keeps about
+// one frame in memory for each of them, however much output the call has, and serves other clients meanwhile.
 func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 	w := newWorld(t, options{})
 	w.registerFlood()
@@ -102,7 +103,7 @@ func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 		return int64(m.HeapAlloc + m.StackInuse)
 	}
 	c, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(tokenOf("alice"))),
-		grpc.WithInitialWindowSize(64<<10)) // a fixed window, which disables the client's bandwidth estimation
+		grpc.WithInitialWindowSize(64<<10)) // A fixed window disables the bandwidth estimation of the client.
 	must(t, err)
 	w.conns["alice"].Close()
 	w.conns["alice"] = c
@@ -127,7 +128,7 @@ func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 		}
 	}
 	each := (inUse() - before) / (streams + items)
-	if each > 2<<20 { // of the 8 MiB of output; this includes the buffers of the client, which runs in the same process
+	if each > 2<<20 { // The limit includes the buffers of the client, which runs in the same process. The output of the call has 8 MiB.
 		t.Errorf("a watcher that never reads takes %d bytes", each)
 	}
 	t.Logf("a watcher that never reads takes %d bytes", each)
@@ -142,7 +143,8 @@ func metadataOf(err error) map[string]string {
 	return nil
 }
 
-// P11: the server bounds the watchers of a principal and of all principals. A watcher that leaves frees its slot.
+// TestP11WatchersAreBounded (P11) checks the limits on the watchers of a principal and of all principals. When a watcher leaves, another
+// one is accepted.
 func TestP11WatchersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach, c.Watchers = 2, 3 }})
@@ -173,7 +175,8 @@ func TestP11WatchersAreBounded(t *testing.T) {
 	})
 }
 
-// P11: a watcher that ends before anything was sent gets back the cursor of its request. Heartbeats do not change that.
+// TestP11RefusedWatchersKeepTheirPlace (P11) checks a watcher that ends before anything was sent. The client gets the cursor of its request
+// back, also when heartbeats were sent.
 func TestP11RefusedWatchersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})

@@ -18,14 +18,14 @@ import (
 
 // Workers accepts programs that connect to run tools.
 type Workers interface {
-	// Connect accepts a worker. The worker gets no work before ready is called, so that the server can send the response to its offer
-	// first. An offer that is not accepted returns a [*call.Refusal].
+	// Connect accepts a worker, or returns a [*call.Refusal] for an offer that it does not accept. The worker gets no work before the
+	// server calls ready, so that the server can send the response to the offer first.
 	Connect(p tool.Principal, o link.Offer, line link.Line) (s WorkerSession, response link.Accepted, ready func(), err error)
 }
 
-// A WorkerSession is a connected worker. A method returns an error when the worker does not hold the lease.
+// A WorkerSession is a connected worker. A method with a lease returns an error when the worker does not hold that lease.
 type WorkerSession interface {
-	// Hear calls take to handle a message of the worker. While take runs, the worker does not count as silent.
+	// Hear calls take, which handles a message of the worker. The worker does not count as silent while take runs.
 	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
 	// ReadInput requests the input of a call from a position, at most most bytes. done means that the worker reads no more input.
@@ -34,8 +34,8 @@ type WorkerSession interface {
 	Answer(id string, a link.Answer)
 	// Finish ends the work of a lease. The daemon calls [link.Line.Ack] after the journal has stored the outcome.
 	Finish(lease string, r *tool.Result, err error) error
-	// Complete ends an operation of the worker's pool and returns after that is stored. It may have to wait until the worker answers a
-	// question about the operation.
+	// Complete ends an operation of the worker's pool, and returns after that is stored. It may first have to wait for the worker's answer
+	// to a question about the operation.
 	Complete(id, operation string, r *tool.Result, err error) error
 	Drain()
 	// Close ends the session. left means that the worker ended it.
@@ -53,7 +53,7 @@ type workerConn struct {
 	stream  grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	session WorkerSession
 
-	completing chan struct{} // bounds how many Complete calls run at once
+	completing chan struct{} // limits how many Complete calls run at once
 }
 
 // maxCompleting is how many operations of one worker the server completes at the same time.
@@ -112,7 +112,7 @@ func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	answer.Refused = append(refused, answer.Refused...)
 	c.session = session
 	c.first(fromWorkerAccepted(&answer))
-	go c.deliver(c.stream) // returns when the stream ends
+	go c.deliver(c.stream) // This goroutine ends when the stream ends.
 	ready()
 	return nil
 }
@@ -150,7 +150,7 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 		c.session.Drain()
 	case *tooldv1.ConnectRequest_Complete:
 		c.completing <- struct{}{}
-		go func() { // returns when the operation is stored
+		go func() { // This goroutine ends when the operation is stored.
 			defer func() { <-c.completing }()
 			c.complete(m.Complete)
 		}()
@@ -164,8 +164,8 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	return nil
 }
 
-// report passes the report of a running tool to its call. Only checkpoints and artifacts get a response. Other reports are dropped when the
-// call refuses them.
+// report passes the report of a running tool to its call. The worker gets a response only for checkpoints and artifacts. Other reports are
+// dropped when the call refuses them.
 func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	if m := r.GetReadInput(); m != nil {
 		if c.session.ReadInput(r.GetLeaseId(), m.GetPosition(), int(m.GetMaxBytes()), m.GetClose()) != nil {

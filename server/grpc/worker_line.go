@@ -14,11 +14,12 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// maxUnread bounds the messages that wait for a worker that reads nothing. It is many times the number of calls that a worker can run at
-// once.
+// maxUnread is the maximum number of messages that wait for a worker. It is reached only when the worker reads nothing: it is many times
+// the number of calls that a worker can run at once.
 const maxUnread = 8192
 
-// maxBulk bounds the questions and the input that wait for a worker, in bytes. The limit of a worker's calls does not bound these.
+// maxBulk is the maximum number of bytes of questions and input that wait for a worker. It is needed because the limit on a worker's calls
+// does not limit these messages.
 const maxBulk = 32 << 20
 
 // bulk returns how many bytes of a message count towards maxBulk.
@@ -64,7 +65,7 @@ func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
 	}
 }
 
-// first queues a message before all others.
+// first queues a message before all messages that are already queued.
 func (l *workerLine) first(m *tooldv1.ConnectResponse) {
 	l.mu.Lock()
 	l.unread = append([]*tooldv1.ConnectResponse{m}, l.unread...)
@@ -89,7 +90,7 @@ func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequ
 		l.mu.Unlock()
 		for _, m := range all {
 			if stream.Send(m) != nil {
-				return // the goroutine that receives gets the error
+				return // The goroutine that receives messages gets the same error and handles it.
 			}
 			if size := bulk(m); size > 0 {
 				l.mu.Lock()

@@ -52,13 +52,13 @@ func (rawCodec) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(
 
 func (rawCodec) Name() string { return "proto" }
 
-// A rude worker may send anything.
+// A rude worker may send any bytes.
 type rude struct {
 	mu   sync.Mutex
 	left bool
 
 	stream grpc.ClientStream
-	wrong  bool // it has sent bytes that are not a message
+	wrong  bool // the worker has sent bytes that are not a message
 }
 
 func (w *world) rude(ctx context.Context, t testing.TB) *rude {
@@ -112,7 +112,7 @@ const (
 	somethingHeld  = "LLLLLLLLLLLLLLLLLLLLLLLLLL"
 )
 
-// turns splits the fuzzed input into messages. Each message follows its length in two bytes.
+// turns splits the fuzzed input into messages. Two bytes with the length come before each message.
 func turns(data []byte) (list [][]byte) {
 	for len(data) > 2 {
 		n := min(int(binary.BigEndian.Uint16(data)), len(data)-2)
@@ -177,7 +177,8 @@ func seedsOfWorkers() [][]byte {
 	}
 }
 
-// P11: the bytes of questions that a worker does not read are bounded. Further questions end without an answer.
+// TestP11UnreadQuestionsAreBounded (P11) checks a worker that does not read the questions of the daemon. The bytes of waiting questions are
+// bounded, and further questions end without an answer.
 func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, cancel := context.WithCancel(within(t))
@@ -271,7 +272,7 @@ func FuzzWorkerSays(f *testing.F) {
 		}
 		r.leaves()
 		r.ends(t, <-heard)
-		for s := w.workers.Stats(); s.Leases+s.Waiting > 0; s = w.workers.Stats() { // waits until the leases of the broken connection have expired
+		for s := w.workers.Stats(); s.Leases+s.Waiting > 0; s = w.workers.Stats() { // Wait until the leases of the broken connection have expired.
 			if ctx.Err() != nil {
 				t.Fatalf("left behind: %+v", s)
 			}
@@ -302,7 +303,7 @@ func (r *rude) ends(t *testing.T, err error) {
 	}
 }
 
-// talk sends one message of the list for each message that wants a response, and the rest at the end. It returns how the connection ended.
+// talk answers the messages of the daemon with messages of the list. It returns how the connection ended.
 func (r *rude) talk(list [][]byte) error {
 	for {
 		m, err := r.hears()
@@ -316,12 +317,12 @@ func (r *rude) talk(list [][]byte) error {
 		if q == "" && l == "" {
 			continue
 		}
-		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // the work of a call gets all remaining messages
+		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // After a question the worker sends one message, after a start all that remain.
 			b := bytes.ReplaceAll(bytes.ReplaceAll(list[0], []byte(somethingAsked), []byte(q)), []byte(somethingHeld), []byte(l))
 			list, r.wrong = list[1:], r.wrong || proto.Unmarshal(b, &tooldv1.ConnectRequest{}) != nil
 			r.says(b)
 		}
-		if l != "" { // the messages may not have ended the call
+		if l != "" { // The messages may not have ended the call, so this one does.
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: l, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS}}}})
 		} else {
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: &tooldv1.WorkerAnswer{QuestionId: q}}})
@@ -342,14 +343,15 @@ func (w *world) offers(ctx context.Context, user, id string) (tooldv1.WorkerServ
 	return stream, first.GetRegistered().GetRefused()
 }
 
-// T125: a worker of one namespace cannot block a tool name for another namespace, or for a tool that the operator adds.
+// TestT125WorkersOfTwoNamespaces (T125) checks that a worker of one namespace cannot reserve a tool name: another namespace and the
+// operator can still use the name.
 func TestT125WorkersOfTwoNamespaces(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, leave := context.WithCancel(within(t))
 	if _, refused := w.offers(ctx, "mallory", "deploy"); len(refused) > 0 {
 		t.Fatalf("refused: %v", refused)
 	}
-	leave() // the daemon remembers its tool
+	leave() // The daemon remembers the tool of the worker that has left.
 	ours, refused := w.offers(within(t), "oscar", "deploy")
 	if len(refused) > 0 {
 		t.Fatalf("the name of another namespace's tool is refused: %v", refused)
