@@ -49,7 +49,7 @@ func CheckCommand(c *tool.Command) error {
 		return fmt.Errorf("the value is not JSON: %w", err)
 	}
 	if _, ok := v.(json.Number); c.Op == tool.OpAdd && !ok {
-		return fmt.Errorf("the value is no number")
+		return fmt.Errorf("the value is not a number")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func appendTo(document, value string) (string, error) {
 	}
 	array := strings.TrimRight(document, jsonSpace)
 	if trimmed := strings.TrimLeft(array, jsonSpace); trimmed == "" || trimmed[0] != '[' {
-		return "", &ConflictError{ConflictType, "the document is no array"}
+		return "", &ConflictError{ConflictType, "the document is not an array"}
 	}
 	before := strings.TrimRight(array[:len(array)-1], jsonSpace)
 	if before[len(before)-1] == '[' { // The array is empty, because a value cannot end with '['.

@@ -10,12 +10,12 @@ import (
 func add(document, value string) (string, error) {
 	sum, ok := parseDecimal(value)
 	if !ok {
-		return "", &ConflictError{ConflictType, "the value is no number"}
+		return "", &ConflictError{ConflictType, "the value is not a number"}
 	}
 	if document != "" {
 		have, ok := parseDecimal(document)
 		if !ok {
-			return "", &ConflictError{ConflictType, "the document is no number"}
+			return "", &ConflictError{ConflictType, "the document is not a number"}
 		}
 		sum = have.plus(sum)
 	}

@@ -14,7 +14,7 @@ func (p *jsonParser) number() (json.Number, error) {
 	if p.at('0') {
 		p.pos++
 		if p.pos < len(p.text) && isDigit(p.text[p.pos]) {
-			return "", &SyntaxError{Offset: p.pos - 1, Reason: "a number begins with a needless 0"}
+			return "", &SyntaxError{Offset: p.pos - 1, Reason: "a number has a leading 0"}
 		}
 	} else if err := p.digits(); err != nil {
 		return "", err

@@ -127,7 +127,7 @@ func unframe(b []byte) ([]byte, error) {
 	}
 	length, size := binary.Uvarint(b[1:])
 	if size <= 0 || length != uint64(len(b)-1-size) {
-		return nil, fmt.Errorf("%w: its length is not what it says", ErrStoredForm)
+		return nil, fmt.Errorf("%w: its length differs from the stored length", ErrStoredForm)
 	}
 	return b[1+size:], nil
 }

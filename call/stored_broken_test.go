@@ -207,7 +207,7 @@ func TestStoredErrors(t *testing.T) {
 	tests := []struct{ form, want string }{
 		{"", "stored form not understood: want version 1"},
 		{"\x02\x00", "stored form not understood: want version 1"},
-		{"\x01\x01", "stored form not understood: its length is not what it says"},
+		{"\x01\x01", "stored form not understood: its length differs from the stored length"},
 		{"\x01\x03\x0f\x01\x7e", "stored form not understood: unexpected field 63 at byte 3 of 3"},
 		{"\x01\x05\x0f\x02\x03\x05x", "stored form not understood: length beyond the end at byte 4 of 5"},
 	}

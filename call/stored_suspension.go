@@ -57,7 +57,7 @@ func (r *rememberOptions) read(w *wire, options *[]tool.RememberOption) {
 		return
 	}
 	if len(r.titles) > len(r.names) {
-		w.fail("titles of nothing")
+		w.fail("titles without options")
 		return
 	}
 	for i, name := range r.names {

@@ -41,7 +41,7 @@ func (f *callFlags) spec(ctx context.Context, a *App, c *client, args []string) 
 	spec := &tooldv1.CallSpec{Tool: tool, CallId: f.callID, RetryOf: f.retryOf}
 	switch {
 	case f.json != "" && len(words) > 0:
-		return nil, Usagef("--json has all arguments; %q cannot stand beside it", words[0])
+		return nil, Usagef("--json contains all arguments; remove %q", words[0])
 	case f.json != "":
 		spec.Arguments = f.json
 	case len(words) == 1 && words[0] == "-":

@@ -114,7 +114,7 @@ func (f *flow) lines(n int) ([]arrived, error) {
 				return got, err
 			}
 			if f.size > mostBytes {
-				return got, fmt.Errorf("more than %d MiB came, and no end of it", mostBytes>>20)
+				return got, fmt.Errorf("the answer exceeds %d MiB and has not ended", mostBytes>>20)
 			}
 			continue
 		}
@@ -224,9 +224,9 @@ func (f *flow) count(e *tooldv1.CallEvent) {
 	case known && sequence != last+1:
 		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d follows %d", id, sequence, last))
 	case sequence < 1:
-		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d is none", id, sequence))
+		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d is less than 1", id, sequence))
 	case f.over[id]:
-		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d follows its end", id, sequence))
+		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d follows the terminal event", id, sequence))
 	}
 	f.last[id] = sequence
 	f.over[id] = f.over[id] || e.GetFinished() != nil

@@ -26,7 +26,7 @@ func (n names) fill(text string) (string, error) {
 		return value
 	})
 	if missing != nil {
-		return "", fmt.Errorf("nothing has given {{%s}} a value", strings.Join(missing, "}} {{"))
+		return "", fmt.Errorf("no value for {{%s}}", strings.Join(missing, "}} {{"))
 	}
 	return filled, nil
 }

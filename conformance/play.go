@@ -198,7 +198,7 @@ func (n names) compareAll(want []line, got []arrived) (differs []string) {
 	}
 	for _, g := range got {
 		if wantedIn[g.group] == nil && g.group != details {
-			differs = append(differs, "not wanted: "+n.show(g.String()))
+			differs = append(differs, "unexpected: "+n.show(g.String()))
 		}
 	}
 	return differs
@@ -227,9 +227,9 @@ func (n names) compareGroup(want []line, got []arrived) (differs []string) {
 	for i := range max(len(want), len(got)) {
 		switch {
 		case i >= len(got):
-			differs = append(differs, fmt.Sprintf("line %d: did not come: %s %s", want[i].number, want[i].word, n.wanted(want[i].value)))
+			differs = append(differs, fmt.Sprintf("line %d: missing: %s %s", want[i].number, want[i].word, n.wanted(want[i].value)))
 		case i >= len(want):
-			differs = append(differs, "not wanted: "+n.show(got[i].String()))
+			differs = append(differs, "unexpected: "+n.show(got[i].String()))
 		case want[i].word != got[i].word:
 			differs = append(differs, fmt.Sprintf("line %d: want %s, got %s", want[i].number, want[i].String(), n.show(got[i].String())))
 		default:
@@ -254,7 +254,7 @@ func (n names) compareDetails(want []line, got []arrived) (differs []string) {
 			found = len(best) == 0
 		}
 		if !found && best == nil {
-			best = []string{"did not come: " + w.String()}
+			best = []string{"missing: " + w.String()}
 		}
 		for _, d := range best {
 			differs = append(differs, fmt.Sprintf("line %d: %s", w.number, d))

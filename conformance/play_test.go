@@ -52,9 +52,9 @@ func TestDifferencesAreSeen(t *testing.T) {
 		{"a variable with another value", `"sequence":"3"`, `"sequence":"{{second}}"`, `event.sequence: want "{{second}}"`},
 		{"another code", "status NOT_FOUND", "status PERMISSION_DENIED", `got "NOT_FOUND"`},
 		{"another reason", "CALL_NOT_FOUND", "GONE", "ErrorInfo.reason"},
-		{"a detail that is not there", `ErrorInfo {"reason":"CALL_NOT_FOUND"}`, `RetryInfo {}`, "did not come: RetryInfo"},
+		{"a detail that is not there", `ErrorInfo {"reason":"CALL_NOT_FOUND"}`, `RetryInfo {}`, "missing: RetryInfo"},
 		{"a status where it ends in order", "caught_up {}\n", "caught_up {}\nstatus NOT_FOUND\n", "want status NOT_FOUND, got end"},
-		{"a variable without a value", `"afterSequence": "{{second}}"`, `"afterSequence": "{{third}}"`, "nothing has given {{third}} a value"},
+		{"a variable without a value", `"afterSequence": "{{second}}"`, `"afterSequence": "{{third}}"`, "no value for {{third}} a value"},
 		{"a request that is none", `"afterSequence"`, `"afterSequences"`, "unknown field"},
 	}
 	for _, tt := range tests {

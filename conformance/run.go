@@ -156,7 +156,7 @@ func (c *Config) restart(ctx context.Context, token string) error {
 	select {
 	case <-gone:
 	case <-time.After(c.patience()):
-		return errors.New("the daemon was not killed: a stream from before still lives")
+		return errors.New("the daemon was not killed: a stream from before is still open")
 	}
 	for {
 		c.Conn.ResetConnectBackoff()

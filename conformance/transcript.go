@@ -135,7 +135,7 @@ func (p *parser) beginAnswer() error {
 	}
 	s := &p.t.steps[len(p.t.steps)-1]
 	if s.verb == leave || s.verb == crash {
-		return errors.New("nothing answers that")
+		return errors.New("this step has no answer")
 	}
 	p.answer, s.hasWant = true, true
 	return nil
@@ -212,7 +212,7 @@ func parseHeading(words []string) (step, error) {
 		s := step{verb: read}
 		err := s.options(words[2:])
 		if err == nil && (s.until || s.stream != "") {
-			err = errors.New("what is read on has no option but skip")
+			err = errors.New("read has no option except skip")
 		}
 		s.stream = words[1]
 		return s, err
@@ -235,14 +235,14 @@ func (s *step) options(words []string) error {
 			s.stream = value
 		case "skip":
 			if s.skip = strings.Split(value, ","); slices.ContainsFunc(s.skip, ofTheEnd) {
-				return errors.New("how it ends cannot be skipped")
+				return errors.New("end and status cannot be skipped")
 			}
 		default:
 			return fmt.Errorf("no option %q: want until, open=NAME or skip=WORD,WORD", w)
 		}
 	}
 	if s.until && s.stream != "" {
-		return errors.New("a stream that stays open is not asked for again")
+		return errors.New("until and open exclude each other")
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func ofTheEnd(word string) bool { return word == "" || word == "end" || word == 
 func (t *Transcript) check() error {
 	switch {
 	case t.About == "":
-		return errors.New("the first line has to say what it guards")
+		return errors.New("the first line must say what the transcript checks")
 	case len(t.steps) == 0:
 		return errors.New("no steps")
 	}
@@ -272,9 +272,9 @@ func (s *step) check(open map[string]bool) error {
 	case (s.verb == read || s.verb == leave) && !open[s.stream]:
 		return fmt.Errorf("no stream %q is open", s.stream)
 	case s.verb == request && s.stream != "" && open[s.stream]:
-		return fmt.Errorf("a stream %q is open", s.stream)
+		return fmt.Errorf("a stream %q is already open", s.stream)
 	case (s.verb == request || s.verb == read) && !s.hasWant:
-		return errors.New("nothing is wanted of the answer")
+		return errors.New("the step has no expected answer")
 	case (s.verb == read || s.verb == request && s.stream == "") && len(s.want) == 0:
 		return errors.New("the answer is empty")
 	}

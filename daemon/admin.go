@@ -266,7 +266,7 @@ func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 	var done grpcserver.Reloaded
 	n, err := d.readAll()
 	if err != nil {
-		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
+		d.log.Error("configuration not reloaded; the old one stays in force", zap.Error(err))
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
 	done.NeedsRestart = d.needRestart(n.cfg)

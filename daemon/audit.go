@@ -44,7 +44,7 @@ func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	if err := k.Open(); err != nil {
 		return config.Errorf("audit.checkpoints: %w", err)
 	}
-	d.log.Info("audit records are kept", zap.String("checkpoints", k.File), zap.String("key", hex.EncodeToString(key.Public().(ed25519.PublicKey))))
+	d.log.Info("audit records are written", zap.String("checkpoints", k.File), zap.String("key", hex.EncodeToString(key.Public().(ed25519.PublicKey))))
 	loops.Go(func() {
 		if err := k.Run(ctx, func() []string { return k.Namespaces(d.plugins.audit) }); err != nil {
 			d.log.Error("audit: the last checkpoint was not signed", zap.Error(err))
@@ -87,7 +87,7 @@ func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 	return func(ctx context.Context, op grpcserver.Operation) {
 		r := d.plugins.audit.Operation(op.Method, op.By, op.Of, op.Refused)
 		if err := d.store.PutRecord(context.WithoutCancel(ctx), op.By.Namespace, store.Record(r)); err != nil {
-			d.log.Error("audit: this could not be recorded", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
+			d.log.Error("audit: record of a request not stored", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
 		}
 	}
 }
@@ -142,7 +142,7 @@ func readAuditKey(file string) (ed25519.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != auditKeyType {
-		return nil, fmt.Errorf("%s is no private key in PEM", file)
+		return nil, fmt.Errorf("%s is not a private key in PEM form", file)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -150,7 +150,7 @@ func readAuditKey(file string) (ed25519.PrivateKey, error) {
 	}
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s is not a key of Ed25519", file)
+		return nil, fmt.Errorf("%s is not an Ed25519 key", file)
 	}
 	return key, nil
 }

@@ -49,14 +49,14 @@ func auditVerifyCommand(a *cli.App) *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Find what was changed, taken out or written anew",
-		Long: `Compares the chain of the running daemon, or of an export in FILE, with itself
-and with signed checkpoints. It ends with 1 when it finds something.
+		Short: "Find records that were changed, removed or rewritten",
+		Long: `Checks the chain of the running daemon, or of an export in FILE, and compares it
+with signed checkpoints. The exit code is 1 when there is a finding.
 
-A record that was changed, or taken out of the middle, breaks the chain. That
-the end was cut off, or all of it written anew, only checkpoints show that were
-kept elsewhere, and --key shows that they are the daemon's: see
-"toold audit key".`,
+A record that was changed, or removed from the middle, breaks the chain. A chain
+that was cut at its end, or completely rewritten, can only be found with
+checkpoints that were stored elsewhere. --key shows that the daemon signed them:
+see "toold audit key".`,
 		Example: "  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl --key 5f0c…\n  toold audit verify audit.jsonl --checkpoints checkpoints.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -84,10 +84,10 @@ kept elsewhere, and --key shows that they are the daemon's: see
 			})(c, nil)
 		},
 	}
-	c.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file of signed checkpoints, best from elsewhere")
-	c.Flags().StringVar(&f.key, "key", "", "public key, in hex, that signed them; empty believes each checkpoint")
-	c.Flags().StringVar(&f.namespace, "namespace", "", "of an export in FILE; empty is that of its first record")
-	c.Flags().DurationVar(&f.retention, "retention", 400*24*time.Hour, "for which records are kept, of an export in FILE")
+	c.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file of signed checkpoints, best a copy from another machine")
+	c.Flags().StringVar(&f.key, "key", "", "public key, in hex, that signed the checkpoints; without it, signatures of any key count")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace of an export in FILE; empty is that of its first record")
+	c.Flags().DurationVar(&f.retention, "retention", 400*24*time.Hour, "time for which the daemon of an export in FILE keeps records")
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
@@ -95,7 +95,7 @@ kept elsewhere, and --key shows that they are the daemon's: see
 func (f *auditFlags) read() ([]audit.Checkpoint, []audit.Finding, error) {
 	if f.checkpoints == "" {
 		if f.key != "" {
-			return nil, nil, cli.Usagef("--key goes with --checkpoints")
+			return nil, nil, cli.Usagef("--key needs --checkpoints")
 		}
 		return nil, nil, nil
 	}
@@ -178,13 +178,13 @@ func tellVerified(a *cli.App, r audit.Report, bad []audit.Finding, compared bool
 		}
 		fmt.Fprintf(&b, "; %d checkpoints\n", r.Checkpoints)
 		if r.Trimmed {
-			b.WriteString("what is older was taken by retention\n")
+			b.WriteString("older records were removed by retention\n")
 		}
 		switch {
 		case !compared:
-			b.WriteString("without --checkpoints nobody can see that the end was cut off or all written anew\n")
+			b.WriteString("without --checkpoints, a chain that was cut at its end or completely rewritten is not detected\n")
 		case r.Checkpoints == 0:
-			fmt.Fprintf(&b, "the file has no checkpoint of %s: nobody can see that the end was cut off or all written anew\n", r.Namespace)
+			fmt.Fprintf(&b, "the file has no checkpoint of %s: a chain that was cut at its end or completely rewritten is not detected\n", r.Namespace)
 		}
 		for _, f := range r.Findings {
 			fmt.Fprintf(&b, "%-12s %s\n", f.Kind, f.Text)
@@ -194,7 +194,7 @@ func tellVerified(a *cli.App, r audit.Report, bad []audit.Finding, compared bool
 		}
 	}
 	if n := len(r.Findings); n > 0 {
-		return fmt.Errorf("the chain is not what was recorded: %d findings", n)
+		return fmt.Errorf("the chain was changed after it was recorded: %d findings", n)
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func auditKeyCommand(a *cli.App) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			key, err := readAuditKey(filepath.Join(data, "audit", "key"))
 			if errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("%w; a daemon with audit.enabled makes the key at its first start", err)
+				return fmt.Errorf("%w; a daemon with audit.enabled creates the key at its first start", err)
 			}
 			if err != nil {
 				return err

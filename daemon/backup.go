@@ -21,15 +21,17 @@ func backupCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DEST",
 		Short: "Copy the whole store into a new directory",
-		Long: `Asks the daemon for a copy of its store, as it is at one moment, in the
-directory DEST on the daemon's machine; calls go on meanwhile. DEST lies below a
-folder of the setting backup.directories, which is DATA/backups by default, and
-the role admin is needed. With --data the store in that directory is copied,
-which no daemon may have open, to any DEST. DEST must not be there, or be empty.
-The copy holds the journal and the output of calls of all namespaces, not the
-configuration, tokens or the workspace.
+		Long: `Asks the daemon to copy its store, as of one moment, into the directory DEST on
+the daemon's machine. Calls continue meanwhile. DEST must be below a folder of
+the setting backup.directories, by default DATA/backups, and must be missing or
+empty. The command needs the role admin.
 
-"toold restore" makes a store of it.`,
+With --data, the command itself copies the store in that directory, to any DEST.
+No daemon may have that store open.
+
+The copy contains the journal and the output of calls of all namespaces. It does
+not contain the configuration, tokens or the workspace. "toold restore" makes a
+store from it.`,
 		Example: "  toold backup data/backups/monday\n  toold backup /mnt/monday --data data   # no daemon runs",
 		Args:    cli.ExactArgs("DEST"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -53,7 +55,7 @@ configuration, tokens or the workspace.
 			return tellCopied(a, dest, copied)
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "the store's directory, when no daemon runs")
+	c.Flags().StringVar(&data, "data", "", "directory of the store, when no daemon runs")
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
@@ -61,11 +63,10 @@ configuration, tokens or the workspace.
 func restoreCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore SRC DATA",
-		Short: "Make a store of a backup",
-		Long: `Copies the backup in SRC into the directory DATA, which must not be there or be
-empty. A daemon that is started on it holds the calls that had not ended,
-because they may have gone on since the backup: "toold release" carries them on
-or ends them.`,
+		Short: "Make a store from a backup",
+		Long: `Copies the backup in SRC into the directory DATA, which must be missing or
+empty. A daemon that starts on it holds the unfinished calls, because they may
+have continued since the backup. "toold release" continues or ends them.`,
 		Example: "  toold restore data/backups/monday restored\n  toold serve --data restored --workspace workspace\n  toold release --all",
 		Args:    cli.ExactArgs("SRC", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {

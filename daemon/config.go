@@ -20,7 +20,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := &cobra.Command{
-		Use: "show", Short: "Print the configuration that holds, with its sources", Args: cli.NoArgs,
+		Use: "show", Short: "Print the configuration in force, with its sources", Args: cli.NoArgs,
 		Example: "  toold config show --config /etc/toold/toold.yaml",
 		Long:    "Prints the configuration as YAML, with the source of each value; no secrets.",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -34,7 +34,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 	}
 	config.AddFlags(shown.Flags())
 	checked := &cobra.Command{
-		Use: "check", Short: "Do what serve does before it opens its store", Args: cli.NoArgs,
+		Use: "check", Short: "Check the configuration as serve does before it opens its store", Args: cli.NoArgs,
 		Example: "  toold config check --config /etc/toold/toold.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(a, c)
@@ -48,7 +48,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 			if err != nil {
 				return cli.Fail(cli.ExitUsage, err)
 			}
-			fmt.Fprintln(a.Out, "the configuration is good")
+			fmt.Fprintln(a.Out, "the configuration is valid")
 			return nil
 		},
 	}

@@ -22,13 +22,14 @@ import (
 func conformanceCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance",
-		Short: "Hold a running daemon to the behaviour of the API",
-		Long: `Plays transcripts of the API against a running daemon: what is asked for, and
-what has to come back. conformance/README.md describes them.
+		Short: "Check that a running daemon behaves as the API requires",
+		Long: `Plays transcripts of the API against a running daemon. A transcript contains
+requests and the answers that the daemon must give. conformance/README.md
+describes the format.
 
-The daemon needs a configuration in which the transcripts find what they ask
-for; "toold conformance config" writes one. Calls write into its workspace, so
-give it one of its own.`,
+The daemon needs a configuration that the transcripts expect; "toold conformance
+config" writes one. Calls write into the workspace of the daemon, so use a
+separate workspace.`,
 		Example: `  toold conformance config conf
   toold serve --config conf/toold.yaml --data conf/data --listen-tcp :7131
   toold conformance run 127.0.0.1:7131 --tokens conf/tokens.json`,
@@ -50,14 +51,14 @@ func conformanceRunCommand(a *cli.App) *cobra.Command {
 	var f conformanceFlags
 	c := &cobra.Command{
 		Use:   "run [ADDRESS]",
-		Short: "Play the transcripts, and say what differs",
-		Long: `Plays the transcripts one after the other and ends with 1 when anything fails.
-What a transcript needs and the daemon does not have is a failure, too.
+		Short: "Play the transcripts and print the differences",
+		Long: `Plays the transcripts one after the other. The exit code is 1 when one fails. A
+transcript also fails when the daemon does not meet one of its needs.
 
 Some transcripts kill the daemon in the middle of a call. They need --restart: a
-command of the shell that kills the daemon as kill -9 does, if it still lives,
-and starts it again on the same store and address. It may return before the
-daemon serves.`,
+shell command that kills the daemon as kill -9 does, if it still runs, and
+starts it again on the same store and address. It may return before the daemon
+serves.`,
 		Example: `  toold conformance run 127.0.0.1:7131 --tokens conf/tokens.json
   toold conformance run --tokens conf/tokens.json --only batch,approve -o json
   toold conformance run toold.internal:7130 --tls --tokens conf/tokens.json \
@@ -74,7 +75,7 @@ daemon serves.`,
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "transcripts whose names contain one of these")
-	flags.StringVar(&f.tokens, "tokens", "", `file of the people's tokens, from "toold conformance config"; required`)
+	flags.StringVar(&f.tokens, "tokens", "", `file with the tokens of the people, from "toold conformance config"; required`)
 	flags.StringVar(&f.restart, "restart", "", "shell command that kills the daemon and starts it again")
 	flags.DurationVar(&f.patience, "patience", 20*time.Second, "how long to wait for an answer")
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON, cli.FormJSONL)
@@ -168,10 +169,10 @@ func tellOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) 
 			fmt.Fprintf(&b, "        %s\n", show.Line(d))
 		}
 		for _, l := range o.Came {
-			fmt.Fprintf(&b, "        came: %s\n", show.Line(l))
+			fmt.Fprintf(&b, "        received: %s\n", show.Line(l))
 		}
 		for _, h := range t.Hints {
-			fmt.Fprintf(&b, "        it counts on: %s\n", h)
+			fmt.Fprintf(&b, "        it assumes: %s\n", h)
 		}
 	}
 	_, err := a.Out.Write([]byte(b.String()))
@@ -214,7 +215,7 @@ func shownOutcome(o *conformance.Outcome) map[string]any {
 
 func conformanceListCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "List the transcripts and what they guard", Args: cli.NoArgs,
+		Use: "list", Short: "List the transcripts and what they check", Args: cli.NoArgs,
 		Example: "  toold conformance list\n  toold conformance list -o json | jq -r '.[].ends[]?'",
 		RunE: func(*cobra.Command, []string) error {
 			all, err := conformance.All()
@@ -253,9 +254,9 @@ func listConformance(a *cli.App, all []*conformance.Transcript) error {
 func conformanceConfigCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config DIRECTORY",
-		Short: "Write the configuration with which a daemon passes",
+		Short: "Write a configuration that the transcripts expect",
 		Long: `Writes toold.yaml and rules.yaml for a daemon, and tokens.json for "toold
-conformance run", with new tokens. Files that are there are kept, and it fails.`,
+conformance run", with new tokens. It fails when one of the files exists.`,
 		Example: "  toold conformance config conf",
 		Args:    cli.ExactArgs("DIRECTORY"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -278,7 +279,7 @@ func writeConformance(a *cli.App, dir string) error {
 	}
 	names := []string{conformance.DaemonFile, conformance.RulesFile, conformance.TokensFile}
 	if i := slices.IndexFunc(names, func(n string) bool { _, err := os.Lstat(filepath.Join(dir, n)); return err == nil }); i >= 0 {
-		return fmt.Errorf("%s is there already", filepath.Join(dir, names[i]))
+		return fmt.Errorf("%s exists already", filepath.Join(dir, names[i]))
 	}
 	for _, name := range names {
 		path := filepath.Join(dir, name)

@@ -170,7 +170,7 @@ func (d *daemon) fail(err error) {
 func (d *daemon) openTools(ctx context.Context) error {
 	if d.options.alone {
 		if err := sandbox.BecomeSubreaper(); err != nil {
-			d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
+			d.log.Warn("the daemon cannot become a subreaper; it may not find all orphaned processes of calls", zap.Error(err))
 		}
 	}
 	id := d.store.Identity()
@@ -203,7 +203,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	d.proof.Store(d.startProof(d.policy))
 	pins, err := wire.OpenPins(ctx, d.store)
 	if err != nil {
-		d.log.Error("tools of foreign sources have to be accepted again", zap.Error(err))
+		d.log.Error("trusted definitions cannot be read; tools of foreign sources must be accepted again", zap.Error(err))
 	}
 	d.tools = registry.New(registry.Config{
 		NamespaceOf:   worker.NamespaceOf,
@@ -296,7 +296,7 @@ func (d *daemon) warnOfRules(cfg *config.Config, rules *permission.Rules) {
 // warnOfDescriptions logs configured descriptions whose tool does not exist.
 func (d *daemon) warnOfDescriptions() {
 	for _, id := range d.tools.Undescribed() {
-		d.log.Warn("a description for a tool that is not there", zap.String("tool", id))
+		d.log.Warn("a configured description names no existing tool", zap.String("tool", id))
 	}
 }
 
@@ -380,10 +380,10 @@ func (d *daemon) recover(ctx context.Context) error {
 		return fmt.Errorf("recovery: %w", err)
 	}
 	if found != (lifecycle.Recovered{}) {
-		d.log.Info("calls of the last daemon taken up", zap.Any("found", found))
+		d.log.Info("calls of the last daemon recovered", zap.Any("found", found))
 	}
 	if found.Held > 0 {
-		d.log.Error("the store was copied or restored: its unfinished calls are held: toold release carries them on or ends them; start with --moved when it was only moved",
+		d.log.Error("the store was copied or restored: its unfinished calls are held: toold release continues or ends them; start with --moved when it was only moved",
 			zap.Int("calls", found.Held))
 	}
 	return nil

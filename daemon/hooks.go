@@ -155,7 +155,7 @@ func commandConfig(h *config.Hook, c *config.Config) (command.Config, error) {
 		if !strings.Contains(e, "=") {
 			value, set := os.LookupEnv(e)
 			if !set {
-				return out, fmt.Errorf("env: the daemon has no variable %s", e)
+				return out, fmt.Errorf("env: the daemon's environment has no variable %s", e)
 			}
 			e += "=" + value
 		}

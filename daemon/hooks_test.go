@@ -232,7 +232,7 @@ func TestHookSettings(t *testing.T) {
 		"hooks:\n  - name: a\n    comand: [/x]":                                               `toold.yaml:3:5: unknown setting "hooks[0].comand"; did you mean "hooks[0].command"?`,
 		"hooks:\n  - {name: a, command: [/x], kinds: [gate, fliter]}":                         `hooks[0].kinds: "fliter" is not one of rewrite, gate`,
 		"hooks:\n  - {name: a, command: [/x], on_failure: maybe}":                             `hooks[0].on_failure: "maybe" is not one of refuse, allow, block`,
-		"hooks:\n  - {name: a, command: [/x], kinds: [after], on_failure: block}":             "block is nothing that a before or after hook can do",
+		"hooks:\n  - {name: a, command: [/x], kinds: [after], on_failure: block}":             "a before or after hook cannot block",
 		"hooks:\n  - {name: a, command: [/x], deadline: 1h}":                                  "hooks[0].deadline: 1h is not between",
 		"hooks:\n  - {name: a, command: [/x], documents: [x]}":                                `"x" is not RUN/key, THREAD/key or NAMESPACE/key`,
 		"hooks:\n  - {name: a, command: [/x], match: {safety: [BAD]}}":                        `"BAD" is not one of READ_ONLY`,

@@ -69,15 +69,15 @@ func (d *daemon) prove(policy *sandbox.Policy) isolation.Facts {
 		return facts // Return no facts: the daemon ends before the test has a result.
 	}
 	if err != nil {
-		d.log.Error("it is not known what isolation holds; commands that need one will not run", zap.Error(err))
+		d.log.Error("the test of the isolation failed; commands that require isolation will not run", zap.Error(err))
 		return facts
 	}
 	for _, f := range facts.List() {
 		if !f.Held && (f.Name == "fs_read" || f.Name == "fs_write" || f.Name == "net" && policy.Network != sandbox.NetworkOpen || f.Name == "processes_killed") {
-			d.log.Warn("isolation is not held", zap.String("fact", f.Name), zap.String("detail", f.Detail))
+			d.log.Warn("isolation is missing", zap.String("fact", f.Name), zap.String("detail", f.Detail))
 		}
 		if !f.Held && (f.Name == "mem_limit" && policy.Limits.MemoryTotal > 0 || f.Name == "cpu_limit" && policy.Limits.CPUs > 0) {
-			d.log.Warn("a limit of the profile is not held", zap.String("fact", f.Name), zap.String("detail", f.Detail))
+			d.log.Warn("a limit of the profile is not enforced", zap.String("fact", f.Name), zap.String("detail", f.Detail))
 		}
 	}
 	return facts

@@ -39,7 +39,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 	d.store = opened
 	d.onClose(opened.Close)
 	if opened.Full() {
-		d.log.Error("the disk of the store is full: what is stored can be read, new calls are refused, and what waits is stored when there is space")
+		d.log.Error("the disk of the store is full: stored data can be read, new calls are refused, and pending changes are stored when there is space")
 	}
 	if opened.Identity().Clean && opened.SpoolCounted() {
 		return nil
@@ -47,7 +47,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 	if n, err := opened.SweepSpool(ctx); err != nil {
 		return fmt.Errorf("output of calls: %w", err)
 	} else if n > 0 {
-		d.log.Info("output of forgotten calls removed", zap.Int("calls", n))
+		d.log.Info("output of calls without a record removed", zap.Int("calls", n))
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ type standby struct {
 // begin opens the listeners and reports the owner of the store.
 func (w *standby) begin(holder string) {
 	w.began = time.Now()
-	w.d.log.Info("another daemon has the store; this one stands by", zap.String("holder", holder))
+	w.d.log.Info("another daemon owns the store; this one is on standby", zap.String("holder", holder))
 	secure, err := newTLS(w.d.cfg)
 	if err == nil {
 		err = w.d.listen(w.ctx)
@@ -128,7 +128,7 @@ func (w *standby) begin(holder string) {
 		w.server.Serve(lis)
 	}
 	if err := w.d.announceStandby(holder); err != nil {
-		w.d.log.Warn("nobody heard that the daemon stands by", zap.Error(err))
+		w.d.log.Warn("standby line not written", zap.Error(err))
 	}
 }
 
@@ -165,6 +165,6 @@ func (d *daemon) announceStandby(holder string) error {
 	if f, ok := out.(*os.File); !ok || !isTerminal(f) {
 		return json.NewEncoder(out).Encode(s)
 	}
-	_, err := fmt.Fprintf(out, "toold %s stands by (pid %d): %s has the store\n", d.version, s.PID, holder)
+	_, err := fmt.Fprintf(out, "toold %s is on standby (pid %d): %s owns the store\n", d.version, s.PID, holder)
 	return err
 }

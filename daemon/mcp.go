@@ -47,7 +47,7 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	}
 	lists, err := wire.OpenLists(ctx, d.store)
 	if err != nil {
-		d.log.Warn("tools of MCP servers are there when the servers are", zap.Error(err))
+		d.log.Warn("stored tool lists of MCP servers cannot be read; the tools appear when the servers connect", zap.Error(err))
 	}
 	d.proveMCP(d.cfg, cfg.Entries)
 	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
@@ -111,7 +111,7 @@ func (d reloader) reloadMCP(next nextMCP) (swapped bool, err error) {
 	d.proveMCP(next.cfg, next.entries)
 	keys, err := d.mcp.Reload(next.entries)
 	if len(keys) > 0 {
-		d.log.Info("MCP servers are others", zap.Strings("servers", keys))
+		d.log.Info("MCP servers changed", zap.Strings("servers", keys))
 	}
 	return len(keys) > 0, err
 }

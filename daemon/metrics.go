@@ -109,8 +109,8 @@ func (d metricsPage) ofTools(t *metric.Text) {
 			t.Value(name, float64(of(stats[id])), "tool", id)
 		}
 	}
-	count("questions_total", "Questions that calls waited for.", func(s meter.Stats) int64 { return s.Suspended })
-	count("kill_unverified_total", "Calls that left processes whose end nobody saw.", func(s meter.Stats) int64 { return s.KillUnverified })
+	count("questions_total", "Suspensions of calls.", func(s meter.Stats) int64 { return s.Suspended })
+	count("kill_unverified_total", "Calls with processes whose end was not confirmed.", func(s meter.Stats) int64 { return s.KillUnverified })
 	times := func(name, help string, of func(meter.Stats) metric.Snapshot) {
 		t.Histogram(name, help)
 		for _, id := range tools {
@@ -119,8 +119,8 @@ func (d metricsPage) ofTools(t *metric.Text) {
 			}
 		}
 	}
-	times("call_seconds", "From accepted to ended, of calls that asked nobody.", func(s meter.Stats) metric.Snapshot { return s.Call })
-	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s meter.Stats) metric.Snapshot { return s.Attempt })
+	times("call_seconds", "Time from accepted to ended, of calls without a suspension.", func(s meter.Stats) metric.Snapshot { return s.Call })
+	times("attempt_seconds", "Time of the last attempt of a call, from intent to result.", func(s meter.Stats) metric.Snapshot { return s.Attempt })
 }
 
 // ofHooks writes one series for each external hook.
@@ -136,17 +136,17 @@ func (d metricsPage) ofHooks(t *metric.Text) {
 			t.Value(name, of(&health[i]), "hook", o.entry.Name)
 		}
 	}
-	each(t.Counter, "hook_asked_total", "Questions to hooks outside the daemon that ended.", func(h *external.Health) float64 { return float64(h.Asked) })
-	each(t.Counter, "hook_failed_total", "Those without a good answer.", func(h *external.Health) float64 { return float64(h.Failed) })
-	each(t.Gauge, "hook_running", "Questions that are asked now.", func(h *external.Health) float64 { return float64(h.Running) })
-	each(t.Gauge, "hook_waiting", "Questions that wait for a place.", func(h *external.Health) float64 { return float64(h.Waiting) })
-	each(t.Gauge, "hook_failing", "1 when the newest question had no good answer.", func(h *external.Health) float64 {
+	each(t.Counter, "hook_asked_total", "Questions to external hooks that ended.", func(h *external.Health) float64 { return float64(h.Asked) })
+	each(t.Counter, "hook_failed_total", "Questions to external hooks that failed.", func(h *external.Health) float64 { return float64(h.Failed) })
+	each(t.Gauge, "hook_running", "Questions to external hooks that run now.", func(h *external.Health) float64 { return float64(h.Running) })
+	each(t.Gauge, "hook_waiting", "Questions to external hooks that wait for a slot.", func(h *external.Health) float64 { return float64(h.Waiting) })
+	each(t.Gauge, "hook_failing", "1 when the newest question to an external hook failed.", func(h *external.Health) float64 {
 		if h.Failing {
 			return 1
 		}
 		return 0
 	})
-	t.Histogram("hook_seconds", "From a place to the answer.")
+	t.Histogram("hook_seconds", "Time of a question to an external hook, from slot to answer.")
 	for i, o := range list {
 		t.Observations("hook_seconds", health[i].Times, nanoseconds, "hook", o.entry.Name)
 	}
@@ -156,29 +156,29 @@ func (d metricsPage) ofEngine(t *metric.Text) {
 	gauge, counter := singles(t)
 	s := d.engine.Stats()
 	gauge("calls_running", "Calls that run.", int64(s.Running))
-	gauge("calls_queued", "Calls that wait for a place.", int64(s.Queued))
-	t.Gauge("circuit_open", "1 for each source that is not asked because its upstream failed.")
+	gauge("calls_queued", "Calls that wait for a slot.", int64(s.Queued))
+	t.Gauge("circuit_open", "1 for each source whose circuit is open because its upstream failed.")
 	for _, source := range s.OpenCircuits {
 		t.Value("circuit_open", 1, "source", source)
 	}
-	t.Gauge("stored_bytes", "About what the calls of a namespace have in the journal and with their output, when that is limited.")
+	t.Gauge("stored_bytes", "Approximate bytes of the calls of a namespace in journal and output, when limited.")
 	stored := d.engine.StorageUsage()
 	for _, namespace := range slices.Sorted(maps.Keys(stored)) {
 		t.Value("stored_bytes", float64(stored[namespace]), "namespace", namespace)
 	}
-	counter("queue_refused_total", "Calls that were refused because too many wait.", s.QueueRefused)
+	counter("queue_refused_total", "Calls that were refused because a queue was full.", s.QueueRefused)
 	gauge("calls_live", "Calls that are in memory.", int64(s.Live))
-	gauge("calls_unwritten", "Read-only calls with something that the journal does not have yet.", int64(s.Unwritten))
+	gauge("calls_unwritten", "Read-only calls with events that are not yet in the journal.", int64(s.Unwritten))
 	gauge("watchers", "Watchers of calls, runs, threads and namespaces.", s.Watchers)
-	counter("events_total", "Events that were told.", s.Events)
+	counter("events_total", "Events that were published.", s.Events)
 	counter("output_bytes_total", "Bytes that tools printed.", s.OutputBytes)
-	counter("illegal_transitions_total", "Steps of calls that were refused.", s.IllegalTransitions)
-	counter("late_reports_total", "What tools said after their end.", s.LateReports)
-	counter("abandoned_total", "Tools that did not heed their cancellation.", s.Abandoned)
-	counter("unowned_calls_total", "Unfinished calls that nothing carried on. Each is a bug of toold.", s.Unowned)
+	counter("illegal_transitions_total", "Illegal transitions of calls that were refused.", s.IllegalTransitions)
+	counter("late_reports_total", "Reports of tools that arrived after the end of the call.", s.LateReports)
+	counter("abandoned_total", "Tools that ignored their cancellation.", s.Abandoned)
+	counter("unowned_calls_total", "Unfinished calls that had no owner in the daemon. Each is a bug of toold.", s.Unowned)
 	counter("gate_conflicts_total", "Verdicts that another gate overruled.", s.GateConflicts)
 	counter("hook_failures_total", "Hooks that failed.", s.HookFailures)
-	counter("log_lines_dropped_total", "Lines of calls that the log could not take.", int64(d.lines.Dropped()))
+	counter("log_lines_dropped_total", "Log lines of calls that were dropped.", int64(d.lines.Dropped()))
 }
 
 // actions lists the actions that have a series. Other actions, which tools may define, have none.
@@ -186,7 +186,7 @@ func actions() []string { return []string{"approval", "input", "auth", "frontend
 
 // ofOutput writes one series for each namespace if its output is limited.
 func (d metricsPage) ofOutput(t *metric.Text, output map[string]int64) {
-	t.Gauge("output_stored_bytes", "Output that the calls of a namespace keep, when that is limited.")
+	t.Gauge("output_stored_bytes", "Stored output of the calls of a namespace, when limited.")
 	for _, namespace := range slices.Sorted(maps.Keys(output)) {
 		t.Value("output_stored_bytes", float64(output[namespace]), "namespace", namespace)
 	}
@@ -217,32 +217,32 @@ func (d metricsPage) ofStore(ctx context.Context, t *metric.Text) {
 		if !since.IsZero() {
 			age = max(d.store.Now().Sub(since).Seconds(), 0)
 		}
-		t.Gauge("oldest_question_seconds", "For how long the question of the oldest waiting call is open.")
+		t.Gauge("oldest_question_seconds", "Age of the oldest open question.")
 		t.Value("oldest_question_seconds", age)
 	}
 	if dead, err := d.store.DeadLetters(ctx); err == nil {
-		t.Gauge("dead_letters", "Actions that failed for good and wait for an operator.")
+		t.Gauge("dead_letters", "Actions that failed permanently and wait for an operator.")
 		for _, namespace := range slices.Sorted(maps.Keys(dead)) {
 			t.Value("dead_letters", float64(dead[namespace]), "namespace", namespace)
 		}
 	}
 	s := d.store.Stats()
-	t.Histogram("journal_group_changes", "Changes that one transaction of the journal held.")
+	t.Histogram("journal_group_changes", "Changes in one transaction of the journal.")
 	t.Observations("journal_group_changes", s.Groups, 1)
-	t.Histogram("journal_sync_seconds", "Commits that waited for the disk.")
+	t.Histogram("journal_sync_seconds", "Time of commits that waited for the disk.")
 	t.Observations("journal_sync_seconds", s.Syncs, nanoseconds)
 	t.Gauge("journal_waiting", "Changes that wait to be written, by lane.")
 	t.Value("journal_waiting", float64(s.Lanes[0]), "lane", "durable")
 	t.Value("journal_waiting", float64(s.Lanes[1]), "lane", "other")
 	d.ofOutput(t, s.Output)
 	if free, err := d.store.Free(); err == nil {
-		gauge("disk_free_bytes", "Room on the disk of the journal.", free)
+		gauge("disk_free_bytes", "Free space on the disk of the journal.", free)
 	}
 	full := int64(0)
 	if d.store.Full() {
 		full = 1
 	}
-	gauge("disk_full", "1 while new calls are refused for want of room.", full)
+	gauge("disk_full", "1 while new calls are refused because the disk is full.", full)
 }
 
 func (d metricsPage) ofServer(t *metric.Text) {
@@ -264,10 +264,10 @@ func (d metricsPage) ofProcess(t *metric.Text) {
 	gauge, _ := singles(t)
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(samples)
-	gauge("heap_bytes", "Memory that objects take.", int64(samples[0].Value.Uint64()))
+	gauge("heap_bytes", "Memory of heap objects.", int64(samples[0].Value.Uint64()))
 	gauge("goroutines", "Goroutines.", int64(runtime.NumGoroutine()))
 	gauge("start_time_seconds", "When the daemon started, in seconds since 1970.", d.started.Unix())
-	t.Gauge("info", "1; its labels say what runs.")
+	t.Gauge("info", "Always 1; its label is the version.")
 	t.Value("info", 1, "version", d.version)
 }
 

@@ -99,7 +99,7 @@ func (d *daemon) notify(ctx context.Context) {
 		return
 	}
 	if err := d.engine.Outbox().KeepQueues(ctx, notify.Name, nil); err != nil && ctx.Err() == nil {
-		d.log.Warn("letters to targets that are gone still wait", zap.Error(err))
+		d.log.Warn("letters to removed targets not made dead letters", zap.Error(err))
 	}
 }
 
@@ -113,11 +113,11 @@ func (d metricsPage) ofNotify(t *metric.Text) {
 		t.Value("notify_attempts_total", float64(s.Delivered), "target", s.Target, "outcome", "delivered")
 		t.Value("notify_attempts_total", float64(s.Failed), "target", s.Target, "outcome", "failed")
 	}
-	t.Counter("notify_dead_total", "Letters that were given up, by target.")
+	t.Counter("notify_dead_total", "Letters that became dead letters, by target.")
 	for _, s := range stats {
 		t.Value("notify_dead_total", float64(s.Dead), "target", s.Target)
 	}
-	t.Gauge("notify_waiting", "Letters in memory that wait, by target; at most 256 of those that are stored.")
+	t.Gauge("notify_waiting", "Letters in memory that wait for delivery, by target; at most 256 of the stored letters.")
 	for _, s := range stats {
 		t.Value("notify_waiting", float64(s.Waiting), "target", s.Target)
 	}

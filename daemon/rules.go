@@ -41,15 +41,15 @@ func (s *supposed) flags(c *cobra.Command) {
 	f.StringVar(&s.namespace, "namespace", "default", "the caller's namespace")
 	f.StringVar(&s.caller, "caller", "caller", "the caller's subject")
 	f.StringVar(&s.role, "role", "caller", "the caller's role")
-	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "the subject for whom it acts")
+	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "the subject that the caller acts for")
 	f.StringVar(&s.run, "run", "run", "the run that the call belongs to")
 	f.StringVar(&s.thread, "thread", "", "the thread of the run")
-	f.StringVar(&s.agent, "agent", "", "the agent that asks")
+	f.StringVar(&s.agent, "agent", "", "the agent that makes the call")
 	f.StringVar(&s.origin, "origin", "", "what started the run")
 	f.StringVar(&s.mode, "mode", "", "the permission mode of the run, such as plan")
-	f.StringVar(&s.tier, "tier", "", "suppose this tier: OBSERVE, CONFIRM or ESCALATE")
-	f.StringVar(&s.source, "source", "", "source of a tool that the daemon does not bring along")
-	f.BoolVar(&s.unattended, "unattended", false, "nobody is there to answer")
+	f.StringVar(&s.tier, "tier", "", "assume this tier: OBSERVE, CONFIRM or ESCALATE")
+	f.StringVar(&s.source, "source", "", "source of a tool that is not built in")
+	f.BoolVar(&s.unattended, "unattended", false, "assume an unattended run")
 }
 
 func rulesTestCommand(a *cli.App, o options) *cobra.Command {
@@ -57,13 +57,13 @@ func rulesTestCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test TOOL [key=value … | --json '{…}' | -]",
 		Short: "Show which rule decides for a call, and why",
-		Long: `Shows what the configured rules make of a call, which rule decides and why the
-others do not. Nothing runs: the rule file is read from the configuration, and
-the code that decides is the daemon's. Answers that were kept are not looked at.
+		Long: `Shows the verdict of the configured rules for a call, the rule that decides, and
+why the other rules do not apply. Nothing runs. The command reads the rule file
+of the configuration and uses the same code as the daemon. It ignores remembered
+rules.
 
-A running daemon is asked for the tools of its workers and MCP servers. A tool
-that nobody knows is supposed to be of the tier CONFIRM; --tier and --source say
-otherwise.
+A running daemon supplies the tools of its workers and MCP servers. An unknown
+tool counts as one of the tier CONFIRM, unless --tier or --source say otherwise.
 
 ` + cli.ArgumentsHelp,
 		Example: `  toold rules test bash command='git push --force'
@@ -227,7 +227,7 @@ func suppose(ctx context.Context, a *cli.App, s *supposed, tools *registry.Regis
 func (s *supposed) arguments(a *cli.App, words []string, schema string) (string, error) {
 	switch {
 	case s.json != "" && len(words) > 0:
-		return "", cli.Usagef("--json has all arguments; %q cannot stand beside it", words[0])
+		return "", cli.Usagef("--json contains all arguments; remove %q", words[0])
 	case s.json != "":
 		return s.json, nil
 	case len(words) == 1 && words[0] == "-":

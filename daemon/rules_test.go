@@ -158,7 +158,7 @@ func TestRulesTestRefuses(t *testing.T) {
 func TestConfigCheckWarnsOfRules(t *testing.T) {
 	s := newSite(t, tried)
 	r := new(run).do(t, s.data, "config", "check", "--rules", s.rules, "--workspace", s.workspace)
-	if r.code != 0 || !strings.Contains(r.err, "which no tool that it is for has") || !strings.Contains(r.out, "the configuration is good") {
+	if r.code != 0 || !strings.Contains(r.err, "which no tool that it is for has") || !strings.Contains(r.out, "the configuration is valid") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 }

@@ -67,7 +67,7 @@ func (d *daemon) run(ctx context.Context) error {
 	loops.Go(func() { d.checkStore(background) })
 	loops.Go(func() {
 		if err := d.engine.MeasureStorage(background); err != nil && background.Err() == nil {
-			d.log.Warn("not known what namespaces have stored; will try again", zap.Error(err))
+			d.log.Warn("storage of namespaces not measured; will try again", zap.Error(err))
 		}
 	})
 	loops.Go(func() { d.hangups(background) })
@@ -96,7 +96,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.server.SetReady(true)
 	if err := d.announce(); err != nil {
-		d.log.Warn("nobody heard where the daemon listens", zap.Error(err))
+		d.log.Warn("ready line not written", zap.Error(err))
 	}
 	period := d.cfg.Timeouts.Drain
 	select {
@@ -203,7 +203,7 @@ func (d *daemon) endBackground(over context.Context, drained <-chan struct{}, pe
 
 // abort ends the daemon after a failure that only recovery can handle: it kills running processes and stores nothing.
 func (d *daemon) abort(err error) error {
-	d.log.Error("the daemon cannot go on", zap.Error(err))
+	d.log.Error("the daemon must stop", zap.Error(err))
 	d.kill()
 	return err
 }

@@ -15,15 +15,17 @@ import (
 func salvageCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "salvage SRC DST",
-		Short: "Save what a damaged store still holds into a new one",
-		Long: `Reads the store in the directory SRC row by row and writes what can be read into
-a new one in DST. SRC stays as it is; no daemon may have it open.
+		Short: "Copy the readable rows of a damaged store into a new one",
+		Long: `Reads the store in the directory SRC row by row and writes all readable rows
+into a new store in DST. SRC does not change. No daemon may have it open.
 
-What is damaged is told and never made up: a call whose record or log is damaged
-is refused with DATA_LOSS, a call of which only the id is left is expired, so
-that it is not run again. The unfinished calls of the new store are held, as
-those of a store that was moved: start the daemon with --moved when nothing has
-gone on since.`,
+The command reports damaged rows and never guesses their content:
+
+- A call with a damaged record or log is refused with DATA_LOSS.
+- A call of which only the id is left is expired, so that it never runs again.
+
+A daemon that starts on the new store holds the unfinished calls. Start it with
+--moved when no other daemon has continued them.`,
 		Example: "  toold salvage data saved\n  toold serve --data saved --workspace workspace --moved",
 		Args:    cli.ExactArgs("SRC", "DST"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,7 +56,7 @@ func tellSalvaged(a *cli.App, saved *sqlite.Salvaged) {
 	for _, list := range []struct {
 		what  string
 		calls []call.Key
-	}{{"refused, for a part of them is damaged", saved.Refused}, {"expired, for only their ids are left", saved.Lost}} {
+	}{{"refused, because a part of them is damaged", saved.Refused}, {"expired, because only their ids are left", saved.Lost}} {
 		if len(list.calls) == 0 {
 			continue
 		}

@@ -20,9 +20,9 @@ import (
 
 func sandboxCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
-		Use: "sandbox", Short: "Try out how commands are isolated on this machine",
+		Use: "sandbox", Short: "Test the isolation of commands on this machine",
 		Long: `Tries isolation without a daemon, as the user who calls it.
-docs/explanation/isolation.md says what the profiles give.`,
+docs/explanation/isolation.md describes the profiles.`,
 		Example: "  toold sandbox check",
 		Args:    cli.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -34,11 +34,11 @@ docs/explanation/isolation.md says what the profiles give.`,
 func sandboxCheckCommand(a *cli.App, helper string) *cobra.Command {
 	var profile, namespace string
 	c := &cobra.Command{
-		Use: "check", Short: "Show what isolation holds, and why", Args: cli.NoArgs,
+		Use: "check", Short: "Show which isolation works, and why", Args: cli.NoArgs,
 		Example: "  toold sandbox check\n  toold sandbox check --profile landlock -o json",
-		Long: `Runs a canary under a profile, which tries what must not be possible, and shows
-what holds. Exit code 1 when files, network or processes are not isolated as the
-profile says.`,
+		Long: `Runs a test program under a profile. It tries forbidden actions, and the command
+shows which isolation works. The exit code is 1 when files, network or processes
+are not isolated as the profile requires.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return inSandbox(a, c, helper, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				facts := r.Facts()
@@ -56,7 +56,7 @@ profile says.`,
 					fmt.Fprint(a.Out, facts)
 				}
 				if have := facts.MemLimit.Held && facts.PidsLimit.Held; policy != nil && !have {
-					fmt.Fprintln(a.Err, "Warning: memory and processes of a command are not bounded together. docs/explanation/isolation.md says how to delegate a control group.")
+					fmt.Fprintln(a.Err, "Warning: memory and processes are not limited for a command as a whole. docs/explanation/isolation.md says how to delegate a control group.")
 				}
 				if gives(facts, policy) {
 					return nil
@@ -66,7 +66,7 @@ profile says.`,
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "profile to try; bash.profile when left out")
-	c.Flags().StringVar(&namespace, "namespace", "", "namespace whose workspace is used, of those in workspaces")
+	c.Flags().StringVar(&namespace, "namespace", "", "namespace in workspaces whose workspace is used")
 	config.AddFlags(c.Flags())
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
@@ -88,9 +88,9 @@ func sandboxRunCommand(a *cli.App, helper string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command under a profile",
 		Example: "  toold sandbox run -- ls -la /\n  toold sandbox run --profile network -- curl -sI https://example.com",
-		Long: `Runs a program in the workspace as bash would run it, with the environment of
-bash. Exit code and output are the program's. Under a profile with the network
-proxy, standard error also says what it reached and what was refused.`,
+		Long: `Runs a program in the workspace, as the tool bash would run it and with the same
+environment. Exit code and output are those of the program. Under a profile with
+the network proxy, standard error also lists allowed and refused requests.`,
 		Args: cli.AtLeast("a command"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return inSandbox(a, c, helper, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
@@ -129,7 +129,7 @@ proxy, standard error also says what it reached and what was refused.`,
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "profile to run under; bash.profile when left out")
-	c.Flags().StringVar(&namespace, "namespace", "", "namespace whose workspace is used, of those in workspaces")
+	c.Flags().StringVar(&namespace, "namespace", "", "namespace in workspaces whose workspace is used")
 	config.AddFlags(c.Flags())
 	return c
 }

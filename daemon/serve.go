@@ -16,11 +16,11 @@ func serveCommand(a *cli.App, o options) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the daemon",
 		Long: `Runs the daemon until SIGINT or SIGTERM; a second signal ends it at once. SIGHUP
-reads configuration and rules again.
+reloads the configuration and the rules.
 
-Settings come from the file, from the environment and from the flags; each
-counts more than the one before. docs/reference/configuration.md describes
-them; "toold config show" shows what holds.`,
+Settings come from the file, the environment and the flags. The environment
+overrides the file, and flags override both. docs/reference/configuration.md
+describes the settings; "toold config show" prints the values in force.`,
 		Example: "  toold serve --data data --workspace workspace\n  toold serve --config /etc/toold/toold.yaml",
 		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ them; "toold config show" shows what holds.`,
 		},
 	}
 	config.AddFlags(c.Flags())
-	c.Flags().Bool("moved", false, "the store's files were only moved: its unfinished calls are its own")
+	c.Flags().Bool("moved", false, "the store's files were moved, not copied: continue its unfinished calls")
 	return c
 }
 

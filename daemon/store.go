@@ -25,21 +25,21 @@ func storeCopyCommand(a *cli.App) *cobra.Command {
 		Use:   "copy FROM TO",
 		Short: "Copy a store into a PostgreSQL database, or back",
 		Long: `Copies a store. One of FROM and TO is a data directory, the other the URL of a
-PostgreSQL database; TO must not have a store yet. No daemon may have either of
-them open. The store in FROM stays as it is. The output of calls is in the data
-directory either way and is not copied: go on serving with the same --data.
+PostgreSQL database. TO must not contain a store yet. No daemon may have FROM or
+TO open. The store in FROM does not change. The output of calls stays in the
+data directory and is not copied: start the daemon with the same --data.
 
-What was written is read back and compared: a copy that fails leaves nothing,
-and is asked for again. A daemon that is started on the copy holds the calls
-that had not ended: "toold release" carries them on or ends them,
-"serve --moved" says that nothing has gone on since.`,
+The command reads the copy back and compares it. A copy that fails leaves
+nothing in TO; run the command again. A daemon that starts on the copy holds the
+unfinished calls. "toold release" continues or ends them. Use "serve --moved"
+when no other daemon has continued them.`,
 		Example: "  toold store copy data postgres://toold@db/toold\n  toold serve --data data --store postgres://toold@db/toold --moved\n  toold store copy postgres://toold@db/toold data",
 		Args:    cli.ExactArgs("FROM", "TO"),
 		RunE: func(c *cobra.Command, args []string) error {
 			copyStore := intoPostgres
 			switch from, to := isURL(args[0]), isURL(args[1]); {
 			case from && to, !from && !to:
-				return cli.Usagef("one of FROM and TO has to be a data directory, the other a URL such as postgres://role@host/database")
+				return cli.Usagef("one of FROM and TO must be a data directory, the other a URL such as postgres://role@host/database")
 			case from:
 				copyStore = outOfPostgres
 			}

@@ -62,7 +62,7 @@ func TestBackupRestoreRelease(t *testing.T) {
 	dir := filepath.Dir(s.data)
 	saved := filepath.Join(s.data, "backups", "saved")
 	new(run).do(t, s.data, "backup", saved).says(t, 0, saved+": 3 calls, 0 files of output, ")
-	new(run).do(t, s.data, "backup", saved).says(t, cli.ExitConflict, "is there already and not empty", "BACKUP_FAILED")
+	new(run).do(t, s.data, "backup", saved).says(t, cli.ExitConflict, "exists already and is not empty", "BACKUP_FAILED")
 	new(run).do(t, s.data, "backup").says(t, cli.ExitUsage, "DEST")
 	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).says(t, cli.ExitFailed, "data directory is in use")
 	r := new(run).do(t, s.data, "backup", saved+"-json", "-o", "json")
@@ -81,7 +81,7 @@ func TestBackupRestoreRelease(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &copied); err != nil || r.code != 0 || copied.Calls != 3 {
 		t.Errorf("exit code %d: %s, %v", r.code, r.out, err)
 	}
-	new(run).do(t, s.data, "restore", saved, restored).says(t, cli.ExitFailed, "is there already and not empty")
+	new(run).do(t, s.data, "restore", saved, restored).says(t, cli.ExitFailed, "exists already and is not empty")
 	new(run).do(t, s.data, "restore", filepath.Join(dir, "nothing"), restored+"2").says(t, cli.ExitFailed, "no such file")
 	new(run).do(t, s.data, "restore", saved).says(t, cli.ExitUsage, "DATA")
 

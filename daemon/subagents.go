@@ -51,7 +51,7 @@ func readKey(s *subagent.Settings) (string, error) {
 		return "", nil
 	}
 	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, "\r\n\x00") {
-		return "", fmt.Errorf("%s has no key in one line", from)
+		return "", fmt.Errorf("%s must contain a key in one line", from)
 	}
 	return text, nil
 }

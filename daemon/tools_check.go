@@ -16,9 +16,9 @@ import (
 func toolCheckCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check FILE|DIRECTORY...", Short: "Check manifests of programs, without a daemon",
-		Long: `Reads manifests as the daemon does, and says of each problem the file, the line
-and the column, and what would be right. A directory means all its .yaml files.
-docs/reference/tools/command.md says what a manifest holds.`,
+		Long: `Reads manifests as the daemon does. Each problem names the file, the line, the
+column and the correction. A directory means all its .yaml files.
+docs/reference/tools/command.md describes manifests.`,
 		Example: "  toold tools check /etc/toold/tools\n  toold tools check greet.yaml --workspace /srv/work",
 		Args:    cli.AtLeast("a FILE or a DIRECTORY"),
 		RunE: func(c *cobra.Command, args []string) error {

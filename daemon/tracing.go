@@ -31,7 +31,7 @@ func (d *daemon) openTracing(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 		defer cancel()
 		if err := traces.Close(ctx); err != nil {
-			d.log.Warn("the last spans are lost", zap.Error(err))
+			d.log.Warn("last spans not exported", zap.Error(err))
 		}
 		return nil
 	})

@@ -49,7 +49,7 @@ func searchEngine(w *web.Settings, references expander, secrets *redact.Live) (w
 		}
 		text := strings.TrimSpace(string(key))
 		if text == "" || strings.ContainsAny(text, "\r\n\x00") {
-			return nil, config.Errorf("web.search_key_file: %s has no key in one line", w.SearchKeyFile)
+			return nil, config.Errorf("web.search_key_file: %s must contain a key in one line", w.SearchKeyFile)
 		}
 		if err := knowKey(secrets, "web.search_key", text); err != nil {
 			return nil, config.Errorf("web.search_key_file: %w", err)

@@ -28,11 +28,11 @@ func trustedPools(w *config.Workers) []string {
 func (d *daemon) openWorkers(ctx context.Context) error {
 	known, err := wire.KnownWorkerTools(ctx, d.store)
 	if err != nil {
-		d.log.Error("tools of workers that are not known until their workers are back", zap.Error(err))
+		d.log.Error("tools of workers cannot be read; they are unknown until their workers reconnect", zap.Error(err))
 	}
 	key, err := wire.WorkerKey(ctx, d.store)
 	if err != nil {
-		d.log.Error("calls of workers do not outlive this daemon: the key of their leases cannot be read", zap.Error(err))
+		d.log.Error("the lease key of workers cannot be read; calls of workers end with this daemon", zap.Error(err))
 	}
 	w, id := d.cfg.Workers, d.store.Identity()
 	d.workers, err = worker.New(worker.Config{

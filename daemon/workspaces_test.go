@@ -308,8 +308,8 @@ func TestWorkspacesAreApart(t *testing.T) {
 		{"a profile that shows it", "{a: DIR/a}", "sandbox: {profiles: [{name: x, read: [DIR/a/sub]}]}", "sandbox.profiles: \"x\" shows DIR/a/sub"},
 		{"a profile that shows what is around it", "{a: DIR/a}", "sandbox: {profiles: [{name: x, read: [DIR]}]}", "sandbox.profiles: \"x\" shows DIR, and with it the workspace DIR/a (workspaces.a)"},
 		{"empty", "{a: ''}", "", "workspaces.a: is empty"},
-		{"no name", "{'': DIR/a}", "", "workspaces: a namespace has no name"},
-		{"a list", "[DIR/a]", "", "workspaces is a list of names with a value each"},
+		{"no name", "{'': DIR/a}", "", "workspaces: the name of a namespace is empty"},
+		{"a list", "[DIR/a]", "", "workspaces is a mapping of names to values"},
 		{"a number", "{a: 1}", "", "workspaces: a and its value are no texts"},
 	}
 	for _, tt := range tests {

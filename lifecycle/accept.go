@@ -134,7 +134,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 	}
 	if c.Purge != nil { // The content was purged. A snapshot without a result would look like the real result.
 		l.release()
-		return nil, call.Refuse(call.FailedPrecondition, "CALL_PURGED", "the content of call %q was erased, its result with it; GetCall tells what is left, use a new call_id", l.key.ID)
+		return nil, call.Refuse(call.FailedPrecondition, "CALL_PURGED", "the content of call %q was erased, with its result; GetCall shows what is left; use a new call_id", l.key.ID)
 	}
 	if c.Status != call.Suspended && l.heldBack() {
 		l.release()

@@ -186,7 +186,7 @@ func (c *capacity) giveBack(release func()) {
 	}
 	_, err := hook.Bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
 	if err != nil {
-		p.l.e.log.Error("admit hook gave nothing back", zap.String("call_id", p.l.key.ID), zap.Error(err))
+		p.l.e.log.Error("release of an admit hook failed", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	}
 }
 

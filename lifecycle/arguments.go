@@ -45,7 +45,7 @@ func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden f
 	}
 	err, failed := hook.Bounded(ctx, d.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
 	if failed != nil {
-		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: hidden(failed.Error())}
+		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it assessed the arguments", DeveloperMessage: hidden(failed.Error())}
 	}
 	var kinded *tool.Error
 	if err != nil && !errors.As(err, &kinded) {

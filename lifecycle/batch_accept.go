@@ -104,7 +104,7 @@ func knownCall(err error, id string) error {
 	if err != nil {
 		return refusal.OfCall(err, id)
 	}
-	return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to a call outside of this batch; ids are never used twice", id)
+	return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to a call outside this batch; ids are never used twice", id)
 }
 
 // reserve creates the entries of all calls in memory.
@@ -187,7 +187,7 @@ func (r *batchRequest) store(ctx context.Context) error {
 			e.fatal(err)
 		}
 		if errors.Is(err, store.ErrExists) {
-			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", r.record.ID)
+			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q exists already; ids are never used twice", r.record.ID)
 		}
 		return refusal.OfBatch(err, r.record.ID)
 	}

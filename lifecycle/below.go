@@ -54,7 +54,7 @@ func stopBelow(p *pipeline, most time.Duration) (left below) {
 	})
 	if err != nil {
 		left.unknown = true
-		e.log.Error("calls of a call not stopped", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+		e.log.Error("nested calls not stopped", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
 	}
 	return left
 }
@@ -97,9 +97,9 @@ func (b below) name(out *outcome.Terminal) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return
 	}
-	text := "it is not known whether the calls that it made have ended"
+	text := "it is not known whether its nested calls have ended"
 	if !b.unknown {
-		text = "nobody saw the end of calls that it made: " + strings.Join(b.unseen, ", ")
+		text = "nested calls that may still run: " + strings.Join(b.unseen, ", ")
 	}
 	out.Executed = call.ExecutedUnknown
 	r := copyResult(out.Result)

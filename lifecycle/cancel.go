@@ -281,7 +281,7 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Batch: batch}, superseded(r, supersededBy), supersededBy)
 }
 
-var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
+var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the same run; name the run that replaces it")
 
 // superseded returns the request with the cause SUPERSEDED, which names the new run by. If by is empty, it returns r unchanged.
 func superseded(r call.CancelRequest, by string) call.CancelRequest {

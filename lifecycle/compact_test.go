@@ -41,7 +41,7 @@ func TestCompactKeepsTheWhole(t *testing.T) {
 		raw := strings.Repeat("abcdefghij", 20)
 		args := `{"n":"` + strings.Repeat("n", 20) + `"}`
 		c := w.do(spec("says", args))
-		want := raw[:100] + "\n[Compacted: 200 bytes halved; the text as it was is " + tool.ArtifactHandle(c.ID, "result.message") + "]"
+		want := raw[:100] + "\n[Compacted: 200 bytes halved; the original text is " + tool.ArtifactHandle(c.ID, "result.message") + "]"
 		if r := c.Result; r.Message != want || r.Data != `{"k":"`+raw+`"}` || !r.Truncated || len(r.Artifacts) != 1 {
 			t.Errorf("result %+v, want the message %q", r, want)
 		}

@@ -38,7 +38,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) settlement {
 		}
 	case p.def.stopper() != nil || l.e.cfg.Full():
 		if p.def.stopper() != nil && !(doubt{p}).asks() {
-			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()})
+			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether its parent call ran", Cause: "PARENT", Time: time.Now()})
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement {
 			if errors.Is(context.Cause(ctx), outcome.Drained) {
@@ -94,7 +94,7 @@ func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
 		return p.def.Tool.(tool.Reconciler).Reconcile(ctx, c)
 	})
 	if err != nil && !errors.Is(err, tool.ErrNotRun) && ctx.Err() == nil {
-		p.l.e.log.Warn("tool could not say what became of a call", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+		p.l.e.log.Warn("tool could not reconcile a call", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
 	}
 	return result, err
 }

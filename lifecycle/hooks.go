@@ -31,8 +31,8 @@ func (p *pipeline) forOperators(text string) string {
 		return text
 	}
 	id := newID()
-	p.l.e.log.Warn("error whose caller gets this id", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.String("error_text", text))
-	return "the log has the cause under the id " + id
+	p.l.e.log.Warn("internal error; its caller got this id", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.String("error_text", text))
+	return "the daemon's log has the cause under the id " + id
 }
 
 // SetHooks replaces the hooks. Active pipeline runs keep the old hooks; a suspended call resumes with the new ones.

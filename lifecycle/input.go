@@ -16,7 +16,7 @@ import (
 func (r *reporter) Input(c tool.Controls) (io.ReadCloser, error) {
 	k := input.New(c)
 	if !r.keys.CompareAndSwap(nil, k) {
-		return nil, errors.New("the call takes input already")
+		return nil, errors.New("the call already takes input")
 	}
 	l := r.p.l
 	l.mu.Lock()
@@ -43,7 +43,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 	}
 	defer l.release()
 	if !view.Owns(p, l.record()) {
-		return call.InputState{}, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller may type into call %q", id)
+		return call.InputState{}, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller may send input to call %q", id)
 	}
 	for began := time.Now(); ; {
 		k, attempt, err := l.keyboard()
@@ -64,7 +64,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 	}
 }
 
-var errNotRunning = call.Refuse(call.FailedPrecondition, "NOT_RUNNING", "the call does not run, so nothing can be typed into it")
+var errNotRunning = call.Refuse(call.FailedPrecondition, "NOT_RUNNING", "the call does not run, so it takes no input")
 
 // keyboard returns the keyboard and the number of the running attempt, or an error when the call does not read input.
 func (l *activeCall) keyboard() (*input.Keyboard, int, error) {

@@ -93,7 +93,7 @@ func (in *intake) step(events []call.Event) ([]call.Event, []store.Record) {
 	l := in.l
 	events, kept, err := in.pass(events)
 	if err != nil {
-		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
+		l.e.log.Error("output that a filter held back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 	return events, kept
 }

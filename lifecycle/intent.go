@@ -41,7 +41,7 @@ func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	return nil
 }
 
-// unwritten returns the conclusion of a pipeline run after the journal refused a step.
+// unwritten returns the conclusion of a pipeline run after the journal refused a change of a call.
 func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	if out := p.outcomeWithout(err); out != nil {
 		return out
@@ -49,14 +49,14 @@ func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	return outcome.Unaccepted{Err: err}
 }
 
-// outcomeWithout returns the outcome of a call after the journal refused a step. The rules are:
+// outcomeWithout returns the outcome of a call after the journal refused a change of a call. The rules are:
 //
 //   - A call that is neither stored nor published gets no outcome (nil). It counts as never accepted, and its id can be used again.
 //   - A call that is stored or published must get an outcome. Otherwise a new call with the same call_id would publish other events under the same numbers.
 //   - A cancellation that was stored meanwhile determines the outcome.
 //   - After a failure of the journal the result is nil, because recovery decides.
 func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
-	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
+	p.l.e.log.Error("journal refused a change of a call", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
 	known, wish := p.l.stored || p.l.log.Published() > 0, p.l.c.Cancel
 	p.l.mu.Unlock()

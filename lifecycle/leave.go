@@ -61,7 +61,7 @@ func (l *activeCall) gone() {
 	stored, alone := l.alone()
 	var err error
 	if alone && stored {
-		r := call.CancelRequest{Reason: "nobody was watching any more", Cause: "CALLER_GONE", Time: time.Now()}
+		r := call.CancelRequest{Reason: "the last watcher disconnected", Cause: "CALLER_GONE", Time: time.Now()}
 		err = l.commitSlotted(step{
 			durability: store.Full,
 			events:     []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},

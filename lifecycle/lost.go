@@ -26,7 +26,7 @@ func lostTooOften(c *call.Call) bool {
 // resources but still holds a reference to the call.
 func takeUpLost(ctx context.Context, l *activeCall) {
 	p, c := lookupPipeline(l), l.record()
-	l.e.log.Warn("attempt lost: nobody saw its end", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))
+	l.e.log.Warn("attempt lost: its end is unknown", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))
 	switch {
 	case lostTooOften(c):
 		p.attempt = len(c.Attempts)

@@ -39,11 +39,11 @@ func (r returned) continues(result *tool.Result) outcome.Conclusion {
 	case o.ID == "" || len(o.ID) > maxOperation || calllog.Readable(o.ID) != o.ID:
 		broken = "its operation needs a name of at most 1,024 bytes"
 	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > gating.MaxExpiry:
-		broken = "its operation has times that cannot be"
+		broken = "its operation has invalid times"
 	case o.PollAfter > 0 && !polls:
-		broken = "it wants to be asked for its operation and cannot say"
+		broken = "its operation sets poll_after, but the tool implements no Poll"
 	case result.Suspension != nil:
-		broken = "it has a question and an operation"
+		broken = "its result has both a question and an operation"
 	}
 	if broken != "" {
 		return outcome.Unfollowable(broken)
@@ -223,7 +223,7 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 		poller, ok = p.def.Tool.(tool.Poller)
 	}
 	if !ok {
-		return &answer{err: errors.New("the tool is not what it was when it started the operation")}
+		return &answer{err: errors.New("the tool has changed since it started the operation")}
 	}
 	r := &reporter{p: p}
 	defer r.close()
@@ -233,7 +233,7 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 		return poller.Poll(ctx, c)
 	})
 	if err != nil && ctx.Err() == nil {
-		p.l.e.log.Warn("tool could not say how far an operation is; asked again", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+		p.l.e.log.Warn("poll of an operation failed; will try again", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
 	}
 	return &answer{result: result, err: err}
 }

@@ -56,7 +56,7 @@ func awaitRunner(p *pipeline, x tool.Expected) {
 	}
 	r := recovery{e: l.e}
 	if err := r.takeUp(context.Background(), l); err != nil {
-		l.e.log.Error("call not taken up; the next start does it", zap.String("call_id", l.key.ID), zap.Error(err))
+		l.e.log.Error("call not recovered; the next start tries again", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 	r.end()
 }

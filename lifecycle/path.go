@@ -334,7 +334,7 @@ func (p *pipeline) validate(ctx context.Context) outcome.Conclusion {
 	why := ""
 	if absent := p.l.e.cfg.Absent; absent != nil {
 		if why = absent(c.Caller, c.Tool); why != "" {
-			p.l.e.log.Warn("a tool was called that is not there", zap.String("call_id", c.ID), zap.String("why", why))
+			p.l.e.log.Warn("a call named a tool that does not exist", zap.String("call_id", c.ID), zap.String("why", why))
 		}
 	}
 	return outcome.NoTool(c.Tool, why)

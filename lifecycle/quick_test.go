@@ -192,7 +192,7 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 			// request in the record before its context is cancelled.
 			w.cfg.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.ErrorLevel),
 				zap.Hooks(func(at zapcore.Entry) error {
-					if at.Message == "journal refused a step" {
+					if at.Message == "journal refused a change of a call" {
 						time.Sleep(time.Millisecond)
 					}
 					return nil

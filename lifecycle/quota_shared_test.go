@@ -45,7 +45,7 @@ func wantCut(t *testing.T, w *world, c *call.Call, reason string, keptBytes int6
 	if reason == "" {
 		return
 	}
-	if !c.Result.Truncated || !strings.Contains(c.Result.Message, "done\n[Not all output is kept: the calls of this") {
+	if !c.Result.Truncated || !strings.Contains(c.Result.Message, "done\n[Output was cut: the calls of this") {
 		t.Errorf("result %+v does not tell of the cut", c.Result)
 	}
 	told := 0

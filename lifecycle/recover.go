@@ -157,7 +157,7 @@ func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.Ca
 	err := a.askBelow(ctx, l, request, 0)
 	r.later = append(r.later, a.later...)
 	if err != nil {
-		r.e.log.Warn("calls of a call that ends are not cancelled before others begin", zap.String("call_id", l.key.ID), zap.Error(err))
+		r.e.log.Warn("cancel requests for nested calls not stored; they may start", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 }
 

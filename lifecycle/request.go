@@ -38,7 +38,7 @@ func (a *admission) refusal(run, namespace string, d limit.Demand, n int, draini
 	case draining:
 		return refusal.Draining()
 	case blocked:
-		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
+		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends the run, and the next call starts it again", run)
 	case a.e.cfg.Full():
 		return refusal.OfCall(store.ErrFull, "")
 	case a.e.limits.Storage.Full(namespace):

@@ -17,7 +17,7 @@ func (a *admission) retries(ctx context.Context, spec *call.Spec) error {
 	switch {
 	case errors.Is(err, store.ErrTrimmed), errors.Is(err, store.ErrNotFound),
 		err == nil && (first.Caller.Subject != a.as.Subject || first.OnBehalfOf != spec.OnBehalfOf):
-		return call.Refuse(call.NotFound, "RETRY_OF_NOT_FOUND", "no call %q of yours here that this one could run again", spec.RetryOf)
+		return call.Refuse(call.NotFound, "RETRY_OF_NOT_FOUND", "you have no call %q here that could be retried", spec.RetryOf)
 	case err != nil:
 		return refusal.OfCall(err, spec.RetryOf)
 	}

@@ -16,7 +16,7 @@ func TestUnattendedRunsAreNotAsked(t *testing.T) {
 	waits := func(c *lifecycle.Config) { c.UnattendedWaits = func() bool { return true } }
 	denies := func(c *lifecycle.Config) { c.UnattendedWaits = func() bool { return false } }
 	gated := gates(namedGate("ask", approval(tool.Ticket{Message: "Really?"})))
-	const text = "Refused: it has a question, and nobody is there to answer"
+	const text = "Refused: the call asks a question, and its run is unattended"
 	tests := []struct {
 		name   string
 		tool   tool.Tool

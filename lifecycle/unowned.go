@@ -66,7 +66,7 @@ func (r *recovery) adopt(ctx context.Context, key call.Key) error {
 		return nil
 	}
 	e.stats.unowned.Add(1)
-	e.log.Error("bug: nothing carried this call on; it is taken up as after a restart, please report it",
+	e.log.Error("bug: no part of the daemon owned this call; it is recovered as after a restart; please report it",
 		zap.String("call_id", key.ID), zap.String("status", string(c.Status)), zap.String("batch_id", c.BatchID), zap.NamedError("lost", l.forgive().err))
 	if c.BatchID != "" && c.Status != call.Running {
 		e.batches.Wake(call.Key{Namespace: key.Namespace, ID: c.BatchID})

@@ -102,7 +102,7 @@ func checkDescriptor(d *tool.Descriptor) error {
 func unreserved(d *tool.Descriptor) error {
 	for _, name := range namesOf(d) {
 		if strings.HasPrefix(name, tool.FrontendPrefix) {
-			return fmt.Errorf("names with %q are for the frontend tools of runs", tool.FrontendPrefix)
+			return fmt.Errorf("names that begin with %q are reserved for frontend tools", tool.FrontendPrefix)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func checkAliases(d *tool.Descriptor) error {
 			return fmt.Errorf("alias: %w", err)
 		}
 		if alias == d.ID || slices.Contains(d.Aliases[:i], alias) {
-			return fmt.Errorf("alias %q is there twice", alias)
+			return fmt.Errorf("alias %q occurs twice", alias)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func checkEffects(field string, e tool.Effects) error {
 		return err
 	}
 	if e.Mutability == tool.ReadOnly && (e.Safety == tool.SafetyMutating || e.Safety == tool.SafetyDestructive) {
-		return fmt.Errorf("%s: mutability %s does not go with safety %s", field, e.Mutability, e.Safety)
+		return fmt.Errorf("%s: mutability %s cannot be combined with safety %s", field, e.Mutability, e.Safety)
 	}
 	return nil
 }

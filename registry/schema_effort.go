@@ -24,7 +24,7 @@ type effort struct {
 
 // resolve returns the node that a reference names. It parses a pointer like the compiler.
 func (in *inspector) resolve(ref reference) (*node, error) {
-	missing := &SchemaError{ref.pointer, fmt.Sprintf("the reference %.100q leads nowhere", ref.target)}
+	missing := &SchemaError{ref.pointer, fmt.Sprintf("the reference %.100q has no target", ref.target)}
 	if ref.target == "#" || ref.target == "#/" {
 		return in.nodes["#"], nil
 	}

@@ -276,7 +276,7 @@ func (in *inspector) identity(schema map[string]any, pointer string) error {
 // patterns compiles the regular expressions of a subschema, so that its errors can say what is wrong with them.
 func (in *inspector) patterns(n *node, schema map[string]any, pointer string) error {
 	if _, ok := schema[patternKeyword]; ok {
-		return &SchemaError{pointer, "the keyword " + patternKeyword + " is not free"}
+		return &SchemaError{pointer, "the keyword " + patternKeyword + " is reserved"}
 	}
 	if pattern, ok := schema["pattern"]; ok {
 		text, ok := pattern.(string)

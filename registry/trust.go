@@ -24,13 +24,13 @@ type Pins interface {
 }
 
 // ErrNotQuarantined means that the tool has no definition that waits for acceptance.
-var ErrNotQuarantined = errors.New("no definition of this tool waits to be accepted")
+var ErrNotQuarantined = errors.New("no definition of this tool is in quarantine")
 
 // A DigestError means that the waiting definition is not the one that the operator reviewed.
 type DigestError struct{ Want, Have string }
 
 func (e *DigestError) Error() string {
-	return fmt.Sprintf("the definition that waits has the digest %s, not %s", e.Have, e.Want)
+	return fmt.Sprintf("the definition in quarantine has the digest %s, not %s", e.Have, e.Want)
 }
 
 // judge pins the first definition of a tool, and quarantines one that differs from its pin.
@@ -83,7 +83,7 @@ func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descripto
 	if e == nil || e.trusted == nil || hidden != nil && hidden(&e.Descriptor) {
 		return ""
 	}
-	return fmt.Sprintf("the definition of %s from %s is not the one that was trusted; an operator looks at it with: toold tools diff %s",
+	return fmt.Sprintf("the definition of %s from %s is not the trusted one; an operator can compare the two with: toold tools diff %s",
 		e.own.ID, e.Source, e.own.ID)
 }
 

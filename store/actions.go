@@ -91,7 +91,7 @@ type Amendment struct {
 // Validate returns an error for an amendment that would be wrong in every state of the journal.
 func (a *Amendment) Validate() error {
 	if a.Namespace == "" {
-		return fmt.Errorf("amendment of no namespace")
+		return fmt.Errorf("amendment without a namespace")
 	}
 	return validateActions(a.Namespace, a.Actions)
 }

@@ -33,7 +33,7 @@ const MaxContent = 64 << 10
 // WorkerProtocol returns the error for work with an unusable result: the tool ran, and its result is unknown.
 func WorkerProtocol(format string, args ...any) error {
 	return &tool.Error{
-		Code: tool.ExecutionFailed, Reason: "WORKER_PROTOCOL", Message: "The tool ran, but its worker gave no proper result",
+		Code: tool.ExecutionFailed, Reason: "WORKER_PROTOCOL", Message: "The tool ran, but its worker returned no valid result",
 		DeveloperMessage: fmt.Sprintf(format, args...),
 	}
 }

@@ -141,7 +141,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"nowhere", "listen: {tcp: '', unix: ''}\n", nil, nil, []string{"nobody could reach the daemon"}},
 		{"no port", "listen: {tcp: localhost}\n", nil, nil, []string{`listen.tcp: "localhost" is not host:port`}},
 		{"port", "listen: {tcp: '127.0.0.1:70000'}\n", nil, nil, []string{"no port between"}},
-		{"half of TLS", "tls: {cert: a}\n", nil, nil, []string{"tls: cert and key go together"}},
+		{"half of TLS", "tls: {cert: a}\n", nil, nil, []string{"tls: set both cert and key, or neither"}},
 		{"clients without TLS", "tls: {client_ca: a}\n", nil, nil, []string{"tls.client_ca: needs cert and key"}},
 		{"metrics", "metrics: {listen: '0.0.0.0:9090'}\n", nil, nil, []string{"metrics.listen: 0.0.0.0:9090 is beyond loopback", "metrics.public"}},
 		{"token", "auth: {tokens: [{roles: [boss], hash: abc}, {name: b, hash: '" + someHash + "'}]}\n", nil, nil,
@@ -206,7 +206,7 @@ func TestConfigWarnsOfNearlyASetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"TOOLD_LISTEN_TPC is no setting; did you mean TOOLD_LISTEN_TCP?"}
+	want := []string{"TOOLD_LISTEN_TPC is not a setting; did you mean TOOLD_LISTEN_TCP?"}
 	if diff := cmp.Diff(want, cfg.loaded.warnings); diff != "" {
 		t.Error(diff)
 	}

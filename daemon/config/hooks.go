@@ -48,7 +48,7 @@ func (h *Hook) Check() (wrong setting.Problems) {
 	program, service := len(h.Command) > 0, h.Remote != (remote.Settings{})
 	switch {
 	case h.Builtin != "" && (h.Name != "" || program || service):
-		wrong.Add("builtin", "names a plugin of the daemon, whose settings are elsewhere; nothing goes with it")
+		wrong.Add("builtin", "names a plugin of the daemon, which has its own settings; the entry must have no other field")
 	case h.Builtin != "":
 		return nil
 	case h.Name == "":
@@ -60,15 +60,15 @@ func (h *Hook) Check() (wrong setting.Problems) {
 	case program && !filepath.IsAbs(h.Command[0]):
 		wrong.Add("command", "want the absolute path of a program, and arguments")
 	case program && slices.Contains(h.Kinds, "filter"):
-		wrong.Add("kinds", "a command is no filter: it would be a process for as long as each call")
+		wrong.Add("kinds", "a command cannot be a filter, because it would need a process during each call")
 	case service && (h.Dir != "" || len(h.Env) > 0):
-		wrong.Add("", "dir and env are of commands")
+		wrong.Add("", "dir and env are only for commands")
 	}
 	if h.OnFailure == "block" && slices.ContainsFunc(h.EffectiveKinds(), func(k string) bool { return k == "before" || k == "after" }) {
-		wrong.Add("on_failure", "block is nothing that a before or after hook can do")
+		wrong.Add("on_failure", "a before or after hook cannot block")
 	}
 	if h.OnFailure != "refuse" && slices.Contains(h.Kinds, "filter") {
-		wrong.Add("on_failure", "%q is nothing for a filter: events that a filter did not see are never published", h.OnFailure)
+		wrong.Add("on_failure", "a filter cannot use %q: events that a filter did not see are never published", h.OnFailure)
 	}
 	for _, d := range h.Documents {
 		if _, err := external.ParseDocumentKey(d); err != nil {

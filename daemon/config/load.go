@@ -25,7 +25,7 @@ type loaded struct {
 // that a program built itself, because that has no sources.
 func (c *Config) Reload() (*Config, error) {
 	if c.loaded.again == nil {
-		return nil, Errorf("the configuration was made by a program, and has no file to read again")
+		return nil, Errorf("the configuration was built by a program, so it has no file to reload")
 	}
 	return c.loaded.again()
 }
@@ -74,7 +74,7 @@ func (c *Config) readFile() error {
 // set parses the text of a variable or a flag and stores the value.
 func (c *Config) set(s setting.Setting, text, name, from string) error {
 	if s.IsList() {
-		return fmt.Errorf("%s: %s is a list, which stands in the file only", name, s.Key)
+		return fmt.Errorf("%s: %s is a list; set it in the configuration file", name, s.Key)
 	}
 	if err := setting.Parse(s.In(reflect.ValueOf(c).Elem()), text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -101,7 +101,7 @@ func (c *Config) readEnvironment(environ []string) error {
 			continue
 		}
 		if meant := nearest(name, names[others:]); meant != "" && distance(name, meant) <= 2 {
-			c.loaded.warnings = append(c.loaded.warnings, fmt.Sprintf("%s is no setting; did you mean %s?", name, meant))
+			c.loaded.warnings = append(c.loaded.warnings, fmt.Sprintf("%s is not a setting; did you mean %s?", name, meant))
 		}
 	}
 	slices.Sort(c.loaded.warnings)

@@ -50,7 +50,7 @@ func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
 		shared.In = nil
 		same := reflect.DeepEqual(shared, *e)
 		if e.Command == "" && !same {
-			return Errorf("mcp.files: server %q: it has one address and the same headers for all namespaces; take ${workspaceFolder} out", e.Key)
+			return Errorf("mcp.files: server %q: it has one address and the same headers for all namespaces; remove ${workspaceFolder}", e.Key)
 		}
 		if err := c.apartFromOthers(e, namespace); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 			continue
 		}
 		if e.Plain() && !said.Plaintext {
-			return nil, Errorf("mcp.files: server %q: http to another machine shows everybody between what is said; use https, or say plaintext of it in mcp.servers", e.Key)
+			return nil, Errorf("mcp.files: server %q: http to another machine can be read on the network; use https, or set plaintext for it in mcp.servers", e.Key)
 		}
 		if err := checkReferences(&e); err != nil {
 			return nil, Errorf("mcp.files: server %q: %w", e.Key, err)
@@ -182,7 +182,7 @@ func checkReferences(e *mcp.Entry) error {
 	}
 	for _, text := range where {
 		if strings.Contains(text, secret.Scheme) {
-			return fmt.Errorf("%s stands in env and headers alone", secret.Scheme)
+			return fmt.Errorf("%s is allowed only in env and headers", secret.Scheme)
 		}
 	}
 	for _, text := range slices.Concat(e.Env, slices.Collect(maps.Values(e.Headers))) {

@@ -153,14 +153,14 @@ func (c *Config) apart(workspace, what, path string) error {
 func lentWay(workspace, what string, steps []string) error {
 	for _, step := range steps {
 		if holds(workspace, filepath.Dir(step)) {
-			return Errorf("%s: the way to %s leads over %s in the workspace %s, where callers can change it; name the place itself", what, steps[len(steps)-1], step, workspace)
+			return Errorf("%s: the path to %s passes through %s in the workspace %s, where callers can change it; use the direct path", what, steps[len(steps)-1], step, workspace)
 		}
 	}
 	return nil
 }
 
 func (c *Config) unclear(what string, err error) error {
-	return Errorf("%s: cannot tell whether the workspace and what is the daemon's own are apart: %w", what, err)
+	return Errorf("%s: cannot check that the workspace and the daemon's own files are separate: %w", what, err)
 }
 
 // settle returns the absolute path with all links resolved. If the end of the path does not exist, it resolves only the part that exists.

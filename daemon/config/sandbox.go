@@ -135,7 +135,7 @@ func (c *Config) validateProfiles(wrong complaint) {
 		return slices.ContainsFunc(list, func(p Profile) bool { return p.Name == name })
 	}
 	if h := c.Sandbox.Homes; h != "" && (filepath.Clean(h) != h || h == "/") {
-		wrong("sandbox.homes", "%q is not a clean path, or the root", h)
+		wrong("sandbox.homes", "%q must be a clean path and not the root", h)
 	}
 	for i, p := range c.Sandbox.Profiles {
 		key := fmt.Sprintf("sandbox.profiles[%d]", i)
@@ -177,7 +177,7 @@ func (h *ProxyHeader) Check() error {
 		return fmt.Errorf("headers: %q cannot be added to a request", h.Name)
 	}
 	if h.Value == "" || strings.ContainsAny(h.Value, "\r\n\x00") {
-		return fmt.Errorf("headers: %s has no value of one line", h.Name)
+		return fmt.Errorf("headers: %s needs a value of one line", h.Name)
 	}
 	_, err = secret.References(h.Value)
 	return err
@@ -198,7 +198,7 @@ func (p *Profile) network(policy *sandbox.Policy) error {
 		return fmt.Errorf("addresses: %w", err)
 	}
 	if len(p.Headers) > 0 && policy.Network != sandbox.NetworkProxy {
-		return fmt.Errorf("headers are of the network %s", sandbox.NetworkProxy)
+		return fmt.Errorf("headers need the network %s", sandbox.NetworkProxy)
 	}
 	for _, h := range p.Headers {
 		if err := h.Check(); err != nil {

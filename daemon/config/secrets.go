@@ -39,7 +39,7 @@ func (s *NamedSecret) of(lookup func(string) (string, bool)) (secret.Secret, err
 		if !strings.Contains(v, "=") {
 			value, set := lookup(v)
 			if !set {
-				missing = errors.Join(missing, fmt.Errorf("variables: the daemon has no variable %s", v))
+				missing = errors.Join(missing, fmt.Errorf("variables: the daemon's environment has no variable %s", v))
 			}
 			v += "=" + value
 		}

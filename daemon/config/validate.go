@@ -59,7 +59,7 @@ func (c *Config) validateWorkspaces(wrong complaint) {
 	for _, namespace := range c.WithWorkspaces() {
 		switch {
 		case namespace == Sharing:
-			wrong("workspaces", "a namespace has no name")
+			wrong("workspaces", "the name of a namespace is empty")
 		case c.Workspaces[namespace] == "":
 			wrong(WorkspaceKey(namespace), "is empty")
 		}
@@ -69,7 +69,7 @@ func (c *Config) validateWorkspaces(wrong complaint) {
 // Check implements [setting.Checker].
 func (l *Listen) Check() (wrong setting.Problems) {
 	if l.TCP == "" && l.Unix == "" {
-		wrong.Add("", "neither tcp nor unix: nobody could reach the daemon")
+		wrong.Add("", "set tcp or unix; otherwise no client can connect")
 	}
 	return wrong
 }
@@ -77,7 +77,7 @@ func (l *Listen) Check() (wrong setting.Problems) {
 // Check implements [setting.Checker].
 func (m *Metrics) Check() (wrong setting.Problems) {
 	if m.Listen != "" && !m.Public && !isLoopback(m.Listen) {
-		wrong.Add("listen", "%s is beyond loopback, and the numbers are shown to everybody who asks: metrics.public allows it", m.Listen)
+		wrong.Add("listen", "%s is not a loopback address, and metrics need no token; set metrics.public to allow it", m.Listen)
 	}
 	return wrong
 }
@@ -85,7 +85,7 @@ func (m *Metrics) Check() (wrong setting.Problems) {
 // Check implements [setting.Checker].
 func (t *TLS) Check() (wrong setting.Problems) {
 	if (t.Cert == "") != (t.Key == "") {
-		wrong.Add("", "cert and key go together")
+		wrong.Add("", "set both cert and key, or neither")
 	}
 	if t.ClientCA != "" && t.Cert == "" {
 		wrong.Add("client_ca", "needs cert and key")
@@ -126,7 +126,7 @@ func (w *Workers) Check() (wrong setting.Problems) {
 func (f *Failover) Check() (wrong setting.Problems) {
 	text := setting.DurationText
 	if least := postgres.HoldFor(f.Lease, f.Kill); f.Hold < least {
-		wrong.Add("hold", "%s is less than %s, which is 1.1 times lease and kill together", text(f.Hold), text(least))
+		wrong.Add("hold", "%s is less than %s, which is 1.1 times the sum of lease and kill", text(f.Hold), text(least))
 	}
 	if f.Start > f.Lease {
 		wrong.Add("start", "%s is more than the lease of %s", text(f.Start), text(f.Lease))

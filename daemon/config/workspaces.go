@@ -74,7 +74,7 @@ func (c *Config) separateWorkspaces() error {
 			}
 			for _, namespace := range c.WithWorkspaces() {
 				if at := last(ways[namespace]); holds(shown, at) || holds(at, shown) {
-					problems = append(problems, Errorf("sandbox.profiles: %q shows %s, and with it the workspace %s (%s) to every namespace; take it out of read",
+					problems = append(problems, Errorf("sandbox.profiles: %q shows %s, and with it the workspace %s (%s) to every namespace; remove it from read",
 						p.Name, path, at, WorkspaceKey(namespace)))
 				}
 			}

@@ -107,7 +107,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 // texts reads a mapping of strings.
 func (r *yamlReader) texts(n *yaml.Node, to reflect.Value, key string) {
 	if n.Kind != yaml.MappingNode {
-		r.complain(n, "%s is a list of names with a value each", key)
+		r.complain(n, "%s is a mapping of names to values", key)
 		return
 	}
 	to.SetZero()
@@ -117,7 +117,7 @@ func (r *yamlReader) texts(n *yaml.Node, to reflect.Value, key string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if value.Kind != yaml.ScalarNode || value.Tag != "!!str" || name.Tag != "!!str" {
-			r.complain(name, "%s: %s and its value are no texts; write them in quotes", key, name.Value)
+			r.complain(name, "%s: %s and its value must be text; write them in quotes", key, name.Value)
 			continue
 		}
 		to.SetMapIndex(reflect.ValueOf(name.Value), reflect.ValueOf(value.Value))

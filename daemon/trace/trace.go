@@ -46,7 +46,7 @@ type Tracer struct {
 // New returns a Tracer that sends spans to an OTLP receiver in batches, in the background. It does not need the receiver to be reachable.
 func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Ratio <= 0 || cfg.Ratio > 1 {
-		return nil, fmt.Errorf("the share of calls that are followed is %v; it has to be above 0 and at most 1", cfg.Ratio)
+		return nil, fmt.Errorf("the share of traced calls is %v; want more than 0 and at most 1", cfg.Ratio)
 	}
 	var options []otlptracegrpc.Option
 	if cfg.Endpoint != "" {

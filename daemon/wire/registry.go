@@ -52,9 +52,9 @@ func Accept(r *registry.Registry, q *tool.QuarantinedTool) (*tool.Definition, er
 	var other *registry.DigestError
 	switch {
 	case errors.Is(err, registry.ErrNotQuarantined):
-		return nil, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+		return nil, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q is in quarantine", id)
 	case errors.As(err, &other):
-		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v: look at it again", other)
+		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v; read it again", other)
 	case err != nil:
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (w *Waker) Run(ctx context.Context, e *lifecycle.Engine, log *zap.Logger) {
 	for {
 		wait := wakeMost
 		if err := w.look(ctx, e); err != nil && ctx.Err() == nil {
-			log.Debug("a subagent was not woken; will try again", zap.Error(err))
+			log.Debug("a waiting subagent was not resumed; will try again", zap.Error(err))
 			wait = wakeAgain
 		}
 		timer := time.NewTimer(wait)
@@ -129,7 +129,7 @@ func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Action) error {
 	var what wake
 	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
-		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
+		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "the stored row is damaged")
 	}
 	// No user has requested this, so the waker acts as an operator. The engine checks access again when the call runs.
 	as := tool.Principal{Namespace: post.Namespace, Subject: "toold", Roles: []string{"operator"}, Method: "subagent"}

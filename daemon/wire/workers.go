@@ -54,7 +54,7 @@ func workerRefusal(err error) error {
 	case errors.Is(err, worker.ErrTooMany):
 		return call.Refuse(call.ResourceExhausted, "TOO_MANY_WORKERS", "%v", err)
 	case errors.Is(err, worker.ErrClosed):
-		return call.Refuse(call.Unavailable, "DRAINING", "the daemon is stopping; come back to the next one")
+		return call.Refuse(call.Unavailable, "DRAINING", "the daemon is stopping; connect to the next one")
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func (b *loop) takeUp() {
 		b.carry()
 		return
 	}
-	b.s.cfg.Log.Error("batch not carried on", zap.String("batch_id", b.key.ID), zap.Error(b.err))
+	b.s.cfg.Log.Error("batch not continued", zap.String("batch_id", b.key.ID), zap.Error(b.err))
 	b.s.drop(b, true)
 	b.s.cfg.Drain.Leave()
 	b.s.cfg.Rests(b.key)
@@ -142,7 +142,7 @@ func (b *loop) end() {
 			b.s.cfg.Fatal(err)
 		}
 		if !refusal.Transient(err) || b.s.cfg.Drain.Ending() {
-			b.s.cfg.Log.Error("end of a batch not stored; the next start does it", zap.String("batch_id", b.key.ID), zap.Error(err))
+			b.s.cfg.Log.Error("end of a batch not stored; the next start stores it", zap.String("batch_id", b.key.ID), zap.Error(err))
 			return
 		}
 		time.Sleep(wait)

@@ -68,7 +68,7 @@ func OpenArtifact(spool store.Spool, c *call.Call, name string) (*Artifact, erro
 // Read returns at most limit bytes from offset.
 func (a *Artifact) Read(offset int64, limit int) (call.Part, error) {
 	if offset < 0 || offset > a.size {
-		return call.Part{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", offset, a.size)
+		return call.Part{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is beyond the end; there are %d bytes", offset, a.size)
 	}
 	return a.part(offset, int64(limit))
 }

@@ -33,7 +33,7 @@ func (a *Artifact) Search(ctx context.Context, q call.Search) (call.Found, error
 		return call.Found{}, err
 	}
 	if q.After < 0 || q.After > a.size {
-		return call.Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", q.After, a.size)
+		return call.Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is beyond the end; there are %d bytes", q.After, a.size)
 	}
 	// Count the lines before the offset, so that a match has the same line number in every search.
 	before, err := a.linesBefore(ctx, q.After)
@@ -70,7 +70,7 @@ func compileSearch(q *call.Search) (*regexp.Regexp, error) {
 		return nil, call.InvalidField("search.pattern", "is not a regular expression in RE2 syntax: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	if n, err := steps(text); err != nil || n > searchSteps && q.Regexp {
-		return nil, call.InvalidField("search.pattern", "is too complex: it has %d instructions, at most %d are accepted; what is repeated counts as often", n, searchSteps)
+		return nil, call.InvalidField("search.pattern", "is too complex: it has %d instructions, at most %d are accepted; a repeated part counts once for each repetition", n, searchSteps)
 	}
 	return re, nil
 }

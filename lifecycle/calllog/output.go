@@ -126,7 +126,7 @@ func (o *Output) spend(stream string, n int) error {
 
 func (o *Output) take(n int) error {
 	if most := o.Config.Quota; o.total+int64(n) > most {
-		return exhausted("OUTPUT_QUOTA", "Stopped: a call may print, report and save %d bytes, and this one had more", most)
+		return exhausted("OUTPUT_QUOTA", "Stopped: the call exceeded its limit of %d bytes of output, reports and artifacts", most)
 	}
 	o.total += int64(n)
 	return nil
@@ -230,7 +230,7 @@ func (o *Output) room(n int) error {
 	}
 	s := o.Config.Namespaces
 	if s.Full(o.Key.Namespace) {
-		return exhausted("STORAGE_QUOTA", "Stopped: the calls of this namespace have %d bytes, as many as they may", s.Max())
+		return exhausted("STORAGE_QUOTA", "Stopped: the calls of this namespace have reached their limit of %d stored bytes", s.Max())
 	}
 	s.Add(o.Key.Namespace, int64(n))
 	return nil
@@ -239,7 +239,7 @@ func (o *Output) room(n int) error {
 // unlessFull returns an ExhaustedError when err means a full disk. Otherwise it returns err.
 func unlessFull(err error) error {
 	if errors.Is(err, store.ErrFull) {
-		return exhausted("STORAGE_FULL", "Stopped: there is no space for what it prints and saves")
+		return exhausted("STORAGE_FULL", "Stopped: the disk has no space for its output")
 	}
 	return err
 }
@@ -298,7 +298,7 @@ func cutNote(full *store.QuotaError) string {
 	if full.Thread {
 		of = "thread"
 	}
-	return fmt.Sprintf("Not all output is kept: the calls of this %s may keep %d bytes", of, full.Most)
+	return fmt.Sprintf("Output was cut: the calls of this %s may keep %d bytes of output", of, full.Most)
 }
 
 func cutReason(full *store.QuotaError) string {

@@ -74,7 +74,7 @@ func (p *Shortener) compact(r *tool.Result) (whole, note string, err error) {
 		return "", "", err
 	}
 	r.Message = short
-	return whole, fmt.Sprintf("\n[Compacted: %s; the text as it was is %s]", did, whole), nil
+	return whole, fmt.Sprintf("\n[Compacted: %s; the original text is %s]", did, whole), nil
 }
 
 const textPlain = "text/plain; charset=utf-8"
@@ -112,7 +112,7 @@ func (p *Shortener) cutMessage(r *tool.Result, most int, whole string) error {
 		}
 	}
 	if whole != "" {
-		whole = "; the whole is " + whole
+		whole = "; the full text is " + whole
 	}
 	head, tail := ends(r.Message, most)
 	r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(r.Message)-len(head)-len(tail), len(r.Message), whole, tail)

@@ -103,9 +103,9 @@ func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequ
 	}
 	switch {
 	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
-		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s: look at the call again", r.Decision.ExpectedDigest, open.Digest)
+		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s; read the call again", r.Decision.ExpectedDigest, open.Digest)
 	case r.Decision.ExpectedDigest == "" && open.Approvers != nil:
-		return nil, call.InvalidField("decision.expected_digest", "is required for this ticket: the digest that was shown")
+		return nil, call.InvalidField("decision.expected_digest", "is required for this ticket: send the digest that the approver saw")
 	}
 	return open, nil
 }
@@ -126,12 +126,12 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	text, field := d.Arguments, "decision.arguments"
 	if s.ResumeMode == tool.PassDecisionToTool {
 		if d.Arguments != "" {
-			return out, call.InvalidField(field, "this ticket takes the new arguments as its result")
+			return out, call.InvalidField(field, "must be empty: for this ticket, send the new arguments as decision.result")
 		}
 		text, field = d.Result, "decision.result"
 	}
 	if s.ResumeMode == tool.UseDecisionAsToolResult && d.Arguments != "" {
-		return out, call.InvalidField(field, "this ticket's answer is the result; there is nothing to edit")
+		return out, call.InvalidField(field, "must be empty: the answer to this ticket becomes the result of the call")
 	}
 	if text == "" {
 		return out, nil

@@ -71,7 +71,7 @@ func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", s.Approvers.Roles)
 	}
 	if s.Approvers.DistinctFromCaller && (p.Subject == c.Caller.Subject || p.Subject == c.OnBehalfOf || p.Subject == "") {
-		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "somebody other than the caller must answer this")
+		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "the caller cannot answer this ticket; another approver must")
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func Decided(round *call.Round, c *call.Call) error {
 	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_DECIDED", "the question is closed")
 	refusal.Metadata = map[string]string{"call_id": c.ID, "status": string(c.Status)}
 	if d := round.Decision; d != nil {
-		refusal.Message = "another decision was first: " + string(d.Action) + " by " + d.DecidedBy.Subject
+		refusal.Message = "another decision was committed first: " + string(d.Action) + " by " + d.DecidedBy.Subject
 		refusal.Metadata["decision_id"], refusal.Metadata["action"], refusal.Metadata["decided_by"] = d.ID, string(d.Action), d.DecidedBy.Subject
 	} else if c.Cancel != nil {
 		refusal.Message = "the call was cancelled"

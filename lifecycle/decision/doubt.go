@@ -40,17 +40,17 @@ func (a *DoubtAnswer) Result() *tool.Result {
 // checkDoubt refuses an answer about an attempt in doubt that cannot be applied.
 func (k *Checker) checkDoubt(c *call.Call, d *tool.Decision) error {
 	if d.Arguments != "" {
-		return call.InvalidField("decision.arguments", "the attempt had its arguments; there is nothing to edit")
+		return call.InvalidField("decision.arguments", "must be empty: the attempt has already started with its arguments")
 	}
 	a := ParseDoubt(d.Result)
 	def := k.Tool(c)
 	switch {
 	case a.Outcome == RunAgain && (def == nil || def.Digest != c.ToolDigest):
-		return call.Refuse(call.FailedPrecondition, "TOOL_CHANGED", "the tool %q is not what it was; say that it happened, or give up", c.Tool)
+		return call.Refuse(call.FailedPrecondition, "TOOL_CHANGED", "the tool %q has changed since the attempt, so it cannot run again; answer happened or give_up", c.Tool)
 	case a.Outcome != Happened && (len(a.Data) > 0 || a.Message != ""):
-		return call.InvalidField("decision.result", "data and message are for the outcome happened")
+		return call.InvalidField("decision.result", "data and message are allowed only with the outcome happened")
 	case a.Outcome == Happened && def != nil && def.ValidateResult(a.Result().JSON()) != nil:
-		return call.InvalidField("decision.result.data", "is not what the tool's result_schema says")
+		return call.InvalidField("decision.result.data", "does not match the tool's result_schema")
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func count(round *call.Round, d *tool.Decision) (tally, error) {
 	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", Says: says(d)}
 	for _, v := range t.votes {
 		if v.Voter.Subject == vote.Voter.Subject && v.Says == vote.Says {
-			refusal := call.Refuse(call.FailedPrecondition, "ALREADY_VOTED", "%s has said so already; somebody else has to agree", v.Voter.Subject)
+			refusal := call.Refuse(call.FailedPrecondition, "ALREADY_VOTED", "%s has already sent this vote; another approver must vote", v.Voter.Subject)
 			refusal.Metadata = map[string]string{"decision_id": v.DecisionID}
 			return t, refusal
 		}

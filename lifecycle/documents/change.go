@@ -54,9 +54,9 @@ func (s *Editor) ChangeDocument(ctx context.Context, p tool.Principal, scopeID s
 		r.Violations = []tool.Violation{{Field: "expected_revision", Description: "the document has the revision " + r.Metadata["revision"]}}
 		return 0, r
 	case call.ConflictSize:
-		return 0, call.InvalidField("value", "has %d bytes; a document may have %d", len(c.Value), s.Settings.Size)
+		return 0, call.InvalidField("value", "has %d bytes; a document has at most %d", len(c.Value), s.Settings.Size)
 	case call.ConflictRoom:
-		return 0, call.Refuse(call.FailedPrecondition, "SCOPE_FULL", "the documents of a scope may be %d with %d bytes together; delete some", s.Settings.Count, s.Settings.Total)
+		return 0, call.Refuse(call.FailedPrecondition, "SCOPE_FULL", "a scope has at most %d documents with %d bytes in total; delete some", s.Settings.Count, s.Settings.Total)
 	}
 	return 0, call.Refuse(call.FailedPrecondition, "DOCUMENT_"+string(n.Conflict), "the document %q was not changed: %s", c.Key, n.Conflict)
 }
@@ -78,7 +78,7 @@ func (s *Editor) mayChange(ctx context.Context, p tool.Principal, scope tool.Sco
 	case owner != p.Subject && !operates:
 		return call.Refuse(call.PermissionDenied, "NOT_YOUR_"+string(scope), "only its owner or an operator may change its documents")
 	case scope == tool.RunScope && s.Owners.HasEnded(p.Namespace, id):
-		return call.Refuse(call.FailedPrecondition, "RUN_ENDED", "run %q has ended, and its documents went with it", id)
+		return call.Refuse(call.FailedPrecondition, "RUN_ENDED", "run %q has ended, and its documents were deleted", id)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (w *Changes) Add(commands []tool.Command, namespace, counted bool) {
 		case len(w.Events) >= call.MaxCommands:
 			err = fmt.Errorf("there are more than %d", call.MaxCommands)
 		case err == nil && counted && !w.Count(c):
-			err = errors.New("the call has printed, reported and saved what it may")
+			err = errors.New("the call has reached its limit of output, reports and artifacts")
 		}
 		if err != nil {
 			w.Dropped(c, err)

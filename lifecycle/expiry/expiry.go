@@ -128,7 +128,7 @@ func (s *Sweeper) look() {
 
 func (s *Sweeper) failed(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("sweep failed; will try again", zap.Error(err))
+		s.log.Warn("sweep of expired tickets failed; will try again", zap.Error(err))
 	}
 }
 

@@ -39,9 +39,9 @@ func AskedTooOften(c *call.Call, origin string) (why string) {
 	}
 	switch {
 	case len(c.Rounds) >= mostRounds:
-		return fmt.Sprintf("%d times, as often as it may", mostRounds)
+		return fmt.Sprintf("%d questions, which is the limit", mostRounds)
 	case n > mostRoundBytes:
-		return fmt.Sprintf("%d times, and its questions and answers have %d bytes; at most %d are kept", len(c.Rounds), n, mostRoundBytes)
+		return fmt.Sprintf("%d questions, which have %d bytes with their answers; the limit is %d bytes", len(c.Rounds), n, mostRoundBytes)
 	}
 	return ""
 }

@@ -94,7 +94,7 @@ func (m MachineActions) Check(action, source string) error {
 		may = source == owner || strings.HasSuffix(owner, ":") && strings.HasPrefix(source, owner)
 	}
 	if !may {
-		return fmt.Errorf("the action %q is not for questions of others", action)
+		return fmt.Errorf("the action %q is reserved", action)
 	}
 	return nil
 }

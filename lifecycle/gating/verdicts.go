@@ -44,7 +44,7 @@ func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (cou
 	return counts, overruled
 }
 
-var errVerdict = errors.New("the gate gave no valid verdict")
+var errVerdict = errors.New("the gate returned no valid verdict")
 
 // CheckVerdict returns an error for a verdict that a gate may not give. It also returns an error for a question that could not be stored,
 // so that the call is not suspended in vain.

@@ -53,19 +53,19 @@ func check(s *hook.Set) error {
 	names := map[string]bool{call.OriginTool: true, call.OriginDoubt: true}
 	for _, g := range s.Gate {
 		if g.Name == "" || names[g.Name] {
-			return fmt.Errorf("gate name %q: names are needed, differ, and none is %q or %q", g.Name, call.OriginTool, call.OriginDoubt)
+			return fmt.Errorf("gate name %q: each gate needs a unique name other than %q and %q", g.Name, call.OriginTool, call.OriginDoubt)
 		}
 		names[g.Name] = true
 	}
 	for _, a := range s.After {
 		if a.Deadline == hook.NoDeadline {
-			return fmt.Errorf("after hook %q: it needs a deadline; the end of a call must not depend on it", a.Name)
+			return fmt.Errorf("after hook %q: it needs a deadline, so that it cannot delay the end of a call forever", a.Name)
 		}
 	}
 	handlers := map[string]bool{}
 	for _, h := range s.Handler {
 		if h.Name == "" || handlers[h.Name] || h.Deadline == hook.NoDeadline {
-			return fmt.Errorf("handler %q: names are needed and differ, and each needs a deadline", h.Name)
+			return fmt.Errorf("handler %q: each handler needs a unique name and a deadline", h.Name)
 		}
 		handlers[h.Name] = true
 	}

@@ -112,7 +112,7 @@ func (k *Keyboard) Send(in call.Input, attempt int) (call.InputState, error) {
 }
 
 func uncontrolled(reason string, err error) error {
-	return call.Refuse(call.FailedPrecondition, reason, "the processes of the call could not be reached: %v", err)
+	return call.Refuse(call.FailedPrecondition, reason, "the signal or window size did not reach the call: %v", err)
 }
 
 // take appends the new bytes of an input, and reports whether its signal is new.
@@ -124,7 +124,7 @@ func (k *Keyboard) take(in call.Input) (signal bool, err error) {
 	if in.Position != nil {
 		known := k.position - *in.Position
 		if known < 0 {
-			r := call.Refuse(call.OutOfRange, "INPUT_GAP", "position %d is beyond the %d that were taken", *in.Position, k.position)
+			r := call.Refuse(call.OutOfRange, "INPUT_GAP", "position %d is beyond %d, the end of the received input", *in.Position, k.position)
 			r.Metadata = map[string]string{"position": strconv.FormatInt(k.position, 10)}
 			return false, r
 		}
@@ -137,7 +137,7 @@ func (k *Keyboard) take(in call.Input) (signal bool, err error) {
 	case k.closed || k.ended && len(data) > 0:
 		return false, call.Refuse(call.FailedPrecondition, "INPUT_ENDED", "the call takes no more input")
 	case len(k.buf)+len(data) > inputBuffer:
-		r := call.Refuse(call.ResourceExhausted, "INPUT_FULL", "the call has %d bytes to read still; nothing was taken, send it again later", len(k.buf))
+		r := call.Refuse(call.ResourceExhausted, "INPUT_FULL", "the call has not yet read %d bytes; nothing was accepted, send the input again later", len(k.buf))
 		r.RetryAfter = 200 * time.Millisecond
 		return false, r
 	}

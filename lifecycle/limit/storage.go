@@ -71,7 +71,7 @@ func (s *Storage) Max() int64 { return s.max }
 // Refusal returns the error for new calls of a namespace whose storage is full.
 func (s *Storage) Refusal() error {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "STORAGE_QUOTA", RetryAfter: time.Minute,
-		Message: fmt.Sprintf("the calls of this namespace have %d bytes, as many as they may; there is room again when old ones were trimmed or purged", s.max)}
+		Message: fmt.Sprintf("the calls of this namespace have reached their limit of %d stored bytes; send the call again after old calls are trimmed or purged", s.max)}
 }
 
 // Usage returns the estimated bytes of each namespace, or nil without a limit.

@@ -109,11 +109,11 @@ func (o *Outbox) again(at time.Time) {
 // Run executes due actions until ctx is done. If ctx interrupts an attempt, the next daemon repeats it.
 func (o *Outbox) Run(ctx context.Context) error {
 	if due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && o.cfg.Held() {
-		o.cfg.Log.Error("actions of calls that have ended are held, because the store was copied or restored: toold release --all carries them out")
+		o.cfg.Log.Error("actions of ended calls are held, because the store was copied or restored: toold release --all runs them")
 	}
 	for {
 		if err := o.actDue(ctx); err != nil && ctx.Err() == nil {
-			o.cfg.Log.Warn("actions not carried out; will try again", zap.Error(err))
+			o.cfg.Log.Warn("actions not run; will try again", zap.Error(err))
 		}
 		timer := time.NewTimer(o.until(o.cfg.Store.Now()))
 		select {
@@ -206,7 +206,7 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	}
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) { // The action was purged meanwhile.
-			o.cfg.Log.Warn("action not settled; it will be repeated", zap.String("action_id", a.ID), zap.Error(err))
+			o.cfg.Log.Warn("outcome of an action not stored; the action will run again", zap.String("action_id", a.ID), zap.Error(err))
 			o.again(o.cfg.Store.Now().Add(actDelays[0]))
 		}
 		return errors.Is(err, store.ErrNotFound)

@@ -33,7 +33,7 @@ func deadLetter(a *store.Action) call.DeadLetter {
 
 // RetryDeadLetter makes a dead action due again and resets its attempts.
 func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error) {
-	missing := call.Refuse(call.NotFound, "DEAD_LETTER_NOT_FOUND", "no action %q failed for good here", id)
+	missing := call.Refuse(call.NotFound, "DEAD_LETTER_NOT_FOUND", "there is no dead letter %q here", id)
 	found, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, ID: id})
 	if err != nil {
 		return nil, err

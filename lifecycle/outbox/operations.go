@@ -165,7 +165,7 @@ func (o *Operations) Run(ctx context.Context) error {
 			turns.Go(func() {
 				defer func() { <-slots }()
 				if err := o.look(d.key, d.failures); err != nil {
-					o.log.Warn("operation not looked at; will try again", zap.String("call_id", d.key.ID), zap.Error(err))
+					o.log.Warn("operation not checked; will try again", zap.String("call_id", d.key.ID), zap.Error(err))
 					o.put(d.key, o.now().Add(time.Second), d.failures)
 				}
 			})

@@ -129,7 +129,7 @@ func (o *Outbox) KeepQueues(ctx context.Context, notifier string, queues []strin
 			if page[i].Queue == "" || of != notifier || slices.Contains(queues, queue) {
 				continue
 			}
-			if err := o.SettlePost(ctx, page[i].Namespace, page[i].ID, 0, "nothing of this name is configured any more"); err != nil {
+			if err := o.SettlePost(ctx, page[i].Namespace, page[i].ID, 0, "no target of this name is configured any more"); err != nil {
 				return err
 			}
 		}

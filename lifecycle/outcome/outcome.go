@@ -134,7 +134,7 @@ func ownCode(c tool.Code) bool { return c == tool.ResourceExhausted || c == tool
 func WrongData(r *tool.Result, err error) *Terminal {
 	out := failed(call.Finished, tool.Error{
 		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA", DeveloperMessage: err.Error(),
-		Message: "The tool ran, but its result is not what it promises",
+		Message: "The tool ran, but its result does not match its result schema",
 	})
 	out.Writes = WritesOf(r)
 	return out
@@ -178,7 +178,7 @@ func Unaskable(why string) *Terminal {
 // Unfollowable is the outcome of a call whose tool started an operation that it described in a form that toold cannot follow.
 func Unfollowable(why string) *Terminal {
 	return failed(call.ExecutedUnknown, tool.Error{
-		Code: tool.Internal, Aborted: true, Message: "The tool started something that nobody can follow", DeveloperMessage: why,
+		Code: tool.Internal, Aborted: true, Message: "The tool started an operation that toold cannot follow", DeveloperMessage: why,
 	})
 }
 
@@ -217,7 +217,7 @@ func NotAdmitted(name string, refusal *tool.Error, shown func(string) string) *T
 func CircuitOpen(id string, failures int, wait time.Duration) *Terminal {
 	return notRun(tool.Error{
 		Code: tool.Upstream, Reason: "CIRCUIT_OPEN", Retryable: true, RetryAfter: wait,
-		Message: fmt.Sprintf("Not run: what %s reaches has failed %d times in a row. It is tried again in %v; use another tool, or come back then.",
+		Message: fmt.Sprintf("Not run: the service behind %s failed %d times in a row. Use another tool, or try again in %v.",
 			id, failures, wait.Round(100*time.Millisecond)),
 	})
 }
@@ -234,7 +234,7 @@ func ThreadFull() *Terminal {
 func TooManyQuestions(full string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{
 		Code: tool.ResourceExhausted, Reason: "TOO_MANY_QUESTIONS", Aborted: true, Retryable: true,
-		Message: "Not asked: " + full + " wait for an answer already, as many as may. Try again when some of them are answered.",
+		Message: "Not asked: " + full + " already wait for an answer, which is the limit. Try again when some are answered.",
 	})
 }
 
@@ -247,7 +247,7 @@ func TooManyRounds(why string, executed call.Executed) *Terminal {
 
 // Unattended is the outcome of a call that asks a question in an UNATTENDED run.
 func Unattended(message string, executed call.Executed) *Terminal {
-	text := "Refused: it has a question, and nobody is there to answer"
+	text := "Refused: the call asks a question, and its run is unattended"
 	if message != "" {
 		text += ": " + message
 	}
@@ -306,7 +306,7 @@ func QueueTimeout(limit time.Duration) *Terminal {
 // OperationTimeout is the outcome of a call whose operation did not end in time.
 func OperationTimeout() *Terminal {
 	return failed(call.ExecutedUnknown, tool.Error{
-		Code: tool.Timeout, Reason: "OPERATION", Aborted: true, Message: "Timed out: what the tool started did not end in time",
+		Code: tool.Timeout, Reason: "OPERATION", Aborted: true, Message: "Timed out: the operation that the tool started did not end in time",
 	})
 }
 
@@ -415,7 +415,7 @@ func Wished(r *call.CancelRequest) *Stop {
 
 var (
 	// CallerGone ends a call after its last watcher has disconnected.
-	CallerGone = &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: nobody was watching any more"}}
+	CallerGone = &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: the last watcher disconnected"}}
 	// Drained stops a call that still runs when the drain period is over. For a call that has not started, [StoppedBy] returns a refusal
 	// instead.
 	Drained = &Stop{call.Cancelled, tool.Error{Code: tool.Interrupted, Reason: "DRAIN", Message: "Stopped before it finished"}}
@@ -455,4 +455,4 @@ func StoppedBy(cause error, executed call.Executed) *Terminal {
 }
 
 // unseenEnd is appended to the message of a stopped call when the tool may still run, because the daemon did not observe its end.
-const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"
+const unseenEnd = "; its end is unknown: it may have taken effect, and may still run"

@@ -155,9 +155,9 @@ func (s *Service) mayChange(p tool.Principal, from, to string) error {
 	}
 	switch {
 	case !may:
-		return call.Refuse(call.PermissionDenied, "MODE_NOT_ALLOWED", "the mode %q is not yours to choose", to)
+		return call.Refuse(call.PermissionDenied, "MODE_NOT_ALLOWED", "you may not choose the mode %q", to)
 	case !leaves:
-		return call.Refuse(call.PermissionDenied, "MODE_NOT_ALLOWED", "the mode %q is not yours to leave", from)
+		return call.Refuse(call.PermissionDenied, "MODE_NOT_ALLOWED", "you may not leave the mode %q", from)
 	}
 	return nil
 }

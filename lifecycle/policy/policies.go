@@ -176,7 +176,7 @@ func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
 			}
 		}
 		if err != nil {
-			log.Error("policy not in force: it cannot be read", zap.String("namespace", stored.Namespace), zap.String("kind", stored.Kind),
+			log.Error("policy ignored: it cannot be read", zap.String("namespace", stored.Namespace), zap.String("kind", stored.Kind),
 				zap.String("key", stored.Key), zap.Error(err))
 		}
 		return nil

@@ -49,11 +49,11 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	}
 	switch {
 	case d.Action == tool.Cancel:
-		return nil, call.InvalidField("decision.remember", "a CANCEL is not kept; a rule of the operator's can deny")
+		return nil, call.InvalidField("decision.remember", "is not allowed with CANCEL; only an operator's rule can deny later calls")
 	case len(s.RememberOptions) == 0:
-		return nil, call.InvalidField("decision.remember", "this question offers nothing to keep: it is asked each time")
+		return nil, call.InvalidField("decision.remember", "this ticket has no remember_options: toold asks each time")
 	case d.Arguments != "":
-		return nil, call.InvalidField("decision.remember", "what is offered is about the arguments that were asked about; edit them or keep the answer")
+		return nil, call.InvalidField("decision.remember", "the options are for the original arguments; send either remember or edited arguments")
 	}
 	i := slices.IndexFunc(s.RememberOptions, func(o tool.RememberOption) bool { return o.Option == m.Option })
 	if i < 0 {
@@ -67,7 +67,7 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 		return nil, err
 	}
 	if len(p.all(c.Namespace)) >= maxRules {
-		return nil, call.Refuse(call.ResourceExhausted, "RULES_FULL", "%d answers are kept here already; RevokeRule makes room", maxRules)
+		return nil, call.Refuse(call.ResourceExhausted, "RULES_FULL", "this namespace has %d remembered rules, which is the limit; RevokeRule removes one", maxRules)
 	}
 	kept := *m
 	kept.Until = until
@@ -85,11 +85,11 @@ func mayRemember(c *call.Call, p tool.Principal, s tool.Scope) error {
 	switch s {
 	case tool.RunScope, tool.ThreadScope:
 		if scopeOf(s, c.Run.ID, c.Run.Thread) == "" {
-			return call.InvalidField("decision.remember.scope", "is %s, and the call belongs to none", s)
+			return call.InvalidField("decision.remember.scope", "is %s, but the call has no such scope", s)
 		}
 	case tool.NamespaceScope:
 		if !p.HasRole("operator") {
-			return call.Refuse(call.PermissionDenied, "OPERATOR_REQUIRED", "keeping an answer for the whole namespace needs the role operator")
+			return call.Refuse(call.PermissionDenied, "OPERATOR_REQUIRED", "a rule for the whole namespace needs the role operator")
 		}
 	default:
 		return call.InvalidField("decision.remember.scope", "is %q; want RUN, THREAD or NAMESPACE", s)
@@ -102,7 +102,7 @@ func rememberedUntil(wish, now time.Time) (time.Time, error) {
 	case wish.IsZero():
 		return now.Add(rememberFor), nil
 	case !wish.After(now):
-		return wish, call.InvalidField("decision.remember.until", "is past")
+		return wish, call.InvalidField("decision.remember.until", "is in the past")
 	case wish.After(now.Add(rememberMost)):
 		return wish, call.InvalidField("decision.remember.until", "is more than 30 days away")
 	}

@@ -122,7 +122,7 @@ func (u *Purger) refused(err error, id string) error {
 	case errors.As(err, &refusal):
 		return err
 	case errors.Is(err, store.ErrFull):
-		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; purge again when there is space, what was not erased yet is still there")
+		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; the purge is not complete; purge again when there is space")
 	}
 	return u.cfg.Refused(err, id)
 }

@@ -41,7 +41,7 @@ func OfCall(err error, id string) error {
 	case errors.Is(err, store.ErrFull):
 		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
 	case errors.Is(err, store.ErrBusy):
-		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal did not take this now; nothing was stored, send it again"}
+		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal is busy; nothing was stored, send it again"}
 	}
 	return fmt.Errorf("call %s: %w", id, err)
 }

@@ -96,9 +96,9 @@ func (m *Limits) checkDeclared(spec *call.Spec) error {
 		case tool.ValidName(f.Name) != nil:
 			return call.InvalidField("run.frontend_tools", "%q is not a name: want 1 to 64 of a-z, A-Z, 0-9, _ and -", f.Name[:min(len(f.Name), 80)])
 		case !strings.HasPrefix(f.Name, tool.FrontendPrefix):
-			return call.InvalidField("run.frontend_tools", "%q does not begin with %q: a frontend tool never stands for a tool of the daemon", f.Name, tool.FrontendPrefix)
+			return call.InvalidField("run.frontend_tools", "%q does not begin with %q: a frontend tool never replaces a tool of the daemon", f.Name, tool.FrontendPrefix)
 		case seen[f.Name]:
-			return call.InvalidField("run.frontend_tools", "%q is there twice", f.Name)
+			return call.InvalidField("run.frontend_tools", "%q occurs twice", f.Name)
 		}
 		seen[f.Name] = true
 	}
@@ -123,7 +123,7 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 	case len(spec.Calls) > maxBatch:
 		return nil, call.InvalidField("calls", "has %d calls; at most %d are accepted", len(spec.Calls), maxBatch)
 	case spec.MaxParallel < 0:
-		return nil, call.InvalidField("max_parallel", "is %d; 0 is no bound", spec.MaxParallel)
+		return nil, call.InvalidField("max_parallel", "is %d; 0 is no limit", spec.MaxParallel)
 	case !slices.Contains([]call.Strategy{call.Sequential, call.Auto, call.Parallel}, spec.Strategy):
 		return nil, call.InvalidField("strategy", "is %q", spec.Strategy)
 	case spec.Replay != call.Immediate && spec.Replay != call.AllDecided:
@@ -144,7 +144,7 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 		case s.Run.ID != first.ID || s.Run.Thread != first.Thread:
 			return nil, call.InvalidField(at+".run", "names another run or thread than the first call; a batch is one turn of one run")
 		case s.ID != "" && known[s.ID]:
-			return nil, call.InvalidField(at+".call_id", "%q is another call of the batch, too", s.ID)
+			return nil, call.InvalidField(at+".call_id", "%q is also the id of another call of the batch", s.ID)
 		}
 		known[s.ID] = true
 		parsed = append(parsed, call.Parse(s.Arguments))
@@ -165,7 +165,7 @@ func CheckRetry(first *call.Call, id string) error {
 	default:
 		return nil
 	}
-	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be run again: it %s", first.ID, why)
+	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be retried: it %s", first.ID, why)
 }
 
 // inCall prefixes the field names in err with the position of the call in its batch.

@@ -131,14 +131,14 @@ func (r *Records) Documents(ctx context.Context, p tool.Principal, scope tool.Sc
 	}
 	docs, err := r.cfg.Store.Documents(ctx, p.Namespace, store.DocumentScope{Scope: scope, ID: scopeID})
 	if errors.Is(err, store.ErrCorrupt) {
-		return nil, call.Refuse(call.DataLoss, "DOCUMENT_CORRUPT", "a stored document of this scope is damaged: %v; put it anew", err)
+		return nil, call.Refuse(call.DataLoss, "DOCUMENT_CORRUPT", "a stored document of this scope is damaged: %v; store it again", err)
 	}
 	return docs, err
 }
 
 // NamespaceDocuments returns the refusal to show the documents of a namespace.
 func NamespaceDocuments() error {
-	return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "documents of the namespace are seen by viewers and operators and changed by operators")
+	return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "viewers and operators may read the documents of the namespace; operators may change them")
 }
 
 // Feed returns the feed of a run or of a thread. When both ids are empty, it returns the feed of the whole namespace. A principal that may

@@ -64,7 +64,7 @@ func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err er
 	}
 	switch {
 	case cur.Epoch > epoch:
-		return p, call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor is of a daemon that has not started yet")
+		return p, call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor is from a later epoch than this daemon")
 	case cur.Sequence <= last:
 		p.After = cur.Sequence
 	case cur.Epoch == epoch:

@@ -49,7 +49,7 @@ func badCursor(s, of string) error {
 	if len(s) > 80 {
 		s = s[:80]
 	}
-	return call.InvalidField("cursor", "%s is not a cursor of %s; send one back as you got it", fmt.Sprintf("%q", s), of)
+	return call.InvalidField("cursor", "%s is not a cursor of %s; send a cursor unchanged, as the daemon sent it", fmt.Sprintf("%q", s), of)
 }
 
 // CursorAfter returns the cursor directly after an event that this daemon published.

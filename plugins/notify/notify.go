@@ -179,7 +179,7 @@ func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) erro
 		}
 		err := outbox.Keep(ctx, n.names())
 		if err != nil && ctx.Err() == nil {
-			log.Warn("letters to targets that are gone still wait", zap.Error(err))
+			log.Warn("letters to removed targets not made dead letters", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

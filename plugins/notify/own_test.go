@@ -31,7 +31,7 @@ func TestT126NoLetterOfAFencedDaemon(t *testing.T) {
 	in := finished("call-1")
 	in.Call.Attempts = make([]call.Attempt, 3)
 	o.put(n, in)
-	answers <- errors.New("another daemon has taken the journal over")
+	answers <- errors.New("another daemon has taken over the journal")
 	select {
 	case answers <- nil: // so that later questions get an answer too
 	case <-time.After(time.Minute):

@@ -68,7 +68,7 @@ func eachPair(n ast.Node, read func(key, value ast.Node, name string) error) err
 			return err
 		}
 		if seen[key] {
-			return wrong(pair.Key, "the key %q is there twice", clip(key, 40))
+			return wrong(pair.Key, "the key %q occurs twice", clip(key, 40))
 		}
 		seen[key] = true
 		if err := read(pair.Key, pair.Value, key); err != nil {

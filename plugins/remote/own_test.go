@@ -19,7 +19,7 @@ import (
 // TestT126NoQuestionOfAFencedDaemon checks that a daemon that may have lost the store asks no service, for any kind of hook. Its questions
 // contain the epoch, the attempt and the idempotency key.
 func TestT126NoQuestionOfAFencedDaemon(t *testing.T) {
-	taken := errors.New("another daemon has taken the journal over")
+	taken := errors.New("another daemon has taken over the journal")
 	var owner atomic.Bool
 	var inputs []*tooldv1.HookInput
 	see := func(in *tooldv1.HookInput) {

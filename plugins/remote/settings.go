@@ -17,7 +17,7 @@ type Settings struct {
 // Check implements [setting.Checker].
 func (s *Settings) Check() (wrong setting.Problems) {
 	if (s.Cert == "") != (s.Key == "") {
-		wrong.Add("", "cert and key go together")
+		wrong.Add("", "set both cert and key, or neither")
 	}
 	if s.Token != "" && s.TokenFile != "" {
 		wrong.Add("", "one of token and token_file says where the token is, not two")

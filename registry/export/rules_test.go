@@ -282,7 +282,7 @@ func TestNamesAreNeverShared(t *testing.T) {
 		seen := map[string]bool{}
 		for _, e := range list.Tools {
 			if seen[e.Name] {
-				t.Fatalf("%q is there twice", e.Name)
+				t.Fatalf("%q occurs twice", e.Name)
 			}
 			seen[e.Name] = true
 			if e.ID == "a.b" {

@@ -172,7 +172,7 @@ func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call
 	if req.AfterSequence != nil {
 		switch _, one := req.GetSelector().(*tooldv1.WatchCallsRequest_CallId); {
 		case !one:
-			return nil, call.InvalidField("after_sequence", "is for a call; batches, runs, threads and namespaces have cursors")
+			return nil, call.InvalidField("after_sequence", "is only for a call; a batch, run, thread or namespace needs a cursor")
 		case cursor != "":
 			return nil, call.InvalidField("after_sequence", "excludes cursor; send one of the two")
 		case req.GetAfterSequence() < 0:

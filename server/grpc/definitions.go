@@ -80,7 +80,7 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 
 // waiting returns the definition with this digest that waits to be accepted.
 func (s *admin) waiting(p *access.Identity, id, digest string) (*tool.QuarantinedTool, error) {
-	err := call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+	err := call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q is in quarantine", id)
 	for _, q := range s.admin.Quarantined() {
 		if q.Waiting.Descriptor.ID != id || !p.Oversees(q.Namespace) {
 			continue
@@ -88,7 +88,7 @@ func (s *admin) waiting(p *access.Identity, id, digest string) (*tool.Quarantine
 		if q.Waiting.Digest == digest {
 			return &q, nil
 		}
-		err = call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the definition that waits has the digest %s, not %s: look at it again", q.Waiting.Digest, digest)
+		err = call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the definition in quarantine has the digest %s, not %s; read it again", q.Waiting.Digest, digest)
 	}
 	return nil, err
 }

@@ -55,7 +55,7 @@ func permit(ctx context.Context, r *request) error {
 
 // refuseUnknown refuses a method that is not in the table of package access.
 func refuseUnknown(_ context.Context, r *request) error {
-	return call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", r.name)
+	return call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "no role may call %s", r.name)
 }
 
 // audit reports a request to the audit before it runs, and again when it fails.
@@ -94,7 +94,7 @@ func untilLimit(ctx context.Context, r *request) error {
 
 // errStopping ends streams that would otherwise not end.
 var errStopping = &call.Refusal{
-	Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping; come back to the next one", RetryAfter: time.Second,
+	Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping; connect to the next one", RetryAfter: time.Second,
 }
 
 // untilShutdown ends the context of a request when the server stops.

@@ -23,7 +23,7 @@ func newMask(in *fieldmaskpb.FieldMask) (mask, error) {
 	m := mask{}
 	for _, path := range in.GetPaths() {
 		if _, err := fieldmaskpb.New((*tooldv1.Call)(nil), path); err != nil {
-			return nil, call.InvalidField("read_mask", "%q is no path into Call", path)
+			return nil, call.InvalidField("read_mask", "%q is not a field path of Call", path)
 		}
 		m.add(strings.Split(path, "."))
 	}

@@ -32,7 +32,7 @@ func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	defer ws.mu.Unlock()
 	if ws.of[who] >= ws.each || ws.total >= ws.all {
 		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_WATCHERS", RetryAfter: time.Second,
-			Message: fmt.Sprintf("%q watches %d streams, all together %d; at most %d and %d can be served", p.Subject, ws.of[who], ws.total, ws.each, ws.all)}
+			Message: fmt.Sprintf("%q watches %d streams, and all principals together %d; the limits are %d and %d", p.Subject, ws.of[who], ws.total, ws.each, ws.all)}
 	}
 	ws.of[who]++
 	ws.total++

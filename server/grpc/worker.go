@@ -71,7 +71,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	defer end(nil)
 	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream, completing: make(chan struct{}, maxCompleting)}
 	silent := time.AfterFunc(registerWithin, func() {
-		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", registerWithin))
+		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "the worker registered no tools within %v", registerWithin))
 	})
 	defer silent.Stop()
 	received := make(chan error, 1)
@@ -157,7 +157,7 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	case *tooldv1.ConnectRequest_Answer:
 		c.session.Answer(m.Answer.GetQuestionId(), toWorkerAnswer(m.Answer))
 	case *tooldv1.ConnectRequest_Register:
-		return call.InvalidField("register", "comes once")
+		return call.InvalidField("register", "may be sent only once")
 	default:
 		return call.InvalidField("message", "is required: report, done, complete, answer, heartbeat or drain")
 	}
@@ -195,14 +195,14 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	case *tooldv1.WorkerReport_Checkpoint:
 		ack := &tooldv1.WorkerAck{LeaseId: r.GetLeaseId(), Sequence: r.GetSequence()}
 		if err := to.SaveCheckpoint(m.Checkpoint); err != nil {
-			ack.Error = "not kept: " + clip(err.Error(), shortText)
+			ack.Error = "not stored: " + clip(err.Error(), shortText)
 		}
 		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
 	case *tooldv1.WorkerReport_Artifact:
 		a, ack := m.Artifact, &tooldv1.WorkerAck{LeaseId: r.GetLeaseId(), Sequence: r.GetSequence()}
 		kept, err := to.SaveArtifact(a.GetName(), a.GetMimeType(), a.GetData())
 		if ack.Artifact = kept.Name; err != nil {
-			ack.Error = "not kept: " + clip(err.Error(), shortText)
+			ack.Error = "not stored: " + clip(err.Error(), shortText)
 		}
 		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
 	}

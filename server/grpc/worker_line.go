@@ -56,7 +56,7 @@ func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
 	}
 	l.mu.Unlock()
 	if full {
-		l.end(call.Refuse(call.ResourceExhausted, "WORKER_LAGGED", "the worker reads none of the messages to it"))
+		l.end(call.Refuse(call.ResourceExhausted, "WORKER_LAGGED", "the worker does not read the messages that it gets"))
 		return
 	}
 	select {
@@ -145,5 +145,5 @@ func (l *workerLine) Input(lease string, position int64, data []byte, ended bool
 
 // End implements [link.Line].
 func (l *workerLine) End(reason string, why error) {
-	l.end(call.Refuse(call.FailedPrecondition, reason, "%v; dial again", why))
+	l.end(call.Refuse(call.FailedPrecondition, reason, "%v; connect again", why))
 }

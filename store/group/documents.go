@@ -65,7 +65,7 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 		return a == b
 	}
 	if !slices.EqualFunc(notices, o.notices, same) {
-		return nil, fmt.Errorf("%w: its documents changed while it was written", store.ErrConflict)
+		return nil, fmt.Errorf("%w: its documents changed before it was written", store.ErrConflict)
 	}
 	return writes, nil
 }

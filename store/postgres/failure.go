@@ -15,7 +15,7 @@ type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-var errReadOnly = errors.New("the server can only be read")
+var errReadOnly = errors.New("the server is read-only")
 
 // wrapError wraps an error of the server in a failure with the matching error of package store.
 func wrapError(err error) error {

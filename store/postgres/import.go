@@ -170,7 +170,7 @@ func importTable(ctx context.Context, tx pgx.Tx, schema, name string, from Rows)
 		return 0, err
 	}
 	if *is != *came || n != came.rows {
-		return 0, fmt.Errorf("what was read back is not what was written: %d rows of %d", is.rows, came.rows)
+		return 0, fmt.Errorf("the copy differs from what was written: read back %d of %d rows", is.rows, came.rows)
 	}
 	return n, nil
 }

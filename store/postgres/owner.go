@@ -11,7 +11,7 @@ import (
 )
 
 // errTaken means that another daemon has begun an epoch.
-var errTaken = errors.New("another daemon has taken the journal over")
+var errTaken = errors.New("another daemon has taken over the journal")
 
 // standbyEvery is how often a standby checks whether the journal is free.
 const standbyEvery = 250 * time.Millisecond
@@ -192,7 +192,7 @@ func (o *owner) keep() {
 			o.s.Lose(err)
 			return
 		case boot()-proven > o.s.cfg.Lease:
-			o.s.Lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Lease, err))
+			o.s.Lose(fmt.Errorf("the server did not answer for %v: %w", o.s.cfg.Lease, err))
 			return
 		case len(o.asked) > 0: // Drop the request: a goroutine that waits for a proof must not cause checks without a pause.
 			<-o.asked

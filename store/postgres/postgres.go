@@ -73,7 +73,7 @@ type Config struct {
 }
 
 // ErrHold means that Config.Hold is too short: a successor could act before the previous owner has ended.
-var ErrHold = errors.New("hold must be at least 1.1 times lease and kill together")
+var ErrHold = errors.New("hold must be at least 1.1 times the sum of lease and kill")
 
 // HoldFor returns how long an owner with this lease and kill time may still act without the server. It adds a tenth for clocks that run
 // at different speeds.

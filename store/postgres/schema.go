@@ -37,7 +37,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 		case version < 0:
 			return fmt.Errorf("%w: version %d in toold_journal", ErrForeign, version)
 		case version > len(files):
-			return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, len(files))
+			return fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, version, len(files))
 		case version == len(files):
 			return nil
 		}
@@ -75,7 +75,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, er
 		err = tx.QueryRow(ctx, "SELECT version FROM toold_journal").Scan(&version)
 		return version, err
 	case tables > 0:
-		return 0, fmt.Errorf("%w: the schema has %d tables and indexes of others; name an empty one with search_path", ErrForeign, tables)
+		return 0, fmt.Errorf("%w: the schema has %d tables and indexes that are not toold's; name an empty schema with search_path", ErrForeign, tables)
 	}
 	statements := []string{"CREATE TABLE toold_journal (version integer NOT NULL)", "INSERT INTO toold_journal VALUES (0)"}
 	if !made { // CREATE SCHEMA needs a right that the role may lack for an existing schema.

@@ -18,9 +18,9 @@ import (
 
 var (
 	// ErrPassword means that a URL contains a password, which command lines, logs and configurations would show.
-	ErrPassword = errors.New("the URL must not hold a password: give it with PGPASSWORD, PGPASSFILE or passfile=")
+	ErrPassword = errors.New("the URL must not contain a password: set it with PGPASSWORD, PGPASSFILE or passfile=")
 	// ErrUnsafe means that the server may lose acknowledged data because of its settings, or that it is too old.
-	ErrUnsafe = errors.New("the server does not keep what it acknowledges")
+	ErrUnsafe = errors.New("the server may lose acknowledged data")
 )
 
 // oldestServer is the first release with idle_session_timeout.
@@ -51,7 +51,7 @@ func parse(text string, sessionTimeout time.Duration) (*target, error) {
 		return nil, ErrPassword
 	}
 	if strings.Contains(u.RawQuery+u.Path+u.Fragment, "@") { // pgx would parse the text before @ as user and password.
-		return nil, errors.New("want %40 in place of @ behind the host")
+		return nil, errors.New("write each @ after the host as %40")
 	}
 	config, err := pgx.ParseConfig(text)
 	if err != nil {
@@ -140,7 +140,7 @@ func inspect(ctx context.Context, conn *pgx.Conn) error {
 	case recovers:
 		return wrapError(errReadOnly)
 	case version < oldestServer:
-		return fmt.Errorf("%w: it is release %d, the oldest that will do is %d", ErrUnsafe, version, oldestServer)
+		return fmt.Errorf("%w: it is release %d; the oldest supported one is %d", ErrUnsafe, version, oldestServer)
 	}
 	return safe(fsync, pages, commit)
 }

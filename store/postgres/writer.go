@@ -120,13 +120,13 @@ func (w *writer) entered(results pgx.BatchResults) error {
 		return fmt.Errorf("%w: %w", store.ErrFatal, errTaken)
 	}
 	if groups != w.groups {
-		return fmt.Errorf("%w: the journal is at group %d; this daemon was at %d", store.ErrFatal, groups, w.groups)
+		return fmt.Errorf("%w: the journal is at group %d; this daemon expected %d", store.ErrFatal, groups, w.groups)
 	}
 	return safe(fsync, pages, commit)
 }
 
 // errUnforeseen means that a group must be read before it is written. Nothing of it was stored.
-var errUnforeseen = errors.New("the group has to be read first")
+var errUnforeseen = errors.New("the group must be read first")
 
 const (
 	advance = "UPDATE meta SET clock = $1, position = $2, groups = $3"
@@ -189,7 +189,7 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	if err != nil {
 		there, asked := w.outcome(ctx)
 		if asked != nil {
-			return fmt.Errorf("%w: nobody knows what became of a COMMIT: %w: %w", store.ErrFatal, asked, wrapError(err))
+			return fmt.Errorf("%w: the outcome of a COMMIT is unknown: %w: %w", store.ErrFatal, asked, wrapError(err))
 		}
 		if !there {
 			return wrapError(err)
@@ -259,7 +259,7 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 		w.failing, w.nextPause = time.Now(), 0
 	}
 	if !w.pause(context.WithoutCancel(ctx), w.failing.Add(w.s.cfg.Lease)) {
-		return false, fmt.Errorf("%w: the server was away for %v: %w", store.ErrFatal, w.s.cfg.Lease, err)
+		return false, fmt.Errorf("%w: the server did not answer for %v: %w", store.ErrFatal, w.s.cfg.Lease, err)
 	}
 	return true, err
 }
@@ -333,7 +333,7 @@ func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 	case groups == to && to == w.groups+1:
 		there = true
 	default:
-		return false, fmt.Errorf("%w: the journal is at group %d, position %d; this daemon was at %d, %d", store.ErrFatal, groups, position, w.groups, w.position)
+		return false, fmt.Errorf("%w: the journal is at group %d, position %d; this daemon expected group %d, position %d", store.ErrFatal, groups, position, w.groups, w.position)
 	}
 	w.pid = 0
 	return there, nil

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrOccupied means that the destination of a copy exists and is not empty.
-var ErrOccupied = errors.New("is there already and not empty")
+var ErrOccupied = errors.New("exists already and is not empty")
 
 // Backup copies the journal and the output of its calls into the directory dest, which it creates. The copy shows the journal at one
 // moment. The copy counts as moved: a daemon that starts on it holds the unfinished calls. When Backup returns nil, the whole copy is on
@@ -72,7 +72,7 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 func Restore(ctx context.Context, src, dest string) (*call.Backup, error) {
 	from := filepath.Join(src, "journal.db")
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
-		return nil, fmt.Errorf("%s is a store in use, or of a daemon that was killed, and no backup: \"toold backup\" makes one", src)
+		return nil, fmt.Errorf("%s is not a backup but a store that is in use or was not closed: \"toold backup\" makes a backup", src)
 	}
 	return stage(dest, func(staged string) (*call.Backup, error) {
 		path := filepath.Join(staged, "journal.db")

@@ -141,7 +141,7 @@ func (w *writer) importTable(ctx context.Context, name string, from Tables) (n i
 		return nil
 	})
 	if err == nil && is != came {
-		err = fmt.Errorf("what was read back is not what was written: %d rows of %d", is.rows, came.rows)
+		err = fmt.Errorf("the copy differs from what was written: read back %d of %d rows", is.rows, came.rows)
 	}
 	return came.rows, err
 }

@@ -118,7 +118,7 @@ func (s *Store) roomToRebuild(ctx context.Context) error {
 	need := 2 * (pages - unused) * pageSize
 	free, err := s.Free()
 	if err == nil && free < need {
-		err = fmt.Errorf("%w: writing the journal anew takes %d bytes, there are %d", store.ErrFull, need, free)
+		err = fmt.Errorf("%w: rewriting the journal needs %d bytes; %d are free", store.ErrFull, need, free)
 	}
 	return err
 }

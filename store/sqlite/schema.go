@@ -46,7 +46,7 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	case version < 0 || version == 0 && id == applicationID:
 		return fmt.Errorf("%w: user_version %d in the header of the database", store.ErrCorrupt, version)
 	case version > latest:
-		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, latest)
+		return fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, version, latest)
 	}
 	if version == latest {
 		return nil

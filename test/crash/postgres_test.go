@@ -242,7 +242,7 @@ func TestT89StoppedOwnerIsFenced(t *testing.T) {
 		if code := first.cmd.ProcessState.ExitCode(); code <= 0 {
 			t.Errorf("the daemon that was stopped ended with %v", first.cmd.ProcessState)
 		}
-		if !first.log.tells("another daemon has taken the journal over") {
+		if !first.log.tells("another daemon has taken over the journal") {
 			t.Errorf("its log does not say why it ended:\n%s", first.log)
 		}
 		lookAfter(t, l, next, endless, gated)

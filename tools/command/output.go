@@ -88,7 +88,7 @@ func (o *output) text() (text string, cut []tool.Artifact) {
 		return strings.ToValidUTF8(string(b), "\uFFFD"), nil
 	}
 	head, tail := b[:most/2], b[len(b)-most/2:]
-	return fmt.Sprintf("%s\n[… %d bytes left out; the whole is %s …]\n%s", strings.ToValidUTF8(string(head), ""), o.total-int64(len(head)+len(tail)),
+	return fmt.Sprintf("%s\n[… %d bytes left out; the full text is %s …]\n%s", strings.ToValidUTF8(string(head), ""), o.total-int64(len(head)+len(tail)),
 		tool.ArtifactHandle(o.call.ID, "stdout"), strings.ToValidUTF8(string(tail), "")), []tool.Artifact{{Name: "stdout", MIMEType: "text/plain", Size: o.total}}
 }
 

@@ -110,7 +110,7 @@ func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
 		return nil, err
 	}
 	if n := len(program.Inst); n > patternSteps {
-		return nil, invalid(field, "", "is too complex: it has %d instructions, at most %d are accepted; what is repeated counts as often", n, patternSteps)
+		return nil, invalid(field, "", "is too complex: it has %d instructions, at most %d are accepted; a repeated part counts once for each repetition", n, patternSteps)
 	}
 	return &query{re: re, anchored: hasTextAnchor(tree)}, nil
 }

@@ -28,7 +28,7 @@ func TestT126NoCallOfAFencedDaemon(t *testing.T) {
 					if owner.Load() {
 						return nil
 					}
-					return errors.New("another daemon has taken the journal over")
+					return errors.New("another daemon has taken over the journal")
 				}
 			}, overHTTP(t, "w", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {

@@ -110,7 +110,7 @@ func validateOutput(args outputArguments) error {
 	if err == nil {
 		var program *syntax.Prog
 		if program, err = syntax.Compile(tree.Simplify()); err == nil && len(program.Inst) > filterSteps {
-			problem, err = "is too complex: ", fmt.Errorf("it has %d instructions, at most %d are accepted; what is repeated counts as often", len(program.Inst), filterSteps)
+			problem, err = "is too complex: ", fmt.Errorf("it has %d instructions, at most %d are accepted; a repeated part counts once for each repetition", len(program.Inst), filterSteps)
 		}
 	}
 	if err != nil {

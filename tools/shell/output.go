@@ -181,7 +181,7 @@ func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 	all := append(append([]byte{}, k.head...), k.tail...) // When the stream was longer, the bytes between head and tail are missing.
 	head, tail := wholeEnd(all[:most/2]), wholeStart(all[len(all)-most/2:])
 	missing := k.total - int64(len(head)) - int64(len(tail))
-	return fmt.Sprintf("%s\n[… %d bytes left out; the whole is %s …]\n%s", valid(head), missing, tool.ArtifactHandle(k.call, k.name), valid(tail)),
+	return fmt.Sprintf("%s\n[… %d bytes left out; the full text is %s …]\n%s", valid(head), missing, tool.ArtifactHandle(k.call, k.name), valid(tail)),
 		append(cut, tool.Artifact{Name: k.name, MIMEType: "text/plain", Size: k.total})
 }
 

@@ -43,7 +43,7 @@ func (s script) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 	return &s.exit, s.err
 }
 
-var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the whole is artifact://[^/]+/(\w+) …\]\n`)
+var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the full text is artifact://[^/]+/(\w+) …\]\n`)
 
 // The test checks that for any output the result does not exceed its budget. It contains each stream in full, or its real beginning and
 // end.

@@ -265,7 +265,7 @@ type slowly struct {
 
 func (r *slowly) Input(c tool.Controls) (io.ReadCloser, error) {
 	if r.asked.Add(1) > 1 {
-		return nil, errors.New("the call takes input already")
+		return nil, errors.New("the call already takes input")
 	}
 	time.Sleep(time.Second)
 	return r.Recorder.Input(c)

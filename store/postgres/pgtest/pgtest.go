@@ -272,7 +272,7 @@ func (s *Server) awaitEnd(pids []int) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("the server's processes live on: %v of %v", now, pids)
+			return fmt.Errorf("processes of the server still run: %v of %v", now, pids)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (l *shim) install() error {
 	base := lib.Xsqlite3_vfs_find(tls, name)
 	ours := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_vfs{})))
 	if base == 0 || ours == 0 {
-		return errors.New("no file system to stand before")
+		return errors.New("no file system to wrap")
 	}
 	vfs := at[lib.Tsqlite3_vfs](ours)
 	*vfs = *at[lib.Tsqlite3_vfs](base)
