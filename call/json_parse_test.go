@@ -112,8 +112,8 @@ func TestParseJSONRefuses(t *testing.T) {
 		{"duplicate empty name", `{"":1,"":2}`, 6, `the member "" twice`},
 		{"duplicate long name", `{"` + strings.Repeat("ü", 99) + `":1,"` + strings.Repeat("ü", 99) + `":1}`, 204, "ü\"… twice"},
 
-		{"leading zero", `01`, 0, "needless 0"},
-		{"negative leading zero", `[-012]`, 2, "needless 0"},
+		{"leading zero", `01`, 0, "leading 0"},
+		{"negative leading zero", `[-012]`, 2, "leading 0"},
 		{"plus", `+1`, 0, "expected a value, found '+'"},
 		{"leading point", `.5`, 0, "expected a value, found '.'"},
 		{"nothing behind the point", `[1.]`, 3, "expected a digit, found ']'"},

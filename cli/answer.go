@@ -49,7 +49,7 @@ open.`,
 func (a *App) answer(words []string, text, schema string) (string, error) {
 	switch {
 	case text != "" && len(words) > 0:
-		return "", Usagef("--json is the whole answer; %q cannot stand beside it", words[0])
+		return "", Usagef("--json is the whole answer; remove %q", words[0])
 	case text == "" && len(words) == 0:
 		return "", Usagef("the answer is missing; the ticket says what shape it has")
 	case text == "" && len(words) == 1 && words[0] == "-":

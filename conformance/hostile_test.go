@@ -84,9 +84,9 @@ func TestHostileDaemon(t *testing.T) {
 		{"silent", execute, silent, 200 * time.Millisecond, "no answer within 200ms"},
 		{"silent where a cancellation is wanted", "x\n-- free ExecuteTool --\n{}\n-- answer --\nstatus CANCELLED\n", silent, 200 * time.Millisecond, "no answer within 200ms"},
 		{"silent when read on", open, silent, 200 * time.Millisecond, "no answer within 200ms"},
-		{"endless", execute, endless, 0, "more than 16 MiB came"},
-		{"behind the end", execute, events(finished(1), progress(2, "")), 0, "2 follows its end"},
-		{"from zero", execute, events(finished(0)), 0, "0 is none"},
+		{"endless", execute, endless, 0, "exceeds 16 MiB"},
+		{"behind the end", execute, events(finished(1), progress(2, "")), 0, "2 follows the terminal event"},
+		{"from zero", execute, events(finished(0)), 0, "0 is less than 1"},
 		{"a hole", open, events(progress(1, ""), finished(3)), 0, "3 follows 1"},
 		{"an error behind the end", execute, func(s out) error {
 			return append([]error{events(finished(1))(s)}, status.Error(codes.Internal, "broken"))[1]

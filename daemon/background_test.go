@@ -117,7 +117,7 @@ func TestTypeAndPage(t *testing.T) {
 	}
 	events.last(t)
 	message := p.do(spec).GetResult().GetMessage()
-	_, rest, _ := strings.Cut(message, "the whole is ")
+	_, rest, _ := strings.Cut(message, "the full text is ")
 	handle, _, _ := strings.Cut(rest, " ")
 	if handle != "artifact://"+id+"/pty" {
 		t.Fatalf("no handle in %.200q", message)

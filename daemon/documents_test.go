@@ -44,7 +44,7 @@ func TestDocuments(t *testing.T) {
 		{"list --run r-1 --namespace", "", cli.ExitUsage, "one of --run, --thread and --namespace"},
 		{"dead-letters", "", 0, "no dead letters"},
 		{"dead-letters list -o json", "", 0, "[]\n"},
-		{"dead-letters retry a-unknown", "", cli.ExitNotFound, "failed for good here"},
+		{"dead-letters retry a-unknown", "", cli.ExitNotFound, "there is no dead letter"},
 	} {
 		r := &run{in: tt.in}
 		r.do(t, s.data, append([]string{"documents"}, strings.Fields(tt.args)...)...)

@@ -237,7 +237,7 @@ func TestHookSettings(t *testing.T) {
 		"hooks:\n  - {name: a, command: [/x], documents: [x]}":                                `"x" is not RUN/key, THREAD/key or NAMESPACE/key`,
 		"hooks:\n  - {name: a, command: [/x], match: {safety: [BAD]}}":                        `"BAD" is not one of READ_ONLY`,
 		"hooks:\n  - {name: a, command: [" + program + "]}\n  - {name: a, command: [/x]}":     `hooks[1].name: "a" stands twice`,
-		"hooks:\n  - {builtin: permission, command: [/x]}":                                    "nothing goes with it",
+		"hooks:\n  - {builtin: permission, command: [/x]}":                                    "must have no other field",
 		"hooks:\n  - {name: a, command: [/x]}":                                                "/x",
 		"hooks:\n  - {name: permission, command: [" + program + "]}":                          `"permission" is the name of a plugin of the daemon`,
 		"hooks:\n  - {name: a, command: [x]}":                                                 "hooks[0].command: want the absolute path of a program",
@@ -246,7 +246,7 @@ func TestHookSettings(t *testing.T) {
 		"hooks:\n  - {name: a, remote: {address: 'h:1', plaintext: true, server_name: x}}":    "plaintext and TLS exclude each other",
 		"hooks:\n  - {name: a, remote: {address: 'h:1'}, kinds: [filter], on_failure: allow}": "events that a filter did not see are never published",
 		"hooks:\n  - {builtin: cache}":                                                        `there is no plugin "cache"; there are log, permission`,
-		"hooks:\n  - {name: a, command: [" + program + "], env: [NO_SUCH_VARIABLE]}":          "the daemon has no variable NO_SUCH_VARIABLE",
+		"hooks:\n  - {name: a, command: [" + program + "], env: [NO_SUCH_VARIABLE]}":          "the daemon's environment has no variable NO_SUCH_VARIABLE",
 	} {
 		cfg, err := load(t, config+"\n", nil)
 		if err == nil {

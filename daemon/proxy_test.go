@@ -70,7 +70,7 @@ func TestProfilesWithAProxyAreChecked(t *testing.T) {
 		"{name: a, network: proxy, landlock: true}":                                             "needs namespaces",
 		"{name: a, network: everything}":                                                        "is not none, proxy or open",
 		"{name: a, network: proxy, headers: [{host: a.test, name: Host, value: x}]}":            "cannot be added",
-		"{name: a, network: proxy, headers: [{host: a.test, name: X, value: \"x\\r\\nY: z\"}]}": "no value of one line",
+		"{name: a, network: proxy, headers: [{host: a.test, name: X, value: \"x\\r\\nY: z\"}]}": "needs a value of one line",
 		"{name: a, headers: [{host: a.test, name: X, value: x}]}":                               "headers need the network proxy",
 	} {
 		if _, err := load(t, "sandbox:\n  profiles:\n    - "+profile+"\n", nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -145,7 +145,7 @@ func TestRulesTestRefuses(t *testing.T) {
 		{good.rules, []string{"bash", "comand=x"}, "command: is required"},
 		{good.rules, []string{"bash", "command"}, "neither key=value nor key:=json"},
 		{good.rules, []string{"bash", "command=x", "--tier", "LOW"}, "OBSERVE, CONFIRM, ESCALATE"},
-		{good.rules, []string{"bash", "command=x", "--json", "{}"}, "cannot stand beside it"},
+		{good.rules, []string{"bash", "command=x", "--json", "{}"}, "contains all arguments"},
 		{good.rules, []string{}, "needs a TOOL"},
 	} {
 		r := new(run).do(t, good.data, append([]string{"rules", "test", "--rules", tt.rules, "--workspace", good.workspace}, tt.args...)...)

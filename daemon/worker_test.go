@@ -558,23 +558,28 @@ func TestT61ForeignLease(t *testing.T) {
 	stolen := &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"stolen"`}
 	say(t, thief, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}})
 	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
-		t.Errorf("the thief is told %q", got)
+		t.Errorf("a result of the thief: it lost %q", got)
 	}
 	say(t, thief, &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{LeaseId: lease, Report: &tooldv1.WorkerReport_Output{Output: &tooldv1.Output{Stream: "stdout", Data: []byte("x")}}}})
 	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
-		t.Errorf("the thief is told %q of a report", got)
+		t.Errorf("a report of the thief: it lost %q", got)
 	}
 	// The thief connects again, and does not get the lease.
 	again, againHears := dial("thief", "steals")
-	_ = again
-	againHears()
+	if r := againHears().GetRegistered(); r == nil {
+		t.Fatal("the thief could not register again")
+	}
+	say(t, again, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}})
+	if got := againHears().GetLost().GetLeaseId(); got != lease {
+		t.Errorf("after a new connection, the thief reads that it lost %q", got)
+	}
 	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"paid"`}}})
 	if hears().GetAck().GetLeaseId() != lease {
 		t.Error("the end was not taken")
 	}
 	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}}) // a second outcome, which comes too late
 	if got := hears().GetLost().GetLeaseId(); got != lease {
-		t.Errorf("a second end: told %q", got)
+		t.Errorf("a second end: it lost %q", got)
 	}
 	if c := p.get(id); c.GetResult().GetData() != `"paid"` {
 		t.Errorf("the call: %v", c)

@@ -295,8 +295,8 @@ func TestWorkspacesAreApart(t *testing.T) {
 		{"around that of the others", "{a: DIR}", "", "keep them apart"},
 		{"by a link", "{a: DIR/a, b: DIR/again}", "", "workspaces.b: DIR/a and DIR/a (workspaces.a) overlap"},
 		{"by a link to what is not there yet", "{a: DIR/a, b: DIR/later}", "", "overlap"},
-		{"over a link that others may change", "{a: DIR/a, b: DIR/a/out}", "", "workspaces.b: the way to DIR/b leads over DIR/a/out"},
-		{"a link to itself", "{a: DIR/loop}", "", "workspaces.a: cannot tell"},
+		{"over a link that others may change", "{a: DIR/a, b: DIR/a/out}", "", "workspaces.b: the path to DIR/b passes through DIR/a/out"},
+		{"a link to itself", "{a: DIR/loop}", "", "workspaces.a: cannot check"},
 		{"in the data directory", "{a: DIR/data/a}", "", "workspaces.a: DIR/data/a is in the data directory"},
 		{"around the data directory", "{a: DIR/data/..}", "", "data: DIR/data is in the workspace"},
 		{"with backups", "{a: DIR/a}", "backup: {directories: [DIR/a/backups]}", "backup.directories: DIR/a/backups is in the workspace DIR/a"},
@@ -310,7 +310,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 		{"empty", "{a: ''}", "", "workspaces.a: is empty"},
 		{"no name", "{'': DIR/a}", "", "workspaces: the name of a namespace is empty"},
 		{"a list", "[DIR/a]", "", "workspaces is a mapping of names to values"},
-		{"a number", "{a: 1}", "", "workspaces: a and its value are no texts"},
+		{"a number", "{a: 1}", "", "workspaces: a and its value must be text"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestServersInWorkspaces(t *testing.T) {
 		{"in the workspace of one", `{"command": "/bin/true", "cwd": "` + w.at["a"] + `"}`, "callers of one namespace reach the workspace of another, " + w.at["a"] + " (workspaces.a)"},
 		{"around them", `{"command": "/bin/true", "cwd": "` + w.dir + `"}`, "callers of one namespace reach the workspace of another"},
 		{"beside its own", `{"command": "/bin/true", "cwd": "${workspaceFolder}/../b"}`, "(workspaces.b)"},
-		{"an address", `{"url": "https://x.example/${workspaceFolder}"}`, "take ${workspaceFolder} out"},
+		{"an address", `{"url": "https://x.example/${workspaceFolder}"}`, "remove ${workspaceFolder}"},
 	} {
 		must(t, os.WriteFile(file, []byte(`{"mcpServers": {"x": `+tt.entry+`}}`), 0o600))
 		r := new(run).do(t, w.data, "config", "check", "--config", w.config, "--data", w.data, "--workspace", w.workspace)
@@ -351,7 +351,7 @@ func TestServersInWorkspaces(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", tt.name, r.code, r.out, r.err)
 		}
 	}
-	if out, err := w.command("--config", w.config).CombinedOutput(); err == nil || !strings.Contains(string(out), "take ${workspaceFolder} out") {
+	if out, err := w.command("--config", w.config).CombinedOutput(); err == nil || !strings.Contains(string(out), "remove ${workspaceFolder}") {
 		t.Errorf("it starts: %v\n%s", err, out)
 	}
 }

@@ -182,7 +182,7 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 		s := spec("says", "")
 		s.OnBehalfOf = "uma"
 		c := w.do(s)
-		_, rest, ok := strings.Cut(c.Result.Message, "the whole is ")
+		_, rest, ok := strings.Cut(c.Result.Message, "the full text is ")
 		handle, _, _ := strings.Cut(rest, " ")
 		id, name, err := tool.ParseArtifactHandle(handle)
 		if !ok || err != nil {

@@ -78,7 +78,7 @@ func TestCompactLeavesAlone(t *testing.T) {
 			t.Errorf("an error became %s %+v", c.Status, c.Result)
 		}
 		c = w.do(spec("says", `{"n":"`+strings.Repeat("n", 20)+`"}`))
-		if !strings.HasPrefix(c.Result.Message, raw+"\n[Not all output is kept") || len(c.Result.Artifacts) != 0 {
+		if !strings.HasPrefix(c.Result.Message, raw+"\n[Output was cut") || len(c.Result.Artifacts) != 0 {
 			t.Errorf("without room: %+v", c.Result)
 		}
 	})

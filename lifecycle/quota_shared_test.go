@@ -50,7 +50,7 @@ func wantCut(t *testing.T, w *world, c *call.Call, reason string, keptBytes int6
 	}
 	told := 0
 	for _, ev := range w.log(c.ID) {
-		if ev.Progress != nil && strings.Contains(ev.Progress.Message, "Not all output is kept") {
+		if ev.Progress != nil && strings.Contains(ev.Progress.Message, "Output was cut") {
 			told++
 		}
 	}

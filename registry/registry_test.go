@@ -95,7 +95,7 @@ func TestRegisterRefuses(t *testing.T) {
 		{"alias twice", tool.Descriptor{ID: "a", Aliases: []string{"b", "b"}}, "twice"},
 		{"mutability", tool.Descriptor{ID: "a", Effects: tool.Effects{Mutability: "read"}}, "effects.mutability"},
 		{"tier", tool.Descriptor{ID: "a", Effects: tool.Effects{Tier: "LOW"}}, "effects.tier"},
-		{"read-only that destroys", tool.Descriptor{ID: "a", Effects: tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyDestructive}}, "does not go with"},
+		{"read-only that destroys", tool.Descriptor{ID: "a", Effects: tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyDestructive}}, "cannot be combined with"},
 		{"mildest stricter", tool.Descriptor{ID: "a", Effects: tool.Effects{Tier: tool.Observe}, Mildest: &tool.Effects{Tier: tool.Confirm}}, "mildest is stricter"},
 		{"mildest unknown", tool.Descriptor{ID: "a", Mildest: &tool.Effects{Safety: "NONE"}}, "mildest.safety"},
 		{"on_doubt", tool.Descriptor{ID: "a", OnDoubt: "retry"}, "on_doubt"},

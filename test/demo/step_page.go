@@ -28,7 +28,7 @@ func (s *stage) page(ctx context.Context) error {
 	text := modelText(r.GetCall().GetResult())
 	head, rest, _ := strings.Cut(text, "\n[… ")
 	note, tail, _ := strings.Cut(rest, "\n")
-	_, named, _ := strings.Cut(note, "the whole is ")
+	_, named, _ := strings.Cut(note, "the full text is ")
 	handle, _, _ := strings.Cut(named, " ")
 	if !strings.HasPrefix(head, "1\n2\n") || !strings.HasSuffix(strings.TrimSpace(tail), fmt.Sprint(pageRows)) || !strings.HasPrefix(handle, "artifact://") {
 		return fmt.Errorf("the result is not head, handle and tail: %.200q", text)
