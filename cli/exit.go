@@ -29,18 +29,18 @@ const (
 	ExitInterrupted = 130
 )
 
-const exitCodesHelp = `The exit code says how it went:
+const exitCodesHelp = `Exit codes:
 
     0  done; of a call: SUCCEEDED
-    1  the call FAILED, or something went wrong that has no code of its own
+    1  the call FAILED, or another error without a code of its own
     2  usage: a flag, an argument, a configuration or a request that is not valid
     3  the call is suspended and waits for a decision
     4  the daemon cannot be reached, or the connection was lost for good
-    5  refused: who you are, or what you may do
+    5  refused: the credential is missing or not valid, or the role does not permit this
     6  not found: no such tool, call, run, suspension or artifact
     7  the call is CANCELLED: cancelled, declined or expired
-    8  in conflict with what is stored: decided already, call id used before, run blocked
-    9  not now: the queue is full, the disk is full, or the daemon stops; try again
+    8  conflict with stored data: the question is already decided, the call id was used before, or the run is blocked
+    9  not possible now: the queue is full, the disk is full, or the daemon is stopping; try again later
   130  interrupted
 `
 

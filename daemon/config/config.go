@@ -31,14 +31,14 @@ import (
 // Config is the configuration of a daemon. The zero value of a field means an empty or zero setting; it does not select the default.
 type Config struct {
 	Data       string              `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
-	Store      string              `yaml:"store" help:"postgres:// URL of the store, without a password; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
-	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools see and bash starts in"`
+	Store      string              `yaml:"store" help:"postgres:// URL of the store, without a password; if empty, the store is an SQLite file in data" see:"../how-to/use-postgresql.md"`
+	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools work in and in which bash starts"`
 	Workspaces Workspaces          `yaml:"workspaces" help:"directories of namespaces with their own workspace; all other namespaces share workspace" see:"#namespaces-and-their-files"`
 	Listen     Listen              `yaml:"listen"`
 	TLS        TLS                 `yaml:"tls"`
 	Auth       Auth                `yaml:"auth"`
-	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; empty leaves decisions to the tiers of the tools" see:"permission.md"`
-	SingleUser bool                `yaml:"single_user" help:"replace the second person of four eyes by a confirmation that the one person types; records say so"`
+	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; if empty, the tier of each tool decides" see:"permission.md"`
+	SingleUser bool                `yaml:"single_user" help:"where rules require a second person (four eyes), ask the only user to type a confirmation instead; records show this"`
 	Limits     Limits              `yaml:"limits"`
 	Documents  documents.Settings  `yaml:"documents"`
 	Failover   Failover            `yaml:"failover"`
@@ -55,7 +55,7 @@ type Config struct {
 	Redact     redact.Config       `yaml:"redact" reload:"started"`
 	Secrets    []NamedSecret       `yaml:"secrets" reload:"started" help:"values for secret://name, and the tools that get them" see:"secrets.md"`
 	Hooks      []Hook              `yaml:"hooks" reload:"always" help:"programs and services that decide about calls, and the order of all hooks" see:"#hooks"`
-	Ratelimit  []ratelimit.Limit   `yaml:"ratelimit" reload:"started" help:"how often calls may come" see:"plugins/ratelimit.md"`
+	Ratelimit  []ratelimit.Limit   `yaml:"ratelimit" reload:"started" help:"limits for the rate of calls" see:"plugins/ratelimit.md"`
 	Notify     notify.Settings     `yaml:"notify" reload:"started"`
 	Audit      audit.Settings      `yaml:"audit"`
 	Loopguard  loopguard.Config    `yaml:"loopguard" reload:"started"`
@@ -76,15 +76,15 @@ type Config struct {
 
 // Listen holds the addresses where clients reach the daemon.
 type Listen struct {
-	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port is the loopback address, port 0 a free one, empty is no TCP"`
-	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a socket that only the daemon's user can open; <data> means the data directory, empty is no socket"`
+	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port alone means the loopback address, and port 0 any free port; if empty, the daemon does not listen on TCP"`
+	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a unix socket that only the daemon's user can open; <data> means the data directory; if empty, there is no socket"`
 }
 
 // TLS names the PEM files of the TCP listener.
 type TLS struct {
-	Cert     string `yaml:"cert" help:"PEM certificate of the TCP listener, with tls.key; empty is no TLS"`
-	Key      string `yaml:"key" help:"PEM key of the certificate"`
-	ClientCA string `yaml:"client_ca" help:"PEM certificates of authorities; each client needs a certificate from one of them, in addition to its token"`
+	Cert     string `yaml:"cert" help:"PEM certificate of the TCP listener; requires tls.key; if empty, the listener has no TLS"`
+	Key      string `yaml:"key" help:"PEM key of tls.cert"`
+	ClientCA string `yaml:"client_ca" help:"PEM certificates of certificate authorities; each client needs a certificate from one of them, in addition to its token"`
 }
 
 // Auth lists the static tokens. The daemon also accepts the token in its token file, and its own user at the unix socket.
@@ -95,70 +95,70 @@ type Auth struct {
 // Token is a static token. The configuration holds its hash only.
 type Token struct {
 	Name      string    `yaml:"name" required:"true" help:"subject in records; a subject may have several tokens"`
-	Namespace string    `yaml:"namespace" default:"default" help:"namespace that the token is for"`
-	Roles     []string  `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"what the token permits"`
-	Hash      string    `yaml:"hash" required:"true" unique:"true" secret:"true" help:"sha256: and 64 hexadecimal digits, as toold token hash prints them"`
-	Expires   time.Time `yaml:"expires" help:"time after which the token is refused, such as 2027-01-31T00:00:00Z; empty is never"`
+	Namespace string    `yaml:"namespace" default:"default" help:"namespace to which the token gives access"`
+	Roles     []string  `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles of the token, which decide what it permits"`
+	Hash      string    `yaml:"hash" required:"true" unique:"true" secret:"true" help:"hash of the token: sha256: and 64 hexadecimal digits, as toold token hash prints it"`
+	Expires   time.Time `yaml:"expires" help:"time after which the token is refused, such as 2027-01-31T00:00:00Z; if empty, the token does not expire"`
 }
 
 // Limits bounds the resources that calls use.
 type Limits struct {
-	Concurrency  int `yaml:"concurrency" default:"256" min:"1" max:"100000" help:"calls that run at once"`
-	QueueLength  int `yaml:"queue_length" default:"4096" min:"1" max:"1000000" help:"calls that wait for a slot; more are refused"`
-	Arguments    int `yaml:"arguments" default:"1048576" min:"1" max:"1048576" help:"bytes of a call's arguments"`
-	OutputBudget int `yaml:"output_budget" default:"49152" min:"1" max:"262144" help:"bytes of output that a result keeps; the rest is an artifact"`
-	OutputQuota  int `yaml:"output_quota" default:"268435456" min:"1" max:"1099511627776" help:"bytes that a call may print, report and save; a call that exceeds them ends as RESOURCE_EXHAUSTED"`
-	Watchers     int `yaml:"watchers" default:"4096" min:"1" max:"1000000" help:"streams that watch at once; more are refused"`
-	WatchersEach int `yaml:"watchers_each" default:"1024" min:"1" max:"1000000" help:"streams of one principal that watch at once; an ExecuteTool or ResumeTool counts after 32 KiB"`
+	Concurrency  int `yaml:"concurrency" default:"256" min:"1" max:"100000" help:"largest number of calls that run at the same time"`
+	QueueLength  int `yaml:"queue_length" default:"4096" min:"1" max:"1000000" help:"largest number of calls that wait for a slot; further calls are refused"`
+	Arguments    int `yaml:"arguments" default:"1048576" min:"1" max:"1048576" help:"largest size of a call's arguments, in bytes"`
+	OutputBudget int `yaml:"output_budget" default:"49152" min:"1" max:"262144" help:"bytes of output in a result; toold stores longer output as an artifact"`
+	OutputQuota  int `yaml:"output_quota" default:"268435456" min:"1" max:"1099511627776" help:"bytes that a call may print, report and save in total; a call that exceeds them ends with RESOURCE_EXHAUSTED"`
+	Watchers     int `yaml:"watchers" default:"4096" min:"1" max:"1000000" help:"largest number of streams that watch at the same time; further ones are refused"`
+	WatchersEach int `yaml:"watchers_each" default:"1024" min:"1" max:"1000000" help:"largest number of streams of one principal that watch at the same time; ExecuteTool and ResumeTool count once 32 KiB were sent"`
 
-	ConcurrencyNamespace int               `yaml:"concurrency_namespace" default:"0" min:"0" max:"100000" help:"calls of one namespace that run at once; 0 is no limit" see:"../how-to/set-limits.md"`
-	ConcurrencyPrincipal int               `yaml:"concurrency_principal" default:"0" min:"0" max:"100000" help:"calls of one principal that run at once; 0 is no limit"`
-	ConcurrencyTools     []ToolConcurrency `yaml:"concurrency_tools" help:"calls of one tool that run at once; the first entry that matches counts"`
-	QueueNamespace       int               `yaml:"queue_namespace" default:"0" min:"0" max:"1000000" help:"calls of one namespace that wait for a slot; 0 is three quarters of limits.queue_length"`
-	QueuePrincipal       int               `yaml:"queue_principal" default:"0" min:"0" max:"1000000" help:"calls of one principal that wait for a slot; 0 is half of limits.queue_length"`
-	QuestionsNamespace   int               `yaml:"questions_namespace" default:"0" min:"0" max:"100000000" help:"calls of one namespace that may wait for a decision; 0 is no limit"`
-	QuestionsPrincipal   int               `yaml:"questions_principal" default:"0" min:"0" max:"100000000" help:"calls of one principal that may wait for a decision; 0 is no limit"`
-	StoredBytes          int               `yaml:"stored_bytes" default:"0" min:"0" max:"1125899906842624" help:"approximate bytes that one namespace may have in journal and output; 0 is no limit"`
-	OutputQuotaThread    int               `yaml:"output_quota_thread" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that the calls of one thread may keep; the rest is cut, with a note; 0 is no limit" see:"../how-to/set-limits.md"`
-	OutputQuotaNamespace int               `yaml:"output_quota_namespace" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that the calls of one namespace may keep; 0 is no limit"`
-	CircuitFailures      int               `yaml:"circuit_failures" default:"0" min:"0" max:"1000" help:"UPSTREAM failures of a source in a row that open its circuit; 0 is never"`
-	CircuitOpen          time.Duration     `yaml:"circuit_open" default:"30s" min:"0" max:"1d" help:"time for which an open circuit refuses calls before one call tries again"`
+	ConcurrencyNamespace int               `yaml:"concurrency_namespace" default:"0" min:"0" max:"100000" help:"largest number of calls of one namespace that run at the same time; 0 means no limit" see:"../how-to/set-limits.md"`
+	ConcurrencyPrincipal int               `yaml:"concurrency_principal" default:"0" min:"0" max:"100000" help:"largest number of calls of one principal that run at the same time; 0 means no limit"`
+	ConcurrencyTools     []ToolConcurrency `yaml:"concurrency_tools" help:"limits for the calls of one tool that run at the same time; the first entry that matches the tool applies"`
+	QueueNamespace       int               `yaml:"queue_namespace" default:"0" min:"0" max:"1000000" help:"largest number of calls of one namespace that wait for a slot; 0 means three quarters of limits.queue_length"`
+	QueuePrincipal       int               `yaml:"queue_principal" default:"0" min:"0" max:"1000000" help:"largest number of calls of one principal that wait for a slot; 0 means half of limits.queue_length"`
+	QuestionsNamespace   int               `yaml:"questions_namespace" default:"0" min:"0" max:"100000000" help:"largest number of calls of one namespace that wait for a decision; 0 means no limit"`
+	QuestionsPrincipal   int               `yaml:"questions_principal" default:"0" min:"0" max:"100000000" help:"largest number of calls of one principal that wait for a decision; 0 means no limit"`
+	StoredBytes          int               `yaml:"stored_bytes" default:"0" min:"0" max:"1125899906842624" help:"approximate bytes that one namespace may store, in journal and output together; 0 means no limit"`
+	OutputQuotaThread    int               `yaml:"output_quota_thread" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that toold stores for the calls of one thread; it discards the rest and adds a note; 0 means no limit" see:"../how-to/set-limits.md"`
+	OutputQuotaNamespace int               `yaml:"output_quota_namespace" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that toold stores for the calls of one namespace; it discards the rest and adds a note; 0 means no limit"`
+	CircuitFailures      int               `yaml:"circuit_failures" default:"0" min:"0" max:"1000" help:"number of consecutive UPSTREAM failures of a source after which its circuit opens; 0 means never"`
+	CircuitOpen          time.Duration     `yaml:"circuit_open" default:"30s" min:"0" max:"1d" help:"time for which an open circuit refuses calls; then one call tries the source again"`
 }
 
 // ToolConcurrency bounds how many calls of a tool run at once.
 type ToolConcurrency struct {
 	Tools string `yaml:"tools" required:"true" format:"glob" help:"glob on tool ids; each tool has its own count"`
-	Calls int    `yaml:"calls" min:"1" max:"100000" help:"calls that run at once"`
+	Calls int    `yaml:"calls" min:"1" max:"100000" help:"largest number of calls that run at the same time"`
 }
 
 // Failover says how soon a daemon stops its effects after it loses its PostgreSQL store, and how long the next daemon waits for that.
 type Failover struct {
-	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store when an effect starts" see:"../how-to/use-postgresql.md#two-daemons"`
-	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time from the last such proof to the end of the daemon; the server frees the store after a third of it"`
-	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time for the daemon to kill its tools then"`
-	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a successor does not touch the attempts of another daemon; at least 1.1 times the sum of lease and kill"`
+	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"before an effect starts, the daemon needs a proof that it owns its PostgreSQL store; this is the greatest age of that proof" see:"../how-to/use-postgresql.md#two-daemons"`
+	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time without such a proof after which the daemon ends; after a third of this time without contact the server frees the store"`
+	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time that the daemon then has to kill its tools"`
+	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a daemon that took over the store does not touch the attempts of the other daemon; at least 1.1 times the sum of lease and kill"`
 }
 
 // Timeouts holds the time limits of calls.
 type Timeouts struct {
-	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"time that a call waits for a slot"`
-	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"time from intent to result, unless the call or the tool names another"`
-	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call continues without a watcher; 0 is none, never is to its end"`
+	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"longest time that a call waits for a slot"`
+	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"longest time of an attempt, from its intent to its result, unless the call or the tool sets another one"`
+	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call continues without a watcher before it is cancelled; 0 cancels it at once, never lets it run to its end"`
 	Grace   time.Duration `yaml:"grace" default:"5s" min:"1ms" max:"1h" help:"time that a cancelled tool has to return before it is abandoned"`
-	Expiry  time.Duration `yaml:"expiry" default:"30d" min:"1s" max:"30d" help:"time that a ticket waits for a decision, unless it names another"`
-	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time that running calls have when the daemon stops; 0 ends them at once"`
-	Stall   time.Duration `yaml:"stall" default:"30s" min:"1s" max:"1h" help:"time that a client may take nothing from its stream before the stream ends with a cursor"`
+	Expiry  time.Duration `yaml:"expiry" default:"30d" min:"1s" max:"30d" help:"time that a ticket waits for a decision before it expires, unless the ticket sets another one"`
+	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time that running calls have to end when the daemon stops; 0 ends them at once"`
+	Stall   time.Duration `yaml:"stall" default:"30s" min:"1s" max:"1h" help:"time for which a client may read nothing from its stream; then the stream ends and returns a cursor"`
 }
 
 // Retention says how long the daemon keeps calls after their end.
 type Retention struct {
-	Calls      time.Duration `yaml:"calls" default:"7d" min:"1s" max:"36500d" help:"time that ended calls are kept with everything"`
-	Tombstones time.Duration `yaml:"tombstones" default:"400d" min:"1s" max:"36500d" help:"time that their ids are kept, so that none runs twice; at least retention.calls"`
+	Calls      time.Duration `yaml:"calls" default:"7d" min:"1s" max:"36500d" help:"time that the full records of ended calls are kept"`
+	Tombstones time.Duration `yaml:"tombstones" default:"400d" min:"1s" max:"36500d" help:"time that the ids of ended calls are kept, so that no call with such an id runs again; at least retention.calls"`
 }
 
 // Backup says where the daemon may write copies of its store.
 type Backup struct {
-	Directories []string `yaml:"directories" help:"folders below which toold backup may write copies of the store; none is <data>/backups" see:"../how-to/back-up.md"`
+	Directories []string `yaml:"directories" help:"folders below which toold backup may write copies of the store; if empty, <data>/backups" see:"../how-to/back-up.md"`
 }
 
 // backupFolders returns the directories below which the daemon may write copies of its store.
@@ -171,49 +171,49 @@ func (c *Config) backupFolders() []string {
 
 // Log configures the log, which the daemon writes to standard error.
 type Log struct {
-	Level  string `yaml:"level" default:"info" required:"true" oneof:"debug info warn error" reload:"always" help:"least level of the lines that are logged"`
-	Format string `yaml:"format" oneof:"json console" help:"form of the lines; empty is console on a terminal, else json"`
+	Level  string `yaml:"level" default:"info" required:"true" oneof:"debug info warn error" reload:"always" help:"lowest level of the lines that are logged"`
+	Format string `yaml:"format" oneof:"json console" help:"format of the log lines; if empty, console on a terminal, otherwise json"`
 }
 
 // Bash configures the tool bash.
 type Bash struct {
 	Profile        string        `yaml:"profile" default:"default" required:"true" help:"isolation of commands: default, readonly, network, landlock, none, or a name of sandbox.profiles" see:"../explanation/isolation.md"`
-	Env            []string      `yaml:"env" format:"environment" secret:"true" help:"NAME=value for the environment of commands, with references to secrets" see:"secrets.md"`
-	Timeout        time.Duration `yaml:"timeout" default:"10m" min:"1s" max:"10m" help:"longest time of a command, whatever the model asks for"`
-	BackgroundEach int           `yaml:"background_each" default:"8" min:"0" max:"1000" help:"commands of one thread that run in the background at once; 0 removes the tools for background commands"`
+	Env            []string      `yaml:"env" format:"environment" secret:"true" help:"NAME=value for the environment of commands; the value may refer to secrets" see:"secrets.md"`
+	Timeout        time.Duration `yaml:"timeout" default:"10m" min:"1s" max:"10m" help:"longest time of a command, even when the model asks for more"`
+	BackgroundEach int           `yaml:"background_each" default:"8" min:"0" max:"1000" help:"largest number of commands of one thread that run in the background; 0 removes the tools for background commands"`
 	BackgroundTime time.Duration `yaml:"background_time" default:"1h" min:"1s" max:"1d" help:"longest time of a command in the background"`
 }
 
 // Tools configures the descriptions that models read and how the daemon reads the schemas of tools.
 type Tools struct {
-	AssertFormats bool       `yaml:"assert_formats" help:"validate format in schemas of draft 2020-12, where it is otherwise only an annotation" see:"schemas.md"`
+	AssertFormats bool       `yaml:"assert_formats" help:"check values against format in schemas of draft 2020-12; otherwise format is only an annotation there" see:"schemas.md"`
 	Descriptions  []Override `yaml:"descriptions" reload:"always" help:"texts that models read in place of the tools' own descriptions"`
 }
 
 // Override replaces the description of a tool.
 type Override struct {
 	Tool string `yaml:"tool" required:"true" unique:"true" format:"id" help:"id of the tool"`
-	Text string `yaml:"text" help:"description, at most 16 KiB; empty is none"`
+	Text string `yaml:"text" help:"description, at most 16 KiB; if empty, models read no description"`
 }
 
 // Metrics configures the listener for Prometheus.
 type Metrics struct {
-	Listen string `yaml:"listen" format:"address" help:"host:port for Prometheus; empty is none" see:"metrics.md"`
-	Public bool   `yaml:"public" help:"let metrics.listen leave the loopback address, so that other machines read the numbers"`
+	Listen string `yaml:"listen" format:"address" help:"host:port of the metrics for Prometheus; if empty, there is no such endpoint" see:"metrics.md"`
+	Public bool   `yaml:"public" help:"allow an address outside the loopback network for metrics.listen, so that other machines can read the metrics"`
 }
 
 // Tracing says which calls are traced with OpenTelemetry. The environment variables of OpenTelemetry configure the rest.
 type Tracing struct {
-	Ratio    float64 `yaml:"ratio" default:"0" min:"0" max:"1" help:"share of calls to trace, among calls without a decision of their caller; 0 is off" see:"metrics.md#traces"`
-	Endpoint string  `yaml:"endpoint" help:"URL of the OTLP receiver (gRPC); empty is the value of OTEL_EXPORTER_OTLP_ENDPOINT"`
+	Ratio    float64 `yaml:"ratio" default:"0" min:"0" max:"1" help:"share of calls that are traced when the caller's request does not say whether to trace; 0 turns tracing off" see:"metrics.md#traces"`
+	Endpoint string  `yaml:"endpoint" help:"URL of the OTLP receiver (gRPC); if empty, the value of OTEL_EXPORTER_OTLP_ENDPOINT"`
 }
 
 // Workers configures the limits for workers: programs that connect to the daemon to run tools.
 type Workers struct {
-	Lease   time.Duration `yaml:"lease" default:"15s" min:"500ms" max:"10m" help:"time that a worker may be silent before its calls are taken from it" see:"tools/worker.md"`
-	Wait    time.Duration `yaml:"wait" default:"30s" min:"1ms" max:"1h" help:"time that a call waits for a worker with capacity"`
-	Each    int           `yaml:"each" default:"256" min:"1" max:"65536" help:"workers of one namespace at once"`
-	Trusted []string      `yaml:"trusted" help:"pools, as namespace/pool, whose definitions may change without an operator"`
+	Lease   time.Duration `yaml:"lease" default:"15s" min:"500ms" max:"10m" help:"time without a message from a worker after which it loses its calls" see:"tools/worker.md"`
+	Wait    time.Duration `yaml:"wait" default:"30s" min:"1ms" max:"1h" help:"longest time that a call waits for a worker with capacity"`
+	Each    int           `yaml:"each" default:"256" min:"1" max:"65536" help:"largest number of workers of one namespace that are connected at the same time"`
+	Trusted []string      `yaml:"trusted" help:"pools, as namespace/pool, whose workers may change tool definitions without the consent of an operator"`
 }
 
 const (

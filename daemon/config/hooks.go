@@ -12,27 +12,27 @@ import (
 
 // Hook is one entry of the list of hooks: an external hook, or the position of a built-in plugin.
 type Hook struct {
-	Builtin   string          `yaml:"builtin" unique:"true" help:"name of a plugin of the daemon, whose position this is; nothing else goes with it"`
+	Builtin   string          `yaml:"builtin" unique:"true" help:"name of a plugin of the daemon that runs at this position; such an entry has no other setting"`
 	Name      string          `yaml:"name" unique:"true" format:"id" help:"name in records, logs and metrics; required for a program or service"`
-	Kinds     []string        `yaml:"kinds" unique:"true" oneof:"rewrite gate admit before after filter" help:"kinds of the hook; none is gate, and only services can be filter"`
-	Command   []string        `yaml:"command" help:"absolute path of a program, and arguments; an entry has this or remote" see:"plugins/command.md"`
+	Kinds     []string        `yaml:"kinds" unique:"true" oneof:"rewrite gate admit before after filter" help:"kinds of the hook; if empty, gate; only services can be filter"`
+	Command   []string        `yaml:"command" help:"absolute path of a program, and its arguments; an entry has either command or remote" see:"plugins/command.md"`
 	Remote    remote.Settings `yaml:"remote"`
-	Dir       string          `yaml:"dir" format:"absolute" help:"directory that the program starts in; empty is /"`
-	Env       []string        `yaml:"env" format:"variable" secret:"true" help:"NAME=value for the program, or NAME for the daemon's own; none is PATH, LANG and TOOLD_HOOK"`
-	Documents []string        `yaml:"documents" help:"documents that it is shown, as RUN/key, THREAD/key or NAMESPACE/key"`
+	Dir       string          `yaml:"dir" format:"absolute" help:"directory in which the program starts; if empty, /"`
+	Env       []string        `yaml:"env" format:"variable" secret:"true" help:"environment of the program, in addition to PATH, LANG and TOOLD_HOOK: NAME=value, or NAME for the value that the daemon has"`
+	Documents []string        `yaml:"documents" help:"documents that toold includes in questions to the hook, as RUN/key, THREAD/key or NAMESPACE/key"`
 	Match     Match           `yaml:"match"`
-	Deadline  time.Duration   `yaml:"deadline" default:"5s" min:"1ms" max:"5m" help:"time for one question, including the wait for others"`
-	OnFailure string          `yaml:"on_failure" default:"refuse" oneof:"refuse allow block" help:"result of a failure: refuse the call, allow it, or block its run"`
-	AtOnce    int             `yaml:"at_once" default:"0" min:"0" max:"10000" help:"questions that are asked at once; 0 is 16 for a program and 64 for a service"`
-	MaxAnswer int             `yaml:"max_answer" default:"1048576" min:"1" max:"16777216" help:"bytes of an answer"`
+	Deadline  time.Duration   `yaml:"deadline" default:"5s" min:"1ms" max:"5m" help:"longest time of one question, including the wait for earlier questions"`
+	OnFailure string          `yaml:"on_failure" default:"refuse" oneof:"refuse allow block" help:"what toold does when the hook fails: refuse the call, allow it, or block its run"`
+	AtOnce    int             `yaml:"at_once" default:"0" min:"0" max:"10000" help:"largest number of questions that the hook answers at the same time; 0 means 16 for a program and 64 for a service"`
+	MaxAnswer int             `yaml:"max_answer" default:"1048576" min:"1" max:"16777216" help:"largest size of an answer, in bytes"`
 }
 
 // Match limits a hook to some calls. A call must match every list that is not empty.
 type Match struct {
-	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
-	Sources    []string `yaml:"sources" help:"sources of tools, such as builtin; none is all"`
-	Mutability []string `yaml:"mutability" oneof:"READ_ONLY MUTATING" help:"mutability of calls; none is any"`
-	Safety     []string `yaml:"safety" oneof:"READ_ONLY MUTATING NETWORK DESTRUCTIVE" help:"safety of calls; none is any"`
+	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; an empty list matches every tool"`
+	Sources    []string `yaml:"sources" help:"sources of tools, such as builtin; an empty list matches every source"`
+	Mutability []string `yaml:"mutability" oneof:"READ_ONLY MUTATING" help:"mutability of calls; an empty list matches every call"`
+	Safety     []string `yaml:"safety" oneof:"READ_ONLY MUTATING NETWORK DESTRUCTIVE" help:"safety of calls; an empty list matches every call"`
 }
 
 // EffectiveKinds returns the kinds of the hook, with the default applied.

@@ -15,33 +15,33 @@ import (
 
 // Sandbox configures how the daemon may isolate the processes of tools.
 type Sandbox struct {
-	ControlGroup string    `yaml:"control_group" format:"absolute" help:"directory of a cgroup v2 without processes, for the groups of commands; empty is the group delegated to the daemon" see:"../explanation/isolation.md#control-groups"`
-	Homes        string    `yaml:"homes" format:"absolute" help:"directory of the home directories of processes; empty is homes in the data directory" see:"../explanation/isolation.md#home"`
-	Profiles     []Profile `yaml:"profiles" reload:"always" help:"more isolation profiles; a changed one needs a restart" see:"../explanation/isolation.md#profiles"`
+	ControlGroup string    `yaml:"control_group" format:"absolute" help:"directory of a cgroup v2 without processes, in which the daemon creates the groups of commands; if empty, the group that is delegated to the daemon" see:"../explanation/isolation.md#control-groups"`
+	Homes        string    `yaml:"homes" format:"absolute" help:"directory that contains the home directories of processes; if empty, homes in the data directory" see:"../explanation/isolation.md#home"`
+	Profiles     []Profile `yaml:"profiles" reload:"always" help:"additional isolation profiles; a reload adds profiles, but a changed profile needs a restart" see:"../explanation/isolation.md#profiles"`
 }
 
 // Profile is an isolation profile. A field that is not set has the value of the profile default.
 type Profile struct {
 	Name      string        `yaml:"name" required:"true" unique:"true" help:"name of the profile"`
-	Network   string        `yaml:"network" oneof:"none proxy open" help:"network that processes reach; empty is none"`
-	Hosts     []string      `yaml:"hosts" help:"with proxy: hosts that may be reached, a leading dot for all names below; none is every name of the public network"`
-	Ports     []int         `yaml:"ports" min:"1" max:"65535" help:"with proxy: ports that may be reached; none is 80 and 443"`
-	Addresses []string      `yaml:"addresses" help:"with proxy: private addresses that names may resolve to, in addition to public ones"`
-	Headers   []ProxyHeader `yaml:"headers" help:"with proxy: headers that are added to plain requests"`
+	Network   string        `yaml:"network" oneof:"none proxy open" help:"network that processes can reach; if empty, none"`
+	Hosts     []string      `yaml:"hosts" help:"with proxy: hosts that commands may reach; a leading dot includes all names below; an empty list allows every name of the public network"`
+	Ports     []int         `yaml:"ports" min:"1" max:"65535" help:"with proxy: ports that commands may reach; an empty list allows 80 and 443"`
+	Addresses []string      `yaml:"addresses" help:"with proxy: private addresses to which names may resolve, in addition to public addresses"`
+	Headers   []ProxyHeader `yaml:"headers" help:"with proxy: headers that the proxy adds to unencrypted requests"`
 	ReadOnly  bool          `yaml:"read_only" help:"make the workspace read-only"`
 	Read      []string      `yaml:"read" help:"additional visible paths, read-only"`
 	Hide      []string      `yaml:"hide" help:"additional hidden paths; the data directory is always hidden"`
-	Protect   []string      `yaml:"protect" help:"paths in the workspace that are read-only; none is the default list of files from which programs run something"`
-	NoSockets bool          `yaml:"no_unix_sockets" help:"refuse unix sockets, except pairs"`
-	Landlock  bool          `yaml:"landlock" help:"isolate only files and network, with Landlock, for machines without user namespaces"`
-	Tmp       int64         `yaml:"tmp" default:"0" min:"0" max:"1125899906842624" help:"bytes of /tmp; 0 is 512 MiB"`
-	Procs     int           `yaml:"processes" default:"0" min:"0" max:"4194304" help:"processes and threads of one command, at least 310; 0 is 4096"`
-	Memory    int64         `yaml:"memory" default:"0" min:"0" max:"1125899906842624" help:"bytes of data of each process; 0 is 4 GiB"`
-	Total     int64         `yaml:"memory_total" default:"0" min:"0" max:"1125899906842624" help:"bytes of all processes of a command, at least 16 MiB, where there are control groups; 0 is 8 GiB"`
-	CPUs      float64       `yaml:"cpus" default:"0" min:"0" max:"1024" help:"share of the processors for all processes of a command, such as 1.5, where there are control groups; 0 is no limit"`
-	FileSize  int64         `yaml:"file_size" default:"0" min:"0" max:"1125899906842624" help:"bytes of each file that is written; 0 is 4 GiB"`
-	Files     int           `yaml:"files" default:"0" min:"0" max:"1048576" help:"files that each process has open, at least 256; 0 is 4096"`
-	CPU       time.Duration `yaml:"cpu" default:"0" min:"0" max:"365d" help:"processor time of each process; 0 is as long as the command may run"`
+	Protect   []string      `yaml:"protect" help:"paths in the workspace that are read-only; an empty list means the default list: files from which programs run something"`
+	NoSockets bool          `yaml:"no_unix_sockets" help:"refuse unix sockets, except connected pairs"`
+	Landlock  bool          `yaml:"landlock" help:"isolate only files and network, with Landlock; for machines without user namespaces"`
+	Tmp       int64         `yaml:"tmp" default:"0" min:"0" max:"1125899906842624" help:"size of /tmp in bytes; 0 means 512 MiB"`
+	Procs     int           `yaml:"processes" default:"0" min:"0" max:"4194304" help:"largest number of processes and threads of one command, at least 310; 0 means 4096"`
+	Memory    int64         `yaml:"memory" default:"0" min:"0" max:"1125899906842624" help:"largest data segment of each process, in bytes; 0 means 4 GiB"`
+	Total     int64         `yaml:"memory_total" default:"0" min:"0" max:"1125899906842624" help:"memory in bytes of all processes of a command together, at least 16 MiB; needs control groups; 0 means 8 GiB"`
+	CPUs      float64       `yaml:"cpus" default:"0" min:"0" max:"1024" help:"number of processors that all processes of a command may use together, such as 1.5; needs control groups; 0 means no limit"`
+	FileSize  int64         `yaml:"file_size" default:"0" min:"0" max:"1125899906842624" help:"largest size in bytes of each file that a command writes; 0 means 4 GiB"`
+	Files     int           `yaml:"files" default:"0" min:"0" max:"1048576" help:"largest number of open files of each process, at least 256; 0 means 4096"`
+	CPU       time.Duration `yaml:"cpu" default:"0" min:"0" max:"365d" help:"largest processor time of each process; 0 means no limit except the time of the command"`
 }
 
 // The built-in profiles.
@@ -161,9 +161,9 @@ func (c *Config) Homes() string { return cmp.Or(c.Sandbox.Homes, filepath.Join(c
 
 // A ProxyHeader is a header that the proxy adds to plain HTTP requests of a profile's processes. The processes do not see its value.
 type ProxyHeader struct {
-	Host  string `yaml:"host" required:"true" help:"host of the requests, exactly"`
+	Host  string `yaml:"host" required:"true" help:"exact host name of the requests that get the header"`
 	Name  string `yaml:"name" required:"true" help:"name of the header"`
-	Value string `yaml:"value" required:"true" secret:"true" help:"value, with references to secrets that proxy:<profile> is entitled to"`
+	Value string `yaml:"value" required:"true" secret:"true" help:"value of the header; it may refer to secrets that allow proxy:<profile>"`
 }
 
 // Check validates the header and replaces the host by its normal form.

@@ -14,21 +14,21 @@ import (
 
 // NamedSecret is the secret that secret://name refers to. Exactly one of File, Env and Command is set.
 type NamedSecret struct {
-	Name      string        `yaml:"name" help:"name in references; required, once"`
-	File      string        `yaml:"file" help:"absolute path of a file that only its owner can read"`
-	Env       string        `yaml:"env" help:"variable of the daemon's environment"`
-	Command   []string      `yaml:"command" help:"absolute path of a program that prints it, and arguments"`
-	Variables []string      `yaml:"variables" format:"variable" secret:"true" help:"NAME=value for the program, or NAME for the daemon's own; none is PATH and LANG"`
-	Timeout   time.Duration `yaml:"timeout" default:"0" min:"0" max:"5m" help:"time of the program; 0 is 10s"`
-	Cache     time.Duration `yaml:"cache" default:"0" min:"0" max:"1d" help:"time for which the printed value is used; 0 is 5m"`
-	Allow     []SecretAllow `yaml:"allow" help:"uses that get the value; none means that no use gets it"`
+	Name      string        `yaml:"name" help:"name of the secret in references; required and unique"`
+	File      string        `yaml:"file" help:"absolute path of the file that contains the secret; only its owner may read it"`
+	Env       string        `yaml:"env" help:"variable of the daemon's environment that contains the secret"`
+	Command   []string      `yaml:"command" help:"absolute path of a program that prints the secret, and its arguments"`
+	Variables []string      `yaml:"variables" format:"variable" secret:"true" help:"environment of the program, in addition to PATH and LANG: NAME=value, or NAME for the value that the daemon has"`
+	Timeout   time.Duration `yaml:"timeout" default:"0" min:"0" max:"5m" help:"longest time of the program; 0 means 10s"`
+	Cache     time.Duration `yaml:"cache" default:"0" min:"0" max:"1d" help:"time for which toold uses the printed value before it runs the program again; 0 means 5m"`
+	Allow     []SecretAllow `yaml:"allow" help:"places that may use the secret; with an empty list no place may use it"`
 }
 
 // SecretAllow permits the uses of a secret that match all of its lists.
 type SecretAllow struct {
-	Namespaces []string `yaml:"namespaces" help:"globs on namespaces; none is every namespace"`
+	Namespaces []string `yaml:"namespaces" help:"globs on namespaces; an empty list matches every namespace"`
 	Tools      []string `yaml:"tools" help:"globs on tool ids, mcp:<server>, notify:<target> and hook:<name>; required"`
-	Parameters []string `yaml:"parameters" help:"globs on parameters, such as env.* and headers.*; none is all"`
+	Parameters []string `yaml:"parameters" help:"globs on parameters, such as env.* and headers.*; an empty list matches every parameter"`
 }
 
 // of converts s for package secret. It uses lookup for variables of the daemon that the command gets by name.

@@ -20,11 +20,11 @@ import (
 // Settings limit the documents that tools and hooks keep. The limits exist because a document must fit into one message, and because a
 // snapshot holds the documents of three scopes in memory. Zero selects the default.
 type Settings struct {
-	Size  int   `yaml:"size" default:"262144" min:"1" max:"1048576" help:"bytes of a document that tools and hooks keep" see:"documents.md"`
-	Count int   `yaml:"count" default:"256" min:"1" max:"10000" help:"documents of a run, a thread or a namespace"`
-	Total int64 `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"bytes of all documents of a run, a thread or a namespace"`
+	Size  int   `yaml:"size" default:"262144" min:"1" max:"1048576" help:"largest size in bytes of a document that tools and hooks keep" see:"documents.md"`
+	Count int   `yaml:"count" default:"256" min:"1" max:"10000" help:"largest number of documents of a run, a thread or a namespace"`
+	Total int64 `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"largest total size in bytes of the documents of a run, a thread or a namespace"`
 	// NamespaceWriters restricts only tools. Hooks and handlers need no permission.
-	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace"`
+	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace of their call"`
 }
 
 // Fill sets the defaults and returns an error for a value that is out of range.

@@ -23,8 +23,8 @@ import (
 
 // Settings say whether a daemon keeps the chain, and how it signs it.
 type Settings struct {
-	Enabled     bool          `yaml:"enabled" help:"keep a chain of audit records" see:"plugins/audit.md"`
-	Checkpoints string        `yaml:"checkpoints" help:"file that signed checkpoints are appended to; empty is audit/checkpoints.jsonl in the data directory"`
+	Enabled     bool          `yaml:"enabled" help:"write audit records, linked into a chain" see:"plugins/audit.md"`
+	Checkpoints string        `yaml:"checkpoints" help:"file to which the daemon appends signed checkpoints; if empty, audit/checkpoints.jsonl in the data directory"`
 	Every       time.Duration `yaml:"every" default:"1m" min:"1s" max:"1d" help:"time between two checkpoints"`
 }
 

@@ -13,9 +13,9 @@ import (
 
 // A Config configures a cache.
 type Config struct {
-	Rules   []Rule `yaml:"rules" help:"read-only calls whose stored results are returned; the first rule that matches counts" see:"plugins/cache.md"`
-	Entries int    `yaml:"entries" default:"1000" min:"1" max:"1000000" help:"results that are kept"`
-	Bytes   int64  `yaml:"bytes" default:"16777216" min:"1" max:"17179869184" help:"bytes of these results; no result may have more than a quarter of them"`
+	Rules   []Rule `yaml:"rules" help:"read-only calls whose results are stored and returned to later calls; the first rule that matches applies" see:"plugins/cache.md"`
+	Entries int    `yaml:"entries" default:"1000" min:"1" max:"1000000" help:"largest number of stored results"`
+	Bytes   int64  `yaml:"bytes" default:"16777216" min:"1" max:"17179869184" help:"largest size in bytes of all stored results; one result may have at most a quarter of it"`
 }
 
 // A Rule says which results are stored, and for how long. The first rule that matches a call applies.
@@ -23,8 +23,8 @@ type Rule struct {
 	Tools     []string      `yaml:"tools" required:"true" format:"glob" help:"globs on the ids of tools whose results depend only on their arguments"`
 	TTL       time.Duration `yaml:"ttl" min:"1s" max:"1d" help:"time that a result is kept"`
 	Share     Share         `yaml:"share" default:"caller" oneof:"run thread caller namespace" help:"callers that get a result: the same caller in the same run, in the same thread, or anywhere; or all callers of the namespace"`
-	Documents []Document    `yaml:"documents" help:"documents whose change ends the results, as RUN/key, THREAD/key or NAMESPACE/key"`
-	OpenWorld bool          `yaml:"open_world" help:"keep results of calls that reach systems that the operator does not own; tools are then ids, not globs"`
+	Documents []Document    `yaml:"documents" help:"documents whose change makes the stored results invalid, as RUN/key, THREAD/key or NAMESPACE/key"`
+	OpenWorld bool          `yaml:"open_world" help:"also keep results of calls that reach systems of other owners; tools must then be ids, not globs"`
 }
 
 // runOf returns the run with which a stored result is removed, or "".

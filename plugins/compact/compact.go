@@ -14,7 +14,7 @@ import (
 // A Config says which tools' results are shortened.
 type Config struct {
 	Tools []string `yaml:"tools" format:"glob" help:"globs on the ids of tools whose messages are made shorter for models" see:"plugins/compact.md"`
-	From  int      `yaml:"from" default:"4096" min:"0" max:"1048576" help:"bytes of a message from which it is made shorter"`
+	From  int      `yaml:"from" default:"4096" min:"0" max:"1048576" help:"smallest message in bytes that is made shorter"`
 }
 
 // A Compactor shortens texts. Its methods may be called concurrently.

@@ -34,13 +34,13 @@ const maxFailing = 64
 
 // A Config configures a guard.
 type Config struct {
-	Repeats  int           `yaml:"repeats" default:"0" min:"0" max:"1000" help:"equal calls, by tool and arguments, among the last calls of a run; one more is refused; 0 is no limit" see:"plugins/loopguard.md"`
-	Window   int           `yaml:"window" default:"20" min:"1" max:"1000" help:"number of last calls that repeats counts among"`
+	Repeats  int           `yaml:"repeats" default:"0" min:"0" max:"1000" help:"number of calls with equal tool and arguments that may run among the last calls of a run; the next one is refused; 0 means no limit" see:"plugins/loopguard.md"`
+	Window   int           `yaml:"window" default:"20" min:"1" max:"1000" help:"number of last calls of the run among which repeats counts"`
 	Except   []string      `yaml:"except" format:"glob" help:"globs on the ids of tools whose calls may repeat, such as those that poll"`
-	Calls    int           `yaml:"calls" default:"0" min:"0" max:"1000000000" help:"calls that a run may make; 0 is no limit"`
-	Failures int           `yaml:"failures" default:"0" min:"0" max:"1000" help:"failures of one tool in a row within a run, after which one call of it is refused; 0 is no limit"`
-	Idle     time.Duration `yaml:"idle" default:"1h" min:"1s" max:"30d" help:"time without calls after which a run is forgotten"`
-	Runs     int           `yaml:"runs" default:"10000" min:"1" max:"1000000" help:"runs that are remembered"`
+	Calls    int           `yaml:"calls" default:"0" min:"0" max:"1000000000" help:"largest number of calls of a run; 0 means no limit"`
+	Failures int           `yaml:"failures" default:"0" min:"0" max:"1000" help:"number of consecutive failures of one tool in a run after which toold refuses one call of the tool; 0 means no limit"`
+	Idle     time.Duration `yaml:"idle" default:"1h" min:"1s" max:"30d" help:"time without calls after which the counts of a run are dropped"`
+	Runs     int           `yaml:"runs" default:"10000" min:"1" max:"1000000" help:"largest number of runs whose counts are kept in memory"`
 }
 
 // A Guard is a [hook.Admit] and a [hook.Observer].

@@ -17,19 +17,19 @@ import (
 
 // A Target is a receiver's address and the events that it gets. A daemon reads the named files into Secrets and CA.
 type Target struct {
-	Name      string        `yaml:"name" required:"true" unique:"true" format:"name" help:"name of the target's queue, in metrics and dead letters" see:"plugins/notify.md"`
+	Name      string        `yaml:"name" required:"true" unique:"true" format:"name" help:"name of the target; it appears in metrics and dead letters" see:"plugins/notify.md"`
 	URL       string        `yaml:"url" required:"true" help:"https URL, or http to this machine, without user, password or fragment"`
-	Events    []Event       `yaml:"events" oneof:"suspended finished" help:"events that it gets; none is all"`
+	Events    []Event       `yaml:"events" oneof:"suspended finished" help:"events that the target gets; an empty list means all events"`
 	Match     Match         `yaml:"match"`
 	File      string        `yaml:"secret_file" help:"file of one or two signing keys, one a line: whsec_ and the base64 of 24 to 64 bytes"`
-	Reference string        `yaml:"secret" format:"reference" help:"secret://name of a secret in the format of secret_file, read for each attempt, in place of it"`
-	Authority string        `yaml:"ca" help:"PEM file of the authority of the receiver's certificate; empty is the system's"`
-	Content   bool          `yaml:"content" help:"add the title of the call and its result as a model reads it, after the filters"`
-	Timeout   time.Duration `yaml:"timeout" default:"10s" min:"1ms" max:"1m" help:"time of one attempt"`
-	First     time.Duration `yaml:"first_delay" default:"1s" min:"1ms" max:"1d" help:"time before the second attempt; twice as much before each further one"`
-	Most      time.Duration `yaml:"most_delay" default:"1h" min:"1ms" max:"1d" help:"longest time between two attempts"`
-	GiveUp    time.Duration `yaml:"give_up" default:"3d" min:"1ms" max:"30d" help:"time since the event after which a letter is a dead letter"`
-	AtOnce    int           `yaml:"at_once" default:"4" min:"1" max:"64" help:"attempts at the same time"`
+	Reference string        `yaml:"secret" format:"reference" help:"replaces secret_file: a reference secret://name to a secret in the same format; toold reads it for each attempt"`
+	Authority string        `yaml:"ca" help:"PEM file of the certificate authority of the receiver; if empty, the authorities of the system"`
+	Content   bool          `yaml:"content" help:"include the title of the call, and its result as a model reads it, after the filters"`
+	Timeout   time.Duration `yaml:"timeout" default:"10s" min:"1ms" max:"1m" help:"longest time of one attempt"`
+	First     time.Duration `yaml:"first_delay" default:"1s" min:"1ms" max:"1d" help:"delay before the second attempt; the delay doubles before each further attempt"`
+	Most      time.Duration `yaml:"most_delay" default:"1h" min:"1ms" max:"1d" help:"longest delay between two attempts"`
+	GiveUp    time.Duration `yaml:"give_up" default:"3d" min:"1ms" max:"30d" help:"time after the event when an undelivered webhook becomes a dead letter"`
+	AtOnce    int           `yaml:"at_once" default:"4" min:"1" max:"64" help:"largest number of attempts at the same time"`
 
 	Secrets []Secret // content of File; all of them sign. Empty with Reference, for which [Config.Resolve] returns the secrets
 	CA      []byte   // content of Authority; nil means the system's certificates
@@ -37,8 +37,8 @@ type Target struct {
 
 // Match limits a target to some calls. Each non-empty list must match.
 type Match struct {
-	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
-	Namespaces []string `yaml:"namespaces" help:"namespaces; none is all"`
+	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; an empty list matches every tool"`
+	Namespaces []string `yaml:"namespaces" help:"namespaces of calls; an empty list matches every namespace"`
 }
 
 // Event is a kind of event that a target may want.

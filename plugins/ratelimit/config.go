@@ -18,13 +18,13 @@ type Config struct {
 // A Limit allows a number of calls in a period.
 type Limit struct {
 	Name       string        `yaml:"name" required:"true" unique:"true" help:"name that the model reads, at most 64 bytes"`
-	Tools      []string      `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
-	Namespaces []string      `yaml:"namespaces" help:"namespaces of calls; none is all"`
-	Principals []string      `yaml:"principals" help:"callers; none is all"`
-	By         []By          `yaml:"by" unique:"true" oneof:"namespace principal tool run" help:"dimensions with a bucket each; none is one bucket for all calls"`
-	Calls      int           `yaml:"calls" min:"1" max:"1000000" help:"calls in the time"`
-	Per        time.Duration `yaml:"per" min:"1ms" max:"30d" help:"the time"`
-	Burst      int           `yaml:"burst" default:"0" min:"0" max:"1000000" help:"calls that may come at once; 0 is as many as calls"`
+	Tools      []string      `yaml:"tools" format:"glob" help:"globs on tool ids; an empty list matches every tool"`
+	Namespaces []string      `yaml:"namespaces" help:"namespaces of calls; an empty list matches every namespace"`
+	Principals []string      `yaml:"principals" help:"callers; an empty list matches every caller"`
+	By         []By          `yaml:"by" unique:"true" oneof:"namespace principal tool run" help:"dimensions that have separate limits, for example one for each principal; with an empty list all calls share one limit"`
+	Calls      int           `yaml:"calls" min:"1" max:"1000000" help:"number of calls that are allowed in the time per"`
+	Per        time.Duration `yaml:"per" min:"1ms" max:"30d" help:"time in which the calls are allowed"`
+	Burst      int           `yaml:"burst" default:"0" min:"0" max:"1000000" help:"largest number of calls that may arrive at once; 0 means the same number as calls"`
 }
 
 // By is a property by which a limit counts.

@@ -25,15 +25,15 @@ import (
 // A Config lists the secrets. The zero Config has none.
 type Config struct {
 	Values   []Value   `yaml:"values" help:"secrets that are removed from everything that calls publish" see:"redact.md"`
-	Tokens   bool      `yaml:"tokens" help:"also remove texts with the form of a well-known token"`
+	Tokens   bool      `yaml:"tokens" help:"also remove texts that have the form of well-known tokens"`
 	Patterns []Pattern `yaml:"patterns" help:"regular expressions of other texts to remove"`
 }
 
 // A Value is a known secret. A daemon reads Env and File into Text.
 type Value struct {
-	Name string `yaml:"name" help:"name that is shown in its place; empty shows only that a secret was removed"`
-	Env  string `yaml:"env" help:"variable of the daemon's environment that holds it"`
-	File string `yaml:"file" help:"file with the secret, without the line end"`
+	Name string `yaml:"name" help:"name that is shown in place of the secret; if empty, the text says only that a secret was removed"`
+	Env  string `yaml:"env" help:"variable of the daemon's environment that contains the secret"`
+	File string `yaml:"file" help:"file that contains the secret; line ends at its end are ignored"`
 	Text string `yaml:"value" secret:"true" help:"the secret itself, 8 bytes to 16 KiB"`
 }
 
@@ -47,7 +47,7 @@ func (v *Value) Check() (wrong setting.Problems) {
 
 // A Pattern is a Go regular expression. It is matched within a line. A line longer than 16 KiB is matched in pieces of that size.
 type Pattern struct {
-	Name string `yaml:"name" help:"name that is shown in the place of a match; empty shows only that a text was removed"`
+	Name string `yaml:"name" help:"name that is shown in place of a match; if empty, the text says only that something was removed"`
 	Expr string `yaml:"expr" required:"true" help:"regular expression of Go's syntax, matched within lines"`
 }
 

@@ -17,13 +17,13 @@ type Config struct {
 // A Reminder is a text and the conditions for adding it to a result. All conditions must hold. A reminder without conditions matches every
 // call.
 type Reminder struct {
-	Name      string        `yaml:"name" required:"true" unique:"true" help:"name in the metadata of results, at most 64 bytes, without commas"`
+	Name      string        `yaml:"name" required:"true" unique:"true" help:"name of the reminder in the metadata of results, at most 64 bytes, without commas"`
 	Text      string        `yaml:"text" required:"true" help:"text that the model reads, at most 4 KiB"`
-	Tools     []string      `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
-	Arguments string        `yaml:"arguments" format:"regexp" help:"regular expression for the canonical text of the arguments; empty is any"`
-	Result    string        `yaml:"result" format:"regexp" help:"regular expression for the text that the model will read; empty is any"`
-	On        On            `yaml:"on" oneof:"SUCCEEDED FAILED" help:"outcome of the calls; empty is both"`
-	Cooldown  time.Duration `yaml:"cooldown" default:"0" min:"0" max:"30d" help:"time for which it is silent in a run after it spoke"`
+	Tools     []string      `yaml:"tools" format:"glob" help:"globs on tool ids; an empty list matches every tool"`
+	Arguments string        `yaml:"arguments" format:"regexp" help:"regular expression that the canonical JSON of the arguments must match; if empty, all arguments match"`
+	Result    string        `yaml:"result" format:"regexp" help:"regular expression that the text for the model must match; if empty, every text matches"`
+	On        On            `yaml:"on" oneof:"SUCCEEDED FAILED" help:"outcome of the calls; if empty, both"`
+	Cooldown  time.Duration `yaml:"cooldown" default:"0" min:"0" max:"30d" help:"time after a reminder in which it is not added again in the same run"`
 }
 
 // On is an outcome of a call.

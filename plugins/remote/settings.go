@@ -4,14 +4,14 @@ import "github.com/toold-dev/toold/setting"
 
 // Settings declare the address of a HookService.
 type Settings struct {
-	Address    string `yaml:"address" help:"host:port or unix:/path of a HookService" see:"plugins/remote.md"`
-	Plaintext  bool   `yaml:"plaintext" help:"use no TLS to another machine either; a unix socket and the loopback address need none"`
-	CA         string `yaml:"ca" help:"PEM file of the authority of its certificate; empty is the system's"`
-	Cert       string `yaml:"cert" help:"PEM file that is shown to the service, with key"`
-	Key        string `yaml:"key" help:"PEM file of the key of cert"`
-	ServerName string `yaml:"server_name" help:"name in its certificate; empty is the host of address"`
-	TokenFile  string `yaml:"token_file" help:"file whose text is sent as bearer token"`
-	Token      string `yaml:"token" format:"reference" help:"secret://name whose value is sent as bearer token, in place of token_file"`
+	Address    string `yaml:"address" help:"address of a HookService: host:port or unix:/path" see:"plugins/remote.md"`
+	Plaintext  bool   `yaml:"plaintext" help:"use no TLS, even to another machine; a unix socket and the loopback address never need TLS"`
+	CA         string `yaml:"ca" help:"PEM file of the certificate authority of the service; if empty, the authorities of the system"`
+	Cert       string `yaml:"cert" help:"PEM file of the client certificate for the service; requires key"`
+	Key        string `yaml:"key" help:"PEM file of the private key of cert"`
+	ServerName string `yaml:"server_name" help:"name in the certificate of the service; if empty, the host of address"`
+	TokenFile  string `yaml:"token_file" help:"file that contains the bearer token for the service"`
+	Token      string `yaml:"token" format:"reference" help:"replaces token_file: a reference secret://name to the bearer token"`
 }
 
 // Check implements [setting.Checker].

@@ -2,5 +2,5 @@ package command
 
 // Settings contain the directory of the manifests.
 type Settings struct {
-	Directory string `yaml:"directory" help:"directory of manifests, which make programs tools; empty is none" see:"tools/command.md"`
+	Directory string `yaml:"directory" help:"directory of manifests, each of which makes a program a tool; if empty, there are no such tools" see:"tools/command.md"`
 }

@@ -9,18 +9,18 @@ import (
 // Settings configure the MCP servers.
 type Settings struct {
 	Files   []string         `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
-	Servers []ServerSettings `yaml:"servers" help:"settings for these servers"`
+	Servers []ServerSettings `yaml:"servers" help:"settings for the servers in mcp.files"`
 }
 
 // ServerSettings are the operator's settings for one server.
 type ServerSettings struct {
-	Name      string   `yaml:"name" required:"true" unique:"true" help:"its key in the file"`
-	Trust     string   `yaml:"trust" oneof:"none hints full" help:"trust in its statements about the effects of its tools; empty is none"`
-	Tools     []string `yaml:"tools" format:"glob" help:"globs on its own names of its tools; none is all"`
-	Disabled  bool     `yaml:"disabled" help:"leave the server out"`
-	Profile   string   `yaml:"profile" default:"default" help:"isolation of its process, as in bash.profile"`
-	Plaintext bool     `yaml:"plaintext" help:"allow http to another machine"`
-	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what happens to its process when it does not stop a cancelled call; empty is restart, and leave with more trust than none"`
+	Name      string   `yaml:"name" required:"true" unique:"true" help:"key of the server in its file"`
+	Trust     string   `yaml:"trust" oneof:"none hints full" help:"how far toold trusts what the server says about the effects of its tools; if empty, none"`
+	Tools     []string `yaml:"tools" format:"glob" help:"globs on the server's own names of its tools; only tools that match are offered; an empty list matches every tool"`
+	Disabled  bool     `yaml:"disabled" help:"ignore the server"`
+	Profile   string   `yaml:"profile" default:"default" help:"isolation of the server's process, as in bash.profile"`
+	Plaintext bool     `yaml:"plaintext" help:"allow unencrypted http to a server on another machine"`
+	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what toold does with the server's process when it does not stop a cancelled call; if empty, restart without trust, and leave with trust hints or full"`
 }
 
 // Server returns the settings for a server, or the defaults when there are none.

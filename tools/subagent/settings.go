@@ -10,29 +10,29 @@ import (
 // Settings configure one subagent.
 type Settings struct {
 	Name         string        `yaml:"name" required:"true" unique:"true" format:"id" help:"id of the tool"`
-	Description  string        `yaml:"description" help:"description that models read; empty is a general sentence"`
+	Description  string        `yaml:"description" help:"description that models read; if empty, a general sentence"`
 	Protocol     Protocol      `yaml:"protocol" required:"true" oneof:"openai anthropic" help:"API of the endpoint"`
-	Endpoint     string        `yaml:"endpoint" required:"true" help:"base URL, with /v1 for openai, without for anthropic"`
+	Endpoint     string        `yaml:"endpoint" required:"true" help:"base URL; it ends with /v1 for openai, but not for anthropic"`
 	Model        string        `yaml:"model" required:"true" help:"name of the model"`
-	Key          string        `yaml:"key" format:"reference" help:"secret://name of the key; one of key, key_file and key_env, or none"`
-	KeyFile      string        `yaml:"key_file" help:"file whose text is the key, read for each request"`
-	KeyEnv       string        `yaml:"key_env" help:"variable of the daemon's environment that is the key"`
-	System       string        `yaml:"system" help:"text that the model reads before its task; empty is a sentence about its purpose"`
+	Key          string        `yaml:"key" format:"reference" help:"a reference secret://name to the key of the endpoint; set at most one of key, key_file and key_env"`
+	KeyFile      string        `yaml:"key_file" help:"file that contains the key; toold reads it for each request"`
+	KeyEnv       string        `yaml:"key_env" help:"variable of the daemon's environment that contains the key"`
+	System       string        `yaml:"system" help:"system prompt of the model; if empty, a sentence about its purpose"`
 	Tools        Tools         `yaml:"tools"`
-	Depth        int           `yaml:"depth" default:"2" min:"1" max:"8" help:"levels of subagents, with this one"`
-	Turns        int           `yaml:"turns" default:"20" min:"1" max:"1000" help:"answers of the model"`
-	Tokens       int64         `yaml:"tokens" default:"200000" min:"1" max:"1000000000000" help:"tokens of all answers, read and written"`
-	AnswerTokens int           `yaml:"answer_tokens" default:"0" min:"0" max:"1000000000" help:"tokens of one answer; 0 is the endpoint's limit, and 8192 for anthropic"`
-	Time         time.Duration `yaml:"time" default:"10m" min:"1ms" max:"1d" help:"time that it works, without waiting for people"`
-	Request      time.Duration `yaml:"request_timeout" default:"2m" min:"1ms" max:"1h" help:"time of one request to the endpoint"`
+	Depth        int           `yaml:"depth" default:"2" min:"1" max:"8" help:"largest depth of nested subagents, counting this one"`
+	Turns        int           `yaml:"turns" default:"20" min:"1" max:"1000" help:"largest number of turns, which are answers of the model"`
+	Tokens       int64         `yaml:"tokens" default:"200000" min:"1" max:"1000000000000" help:"input and output tokens of all requests to the model together"`
+	AnswerTokens int           `yaml:"answer_tokens" default:"0" min:"0" max:"1000000000" help:"largest number of tokens of one answer; 0 means the limit of the endpoint, or 8192 for anthropic"`
+	Time         time.Duration `yaml:"time" default:"10m" min:"1ms" max:"1d" help:"time that the subagent may work; the time in which it waits for people does not count"`
+	Request      time.Duration `yaml:"request_timeout" default:"2m" min:"1ms" max:"1h" help:"longest time of one request to the endpoint"`
 	Tier         string        `yaml:"tier" default:"confirm" oneof:"observe confirm escalate" help:"tier of the tool"`
-	Parallel     bool          `yaml:"parallel" help:"let several of its calls of one thread run at once"`
+	Parallel     bool          `yaml:"parallel" help:"let several calls of this tool in one thread run at the same time"`
 }
 
 // Tools selects tools by globs on their ids.
 type Tools struct {
-	Allow   []string `yaml:"allow" format:"glob" help:"globs on the ids of tools that it may use, of those that its caller may use; none is all"`
-	Exclude []string `yaml:"exclude" format:"glob" help:"globs on the ids of tools that it may not use"`
+	Allow   []string `yaml:"allow" format:"glob" help:"globs on the ids of tools; the subagent may use those that match and that its caller may use; an empty list matches every tool"`
+	Exclude []string `yaml:"exclude" format:"glob" help:"globs on the ids of tools that the subagent may not use"`
 }
 
 // Check implements [setting.Checker].

@@ -11,15 +11,15 @@ import (
 // Settings configure the tools fetch and web_search.
 type Settings struct {
 	Fetch          bool          `yaml:"fetch" default:"true" help:"offer the tool fetch" see:"tools/web.md"`
-	AllowHosts     []string      `yaml:"allow_hosts" help:"hosts that may be fetched from, a leading dot for all names below; none is every host"`
-	DenyHosts      []string      `yaml:"deny_hosts" help:"hosts that may not be fetched from"`
-	AllowAddresses []string      `yaml:"allow_addresses" help:"addresses and prefixes that may be reached in addition to the public network"`
-	Timeout        time.Duration `yaml:"timeout" default:"30s" min:"1s" max:"10m" help:"time of a fetch or a search"`
-	MaxBytes       int           `yaml:"max_bytes" default:"5242880" min:"1024" max:"67108864" help:"bytes of a page, unpacked"`
-	Search         string        `yaml:"search" oneof:"brave searxng" help:"engine of the tool web_search; empty is no such tool"`
-	SearchURL      string        `yaml:"search_url" help:"URL of the engine; empty is that of Brave"`
-	SearchKey      string        `yaml:"search_key" format:"reference" help:"secret://name of the key of brave, in place of a file" see:"secrets.md"`
-	SearchKeyFile  string        `yaml:"search_key_file" help:"file of the key of brave"`
+	AllowHosts     []string      `yaml:"allow_hosts" help:"hosts from which fetch may read; a leading dot includes all names below; an empty list allows every host"`
+	DenyHosts      []string      `yaml:"deny_hosts" help:"hosts from which fetch may not read"`
+	AllowAddresses []string      `yaml:"allow_addresses" help:"IP addresses and prefixes that fetch may reach in addition to the public network"`
+	Timeout        time.Duration `yaml:"timeout" default:"30s" min:"1s" max:"10m" help:"longest time of a fetch or a search"`
+	MaxBytes       int           `yaml:"max_bytes" default:"5242880" min:"1024" max:"67108864" help:"largest size of a page in bytes, after decompression"`
+	Search         string        `yaml:"search" oneof:"brave searxng" help:"search engine of the tool web_search; if empty, the tool does not exist"`
+	SearchURL      string        `yaml:"search_url" help:"URL of the search engine; if empty, the URL of Brave"`
+	SearchKey      string        `yaml:"search_key" format:"reference" help:"replaces web.search_key_file: a reference secret://name to the key for Brave" see:"secrets.md"`
+	SearchKeyFile  string        `yaml:"search_key_file" help:"file that contains the key for Brave"`
 }
 
 // Check implements [setting.Checker].
