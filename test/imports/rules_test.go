@@ -72,6 +72,7 @@ func rows() []row {
 		{folder: "sandbox/address", onlyStd: true, theirs: []string{"golang.org/x/net/idna"}},
 		{folder: "sandbox/proxy", ours: []string{"sandbox", "sandbox/address"}, onlyStd: true},
 		{folder: "proto/...", proto: true},
+		{folder: "turn", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "translate", ours: []string{"proto/...", "call", "hook", "tool"}, proto: true},
 		{folder: "server/...", ours: []string{"proto/...", "translate", "call", "tool"}, proto: true},
 		{folder: "server/grpc", ours: []string{"proto/...", "translate", "server/access", "call", "hook", "registry/export", "sandbox/isolation", "secret", "tool", "tools/worker/link"}, proto: true},

@@ -1,0 +1,339 @@
+package turn
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// RemoveNulls removes the nulls that strict mode added to the arguments of a call. Strict mode requires every property, so an optional
+// property whose schema does not accept null may be null there, which means that it is absent. All other bytes stay unchanged. It reports
+// whether it removed anything.
+//
+// schema is the tool's own schema. RemoveNulls changes nothing in places where it cannot decide, such as an object that could match several
+// alternatives, and nothing at all when the schema has no strict form or uses keywords that make this hard to see. The error says that a text
+// does not parse.
+func RemoveNulls(schema []byte, arguments string) (string, bool, error) {
+	if len(schema) == 0 {
+		return arguments, false, nil
+	}
+	v, err := call.ParseJSON(string(schema), 0)
+	if err != nil {
+		return arguments, false, fmt.Errorf("schema: %w", err)
+	}
+	if strings.TrimSpace(arguments) == "" {
+		return arguments, false, nil
+	}
+	if _, err := call.ParseJSON(arguments, 0); err != nil {
+		return arguments, false, err
+	}
+	s := &strictSchema{root: v}
+	if !s.known(v) {
+		return arguments, false, nil
+	}
+	s.walk(rootOf(arguments), v)
+	if len(s.cuts) == 0 {
+		return arguments, false, nil
+	}
+	return splice(arguments, s.cuts), true, nil
+}
+
+// splice returns the text without the ranges.
+func splice(text string, cuts [][2]int) string {
+	slices.SortFunc(cuts, func(a, b [2]int) int { return a[0] - b[0] })
+	var b strings.Builder
+	from := 0
+	for _, c := range cuts {
+		b.WriteString(text[from:c[0]])
+		from = c[1]
+	}
+	b.WriteString(text[from:])
+	return b.String()
+}
+
+// The limits of strict mode. They are those of registry/export or lower.
+const (
+	strictDepth   = 10
+	strictNodes   = 1000
+	strictChoices = 1000
+	strictText    = 100_000
+)
+
+// A strictSchema is a schema that registry/export can make strict. Schemas that may have no strict form are unknown.
+type strictSchema struct {
+	root                 any
+	nodes, choices, text int
+	cuts                 [][2]int
+}
+
+// hard has the keywords whose effect on a strict schema, or on one member, is not decided here.
+var hard = []string{
+	"not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies", "patternProperties", "propertyNames", "prefixItems",
+	"additionalItems", "contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$id", "id", "$anchor",
+	"$dynamicAnchor",
+}
+
+// notes has the keywords that may stand beside alternatives and references.
+var notes = []string{
+	"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "deprecated", "readOnly", "writeOnly", "nullable",
+}
+
+// known reports whether the schema of the arguments has a strict form.
+func (s *strictSchema) known(v any) bool {
+	o := s.resolve(v)
+	if o == nil || has(o, "anyOf", "oneOf", "enum", "const") {
+		return false
+	}
+	if t := typesOf(o); has(o, "type") && !slices.Contains(t, "object") {
+		return false
+	}
+	return s.object(o, 1)
+}
+
+// resolve follows references, and an allOf of one schema. It returns nil for anything that is hard.
+func (s *strictSchema) resolve(v any) map[string]any {
+	for range strictDepth {
+		o, ok := v.(map[string]any)
+		if !ok || has(o, hard...) {
+			return nil
+		}
+		all, both := o["allOf"].([]any)
+		ref, isRef := o["$ref"].(string)
+		switch {
+		case !isRef && !both && !has(o, "$ref", "allOf"):
+			return o
+		case !only(o, append([]string{"$ref", "allOf"}, notes...)) || isRef == both || both && len(all) != 1:
+			return nil
+		case both:
+			v = all[0]
+		default:
+			v = s.target(ref)
+		}
+	}
+	return nil
+}
+
+// target returns the schema that a reference of the form #/… names.
+func (s *strictSchema) target(ref string) any {
+	pointer, ok := strings.CutPrefix(ref, "#/")
+	if !ok || strings.Contains(pointer, "%") {
+		return nil
+	}
+	v := s.root
+	for name := range strings.SplitSeq(pointer, "/") {
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		switch node := v.(type) {
+		case map[string]any:
+			v = node[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(node) {
+				return nil
+			}
+			v = node[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// schema reports whether a schema below the root has a strict form.
+func (s *strictSchema) schema(v any, depth int) bool {
+	s.nodes += 3 // A reference counts up to three times in registry/export.
+	o := s.resolve(v)
+	if o == nil || depth > strictDepth || s.nodes > strictNodes {
+		return false
+	}
+	if has(o, "anyOf", "oneOf") {
+		branches := alternatives(o)
+		return len(branches) > 0 && !slices.ContainsFunc(branches, func(b any) bool { return !s.schema(b, depth+1) })
+	}
+	values := choicesOf(o)
+	for _, c := range values {
+		s.text += len(call.AppendCanonical(nil, c))
+		switch c.(type) {
+		case map[string]any, []any:
+			return false
+		case json.Number:
+			if !has(o, "type") || len(c.(json.Number)) > 15 {
+				return false // registry/export may describe the values instead, and then no type is left.
+			}
+		}
+	}
+	s.choices += len(values)
+	t := typesOf(o)
+	switch {
+	case s.choices > strictChoices || s.text > strictText:
+		return false
+	case !has(o, "type"):
+		return len(values) > 0 && !has(o, "properties", "items") || len(values) == 0 && has(o, "properties") && s.object(o, depth)
+	case len(t) == 0:
+		return false
+	case slices.Contains(t, "array") && !s.schema(o["items"], depth+1):
+		return false
+	}
+	return !slices.Contains(t, "object") || s.object(o, depth)
+}
+
+// object reports whether an object's schema has a strict form.
+func (s *strictSchema) object(o map[string]any, depth int) bool {
+	properties, _ := o["properties"].(map[string]any)
+	required, ok := o["required"].([]any)
+	if has(o, "required") && !ok {
+		return false
+	}
+	for _, name := range required {
+		if name, ok := name.(string); !ok || properties[name] == nil || properties[name] == false {
+			return false
+		}
+	}
+	open := o["additionalProperties"] != false
+	for name, p := range properties {
+		if p == false {
+			continue // registry/export leaves out a property that must be absent.
+		}
+		open = false
+		s.text += len(name)
+		if !s.schema(p, depth+1) {
+			return false
+		}
+	}
+	return !open && s.text <= strictText // An object of free names has no strict form.
+}
+
+// walk notes the nulls to cut out of a value.
+func (s *strictSchema) walk(n node, schema any) {
+	o := s.resolve(schema)
+	if o == nil || n.kind() != '{' && n.kind() != '[' {
+		return
+	}
+	if has(o, "anyOf", "oneOf") {
+		if fit := s.fitting(o, n.kind()); len(fit) == 1 {
+			s.walk(n, fit[0])
+		}
+		return
+	}
+	if n.kind() == '[' {
+		for item := range n.items() {
+			s.walk(item, o["items"])
+		}
+		return
+	}
+	properties, _ := o["properties"].(map[string]any)
+	required, _ := o["required"].([]any)
+	var members []member
+	var drop []bool
+	for m, v := range n.members() {
+		p, declared := properties[m.name]
+		gone := declared && v.absent() && !slices.Contains(required, any(m.name)) && s.rejectsNull(p)
+		members, drop = append(members, m), append(drop, gone)
+		if declared && !gone {
+			s.walk(v, p)
+		}
+	}
+	s.cut(members, drop)
+}
+
+// fitting returns the alternatives that may accept an object or an array.
+func (s *strictSchema) fitting(o map[string]any, kind byte) []any {
+	want := map[byte]string{'{': "object", '[': "array"}[kind]
+	var fit []any
+	for _, b := range alternatives(o) {
+		r := s.resolve(b)
+		switch {
+		case has(r, "anyOf", "oneOf"):
+			fit = append(fit, s.fitting(r, kind)...)
+		case !has(r, "type") && choicesOf(r) == nil, slices.Contains(typesOf(r), want):
+			fit = append(fit, b)
+		}
+	}
+	return fit
+}
+
+// rejectsNull reports whether a schema certainly rejects null, without being false.
+func (s *strictSchema) rejectsNull(v any) bool {
+	o := s.resolve(v)
+	switch {
+	case o == nil:
+		return false
+	case has(o, "anyOf", "oneOf"):
+		return !slices.ContainsFunc(alternatives(o), func(b any) bool { return !s.rejectsNull(b) })
+	case has(o, "type") && !slices.Contains(typesOf(o), "null"):
+		return true
+	}
+	values := choicesOf(o)
+	return len(values) > 0 && !slices.Contains(values, nil)
+}
+
+// cut notes the ranges of members to drop, each with one comma.
+func (s *strictSchema) cut(members []member, drop []bool) {
+	last := len(drop) // index of the first member of those at the end that are dropped
+	for last > 0 && drop[last-1] {
+		last--
+	}
+	for i := range last {
+		if drop[i] {
+			s.cuts = append(s.cuts, [2]int{members[i].from, members[i+1].from})
+		}
+	}
+	switch end := len(members); {
+	case last == end:
+	case last == 0:
+		s.cuts = append(s.cuts, [2]int{members[0].from, members[end-1].to})
+	default:
+		s.cuts = append(s.cuts, [2]int{members[last-1].to, members[end-1].to})
+	}
+}
+
+// alternatives returns the branches of anyOf or oneOf, or nil when other keywords apply beside them.
+func alternatives(o map[string]any) []any {
+	if !only(o, append([]string{"anyOf", "oneOf"}, notes...)) || has(o, "anyOf") == has(o, "oneOf") {
+		return nil
+	}
+	list, _ := o["anyOf"].([]any)
+	if has(o, "oneOf") {
+		list, _ = o["oneOf"].([]any)
+	}
+	return list
+}
+
+// choicesOf returns the values of enum or const.
+func choicesOf(o map[string]any) []any {
+	if has(o, "const") {
+		return []any{o["const"]}
+	}
+	list, _ := o["enum"].([]any)
+	return list
+}
+
+func typesOf(o map[string]any) []string {
+	if name, ok := o["type"].(string); ok {
+		return []string{name}
+	}
+	var names []string
+	list, _ := o["type"].([]any)
+	for _, t := range list {
+		if name, ok := t.(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func has(o map[string]any, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := o[name]; return ok })
+}
+
+func only(o map[string]any, names []string) bool {
+	for name := range o {
+		if !slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,246 @@
+package turn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Provider is the format of a model's response.
+type Provider string
+
+// The providers. The message of a turn is the value in the comment.
+const (
+	OpenAI          Provider = "openai"           // choices[0].message of Chat Completions
+	OpenAIResponses Provider = "openai-responses" // output of the Responses API
+	Anthropic       Provider = "anthropic"        // the message
+	Gemini          Provider = "gemini"           // candidates[0].content of generateContent
+	AISDK           Provider = "ai-sdk"           // one assistant ModelMessage of the Vercel AI SDK
+)
+
+// Providers returns all providers.
+func Providers() []Provider { return []Provider{OpenAI, OpenAIResponses, Anthropic, Gemini, AISDK} }
+
+// MaxCalls is the maximum number of calls in a turn, including those that toold does not run.
+const MaxCalls = 256
+
+// A Request is a model's response.
+type Request struct {
+	Provider Provider
+	Strict   bool // The tools were exported with strict schemas.
+	// StopReason is the provider's reason for the end of the response. When it says that the output was cut, the last call is truncated.
+	StopReason string
+	Message    []byte   // JSON
+	OwnTools   []string // names of tools that the client runs
+}
+
+// A Turn is a parsed response. Its JSON form has everything that [Turn.Messages] needs, but not the arguments.
+type Turn struct {
+	Provider Provider `json:"provider"`
+	Strict   bool     `json:"strict,omitempty"`
+	// Digest is a SHA-256 in hex over provider, strict, own tools and calls. [Turn.Identity] includes it.
+	Digest     string       `json:"digest"`
+	Calls      []Call       `json:"calls,omitempty"`
+	NotHandled []NotHandled `json:"not_handled,omitempty"`
+}
+
+// A Call is a call that toold runs.
+type Call struct {
+	Index       int    `json:"index"`                   // position among all calls of the turn, from 0
+	ModelCallID string `json:"model_call_id,omitempty"` // unchanged; Gemini may send none
+	Name        string `json:"name"`                    // unchanged, even if no tool can have this name
+	// Arguments are the bytes of the message. They may be any text. They are not in the JSON form.
+	Arguments string `json:"-"`
+	Truncated bool   `json:"truncated,omitempty"` // The output was cut, so the arguments must not be used, even if they parse.
+	// Caller is the JSON of the member caller of a Responses call. The answer repeats it.
+	Caller string `json:"caller,omitempty"`
+}
+
+// Tool returns the id of the tool to call: the name. For a name that is empty or longer than every id, it returns a short text that is not a
+// valid id, so that the call ends with NOT_FOUND.
+func (c *Call) Tool() string {
+	if c.Name != "" && len(c.Name) <= 64 {
+		return c.Name
+	}
+	sum := sha256.Sum256([]byte(c.Name))
+	return "?" + hex.EncodeToString(sum[:4])
+}
+
+// NotHandled is a call that the client answers: one of its own tools, or a kind that toold does not run.
+type NotHandled struct {
+	Index int    `json:"index"`
+	ID    string `json:"id,omitempty"`
+	Type  string `json:"type"` // the provider's type of the part
+}
+
+// TruncatedError returns the error of a call whose arguments were cut off.
+func TruncatedError() *tool.Error {
+	return &tool.Error{Code: tool.InvalidArguments, Reason: "TRUNCATED", Aborted: true,
+		Message: "Not run: the output ended before this call was complete. Send the call again, with shorter arguments."}
+}
+
+// A format has the rules of one provider.
+type format interface {
+	parse(p *parser, message node) error
+	// messages returns the provider's messages for the outcomes of all calls.
+	messages(outcomes []outcome) [][]byte
+	// late returns one user message with a text and media.
+	late(text string, media []medium) []byte
+	// takes reports whether a tool's result may contain media of this type.
+	takes(mime string) bool
+}
+
+func formatOf(p Provider) (format, error) {
+	switch p {
+	case OpenAI:
+		return openAI{}, nil
+	case OpenAIResponses:
+		return responses{}, nil
+	case Anthropic:
+		return anthropic{}, nil
+	case Gemini:
+		return gemini{}, nil
+	case AISDK:
+		return aiSDK{}, nil
+	}
+	return nil, call.InvalidField("provider", "is %q; want one of %q", p, Providers())
+}
+
+// Parse parses a response strictly. The error is a [*call.Refusal].
+func Parse(r Request) (*Turn, error) {
+	f, err := formatOf(r.Provider)
+	if err != nil {
+		return nil, err
+	}
+	root, err := parseMessage(string(r.Message))
+	if err != nil {
+		return nil, err
+	}
+	p := newParser(r)
+	if err := f.parse(p, root); err != nil {
+		return nil, err
+	}
+	if cut(r.StopReason) || cut(p.stopReason) {
+		p.truncateLast()
+	}
+	p.turn.Digest = hexSum(p.digest)
+	return p.turn, nil
+}
+
+// A parser collects the calls of a response.
+type parser struct {
+	turn       *Turn
+	own        []string
+	ids        map[string]bool
+	digest     []byte
+	stopReason string // from the message
+}
+
+const callsDomain = "toold.turn.calls.v1"
+
+func newParser(r Request) *parser {
+	own := slices.Compact(slices.Sorted(slices.Values(r.OwnTools)))
+	p := &parser{turn: &Turn{Provider: r.Provider, Strict: r.Strict}, own: own, ids: map[string]bool{}}
+	strict := "loose"
+	if r.Strict {
+		strict = "strict"
+	}
+	p.digest = append(p.digest, callsDomain...)
+	p.hash(string(r.Provider), strict)
+	p.hash(own...)
+	return p
+}
+
+// hash adds a list of texts to the digest. Different lists never add the same bytes.
+func (p *parser) hash(texts ...string) {
+	p.digest = append(p.digest, '[')
+	for _, s := range texts {
+		p.digest = append(tool.AppendQuoted(p.digest, s), ',')
+	}
+	p.digest = append(p.digest, ']')
+}
+
+// A found call is a call in a response.
+type found struct {
+	at        node
+	kind      string // the provider's type
+	id, name  string
+	arguments string
+	object    bool // The provider sends arguments as a JSON value, not as text.
+	foreign   bool // A kind or namespace that toold does not run.
+	truncated bool
+	caller    string
+}
+
+// add adds a call of toold or of the client.
+func (p *parser) add(f *found) error {
+	index := len(p.turn.Calls) + len(p.turn.NotHandled)
+	switch {
+	case index == MaxCalls:
+		return f.at.refuse("is one call too many: a turn has at most %d calls", MaxCalls)
+	case p.ids[f.id]:
+		return f.at.refuse("has the id %s a second time; the ids of a turn must be different", quoted(f.id))
+	case f.id == "" && p.turn.Provider != Gemini:
+		return f.at.refuse("has no id")
+	}
+	p.ids[f.id] = f.id != ""
+	arguments := f.arguments
+	if parsed := call.Parse(arguments); f.object && parsed.Err == nil {
+		arguments = parsed.Canonical
+	}
+	p.hash(f.kind, f.name, arguments, f.id)
+	if f.foreign || slices.Contains(p.own, f.name) {
+		p.turn.NotHandled = append(p.turn.NotHandled, NotHandled{Index: index, ID: f.id, Type: f.kind})
+		return nil
+	}
+	p.turn.Calls = append(p.turn.Calls, Call{
+		Index: index, ModelCallID: f.id, Name: f.name, Arguments: f.arguments, Truncated: f.truncated, Caller: f.caller,
+	})
+	return nil
+}
+
+// truncateLast marks the last call of the response, unless the client runs it.
+func (p *parser) truncateLast() {
+	calls, others := p.turn.Calls, p.turn.NotHandled
+	if len(calls) == 0 || len(others) > 0 && others[len(others)-1].Index > calls[len(calls)-1].Index {
+		return
+	}
+	calls[len(calls)-1].Truncated = true
+}
+
+// cutReasons has the stop reasons of all providers, in lower case, for output that ended in the middle. Proxies mix the names of providers.
+var cutReasons = []string{
+	"length", "content_filter", "content-filter", "model_length", "error", "interrupted", // Chat Completions and the AI SDK
+	"incomplete", "max_output_tokens", // Responses
+	"max_tokens", "model_context_window_exceeded", "refusal", // Anthropic
+	"safety", "recitation", "blocklist", "prohibited_content", "spii", "malformed_function_call", "malformed_response", // Gemini
+}
+
+// cut reports whether a stop reason says that the output was cut. It accepts every case and names of enum values, such as
+// FinishReason.MAX_TOKENS.
+func cut(reason string) bool {
+	reason = strings.ToLower(strings.TrimSpace(reason))
+	return slices.Contains(cutReasons, reason[strings.LastIndexByte(reason, '.')+1:])
+}
+
+const identityDomain = "toold.turn.v1"
+
+// Identity returns the digest, in hex, that identifies a repeated request for a turn. It covers provider, strict, own tools, the calls in
+// order, caller, run, thread and options. Text and reasoning of the response do not count, and neither does the stop reason. A turn from JSON
+// has the same identity.
+func (t *Turn) Identity(caller, run, thread string, o call.BatchOptions) string {
+	b := append([]byte(nil), identityDomain...)
+	for _, v := range [...]string{t.Digest, caller, run, thread, call.BatchDigest(o, nil, nil)} {
+		b = tool.AppendQuoted(append(b, ','), v)
+	}
+	return hexSum(b)
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
