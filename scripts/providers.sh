@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# providers.sh checks the exported tools in registry/export/testdata with the npm packages of the model providers. The packages are pinned.
-# It installs them again when the lock file has changed.
+# providers.sh checks what toold makes for models with the npm packages of the model providers: the exported tools in registry/export/testdata,
+# and the messages of turns in turn/testdata, also with the TypeScript compiler. The packages are pinned. It installs them again when a lock
+# file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,9 +11,23 @@ if ((major < 20)); then
 	echo "the exported tools are checked with Node 20 or later; this is $(node --version)" >&2
 	exit 1
 fi
-folder=registry/export/providers
-if ! cmp -s $folder/package-lock.json $folder/node_modules/.fetched; then
-	npm --prefix $folder ci --loglevel=error
-	cp $folder/package-lock.json $folder/node_modules/.fetched
+
+# fetch installs the packages of a folder.
+fetch() {
+	cmp -s "$1/package-lock.json" "$1/node_modules/.fetched" && return
+	npm --prefix "$1" ci --loglevel=error
+	cp "$1/package-lock.json" "$1/node_modules/.fetched"
+}
+
+fetch registry/export/providers
+node registry/export/providers/check.mjs registry/export/testdata/*/*.jsonl
+
+# The newest packages need Node 22, which comes with them.
+turns=turn/providers
+fetch $turns
+node22=node
+if ((major < 22)); then
+	node22=$(ls $turns/node_modules/node-linux-*/bin/node)
 fi
-node $folder/check.mjs registry/export/testdata/*/*.jsonl
+$node22 $turns/check.mjs turn/testdata/*.jsonl
+$node22 $turns/node_modules/typescript/bin/tsc -p $turns

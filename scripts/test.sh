@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The landing check. It tests every package with the race detector, the crash loop with 40 kills of the real binary, the examples, and the
-# exported tools with the packages of the model providers. The last lines say what ran.
+# exported tools and the messages of turns with the packages of the model providers. The last lines say what ran.
 #
 # With CI=true no test may be skipped. PACKAGES selects packages; the default is all. With AGAIN=false a test that fails once counts as failed.
 set -euo pipefail
