@@ -83,7 +83,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 		err = r.refuseLender(spec)
 	}
 	if err == nil {
-		err = r.room(l, &spec.Run, r.demand(spec), 1)
+		err = r.checkCapacity(l, &spec.Run, r.demand(spec), 1)
 	}
 	if err != nil {
 		l.fill(nil, err)

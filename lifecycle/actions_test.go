@@ -38,8 +38,8 @@ func (h *handler) Handle(ctx context.Context, in *hook.ActionInput) (hook.Action
 	return h.do(ctx, in)
 }
 
-// told returns phase, payload, round and attempt of all inputs, in order.
-func (h *handler) told() string {
+// received returns phase, payload, round and attempt of all inputs, in order.
+func (h *handler) received() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var told []string
@@ -51,7 +51,7 @@ func (h *handler) told() string {
 
 func (h *handler) wantTold(t *testing.T, want string) {
 	t.Helper()
-	if got := h.told(); got != want {
+	if got := h.received(); got != want {
 		t.Errorf("handler was asked %q, want %q", got, want)
 	}
 }
@@ -126,7 +126,7 @@ func TestActionsFollowTheCommit(t *testing.T) {
 		w.wantValues(`NAMESPACE all="x"@3`, "RUN n=31@4")
 		w.act()
 		if len(h.asked) != 3 {
-			t.Errorf("asked again: %s", h.told())
+			t.Errorf("asked again: %s", h.received())
 		}
 	})
 }
@@ -234,7 +234,7 @@ func TestRoundsOfActionsEnd(t *testing.T) {
 		w.do(spec("t", ""))
 		w.act()
 		if len(h.asked) != 16 || h.asked[15].Round != 16 {
-			t.Errorf("asked %s", h.told())
+			t.Errorf("asked %s", h.received())
 		}
 		if dead := w.deadLetters(); len(dead) != 1 || dead[0].Round != 17 || !strings.Contains(dead[0].Error, "16 rounds") {
 			t.Errorf("dead letters %+v", dead)

@@ -240,7 +240,7 @@ func TestToolAsksRepeatedly(t *testing.T) {
 			c := w.do(spec("abandoner", fmt.Sprintf(`{"n":%d}`, i)))
 			end(c)
 			synctest.Wait()
-			if got := abandon.told(); len(got) != i+1 || got[i] != c.ID {
+			if got := abandon.abandonedCalls(); len(got) != i+1 || got[i] != c.ID {
 				t.Errorf("end %d: told %v", i, got)
 			}
 		}
@@ -267,7 +267,7 @@ func (a *abandoner) Abandon(_ context.Context, c *tool.Call) {
 	a.calls = append(a.calls, c.ID)
 }
 
-func (a *abandoner) told() []string {
+func (a *abandoner) abandonedCalls() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]string(nil), a.calls...)

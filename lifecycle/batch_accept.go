@@ -121,7 +121,7 @@ func (r *batchRequest) reserve() error {
 		}
 	}
 	first := &r.spec.Calls[0]
-	if err := r.room(r.calls[0], &first.Run, r.demand(first), atOnce(r.record)); err != nil {
+	if err := r.checkCapacity(r.calls[0], &first.Run, r.demand(first), atOnce(r.record)); err != nil {
 		r.unreserve()
 		return err
 	}

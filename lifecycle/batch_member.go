@@ -110,7 +110,7 @@ func (r *memberRun) Interrupt(why string) { r.p.early = outcome.Interrupted(why)
 
 func (r *memberRun) Cancel() {
 	if wish := r.member.l.record().Cancel; wish != nil {
-		r.member.l.stop(outcome.Wished(wish))
+		r.member.l.stop(outcome.CancelRequested(wish))
 	}
 }
 

@@ -22,8 +22,8 @@ func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Sec
 // moment.
 const leastStop = time.Second
 
-// below describes the nested calls of a call at its end: which of them may still run.
-type below struct {
+// nestedState describes the nested calls of a call at its end: which of them may still run.
+type nestedState struct {
 	unseen  []string
 	unknown bool // the tool could not report its nested calls
 }
@@ -37,9 +37,9 @@ func (d *Definition) stopper() tool.Stopper {
 	return s
 }
 
-// stopBelow asks the tool of a call to end its nested calls, and waits for their end. It waits at most most plus endingTime, and at most
-// endingTime after the drain period. The outcome of the call is stored and published only after stopBelow returns.
-func stopBelow(p *pipeline, most time.Duration) (left below) {
+// stopNested asks the tool of a call to end its nested calls, and waits for their end. It waits at most most plus endingTime, and at most
+// endingTime after the drain period. The outcome of the call is stored and published only after stopNested returns.
+func stopNested(p *pipeline, most time.Duration) (left nestedState) {
 	s := p.def.stopper()
 	if s == nil {
 		return left
@@ -49,7 +49,7 @@ func stopBelow(p *pipeline, most time.Duration) (left below) {
 	left.unseen, err = hook.Bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
-		go hasten(ctx, e.drain.Over(), stop)
+		go stopAfterDrain(ctx, e.drain.Over(), stop)
 		return s.Stop(ctx, p.call(nil)), nil
 	})
 	if err != nil {
@@ -59,8 +59,8 @@ func stopBelow(p *pipeline, most time.Duration) (left below) {
 	return left
 }
 
-// hasten calls stop when endingTime has passed since the end of the drain period.
-func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) {
+// stopAfterDrain calls stop when endingTime has passed since the end of the drain period.
+func stopAfterDrain(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) {
 	select {
 	case <-ctx.Done():
 		return
@@ -75,9 +75,9 @@ func hasten(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) 
 	}
 }
 
-// ending calls stopBelow for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no nested
+// stopNestedAtEnd calls stopNested for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no nested
 // calls left. A call that an answer completed may still have some. When the daemon stops, nested calls get only leastStop.
-func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
+func stopNestedAtEnd(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	most := stopMost(p.l.e.cfg.Grace)
 	switch {
 	case out.Status == call.Succeeded && out.Executed == call.Finished:
@@ -85,15 +85,15 @@ func ending(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	case errors.Is(context.Cause(ctx), outcome.Drained):
 		most = 0
 	}
-	stopBelow(p, most).name(out)
+	stopNested(p, most).addTo(out)
 }
 
 // UnseenCalls is the key in a result's metadata under which the ids of some nested calls are listed: those whose end is not confirmed. They
 // may still run although the call has ended.
 const UnseenCalls = "unseen_calls"
 
-// name adds the nested calls without a confirmed end to the result.
-func (b below) name(out *outcome.Terminal) {
+// addTo adds the nested calls without a confirmed end to the result.
+func (b nestedState) addTo(out *outcome.Terminal) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return
 	}

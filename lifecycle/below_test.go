@@ -37,8 +37,8 @@ func (w *world) stopChild(ctx context.Context, id string) (unseen []string) {
 	return nil
 }
 
-// heeds returns a tool that runs until it is cancelled, and needs the given time to stop.
-func heeds(id string, after time.Duration) tool.Tool {
+// runsUntilCancelled returns a tool that runs until it is cancelled, and needs the given time to stop.
+func runsUntilCancelled(id string, after time.Duration) tool.Tool {
 	return made(id, mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
 		time.Sleep(after)
@@ -74,8 +74,8 @@ func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 			child := apart(spec("child", ""))
 			child.Run.ID = "run-2"
 			var w *world
-			p := parent{heeds("parent", 0), func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) }}
-			inBubble(t, []tool.Tool{p, heeds("child", 3*time.Second)}, nil, func(t *testing.T, own *world) {
+			p := parent{runsUntilCancelled("parent", 0), func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) }}
+			inBubble(t, []tool.Tool{p, runsUntilCancelled("child", 3*time.Second)}, nil, func(t *testing.T, own *world) {
 				w = own
 				above := w.begin(apart(spec("parent", "")))
 				w.begin(child)
@@ -108,7 +108,7 @@ func TestAnswerEndsCallsOfCalls(t *testing.T) {
 		asks("parent", tool.Ticket{ResumeMode: tool.UseDecisionAsToolResult, Approvers: &tool.Approvers{}}),
 		func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) },
 	}
-	inBubble(t, []tool.Tool{p, heeds("child", time.Second)}, nil, func(t *testing.T, own *world) {
+	inBubble(t, []tool.Tool{p, runsUntilCancelled("child", time.Second)}, nil, func(t *testing.T, own *world) {
 		w = own
 		c := w.do(apart(spec("parent", "")))
 		w.begin(child)
@@ -234,7 +234,7 @@ func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 			child, told := apart(spec("child", "")), &atomic.Int32{}
 			var w *world
 			p := above{parent{asks("parent", tool.Ticket{}), func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) }}, told}
-			inBubble(t, []tool.Tool{p, heeds("child", 3*time.Second)}, nil, func(t *testing.T, own *world) {
+			inBubble(t, []tool.Tool{p, runsUntilCancelled("child", 3*time.Second)}, nil, func(t *testing.T, own *world) {
 				w = own
 				s := apart(spec("parent", ""))
 				if name == "alone" {
@@ -277,13 +277,13 @@ func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
 			var w *world
 			var ids []string
 			ran := &probe{}
-			p := parent{heeds("parent", 0), func(ctx context.Context) (unseen []string) {
+			p := parent{runsUntilCancelled("parent", 0), func(ctx context.Context) (unseen []string) {
 				for _, id := range ids {
 					unseen = append(unseen, w.stopChild(ctx, id)...)
 				}
 				return unseen
 			}}
-			inBubble(t, []tool.Tool{p, heeds("first", time.Second), ran.tool("next", mutating)}, nil, func(t *testing.T, own *world) {
+			inBubble(t, []tool.Tool{p, runsUntilCancelled("first", time.Second), ran.tool("next", mutating)}, nil, func(t *testing.T, own *world) {
 				w = own
 				s := apart(spec("parent", ""))
 				w.begin(s)

@@ -61,14 +61,14 @@ func (a *cancelling) end() { a.later.end() }
 
 // ask cancels the children of a call, then the call. It does not wait for their end.
 func (a *cancelling) ask(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
-	if err := a.askBelow(ctx, l, r, depth); err != nil {
+	if err := a.cancelNested(ctx, l, r, depth); err != nil {
 		return err
 	}
 	return a.cancel(l, r)
 }
 
-// askBelow cancels the children of a call.
-func (a *cancelling) askBelow(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
+// cancelNested cancels the children of a call.
+func (a *cancelling) cancelNested(ctx context.Context, l *activeCall, r call.CancelRequest, depth int) error {
 	e := a.e
 	if depth == maxDepth {
 		return nil
@@ -156,7 +156,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	if err := storeCancel(l, r); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
-	l.stop(outcome.Wished(&r))
+	l.stop(outcome.CancelRequested(&r))
 	if l.record().Operation() != nil {
 		l.e.operations.Hurry(l.key)
 	}
@@ -188,7 +188,7 @@ func storeCancel(l *activeCall, r call.CancelRequest) error {
 // cancelAbove releases it.
 func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
-	cause := outcome.Wished(&r)
+	cause := outcome.CancelRequested(&r)
 	p.early = outcome.StoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.trace.Begin(context.Background(), l.record()))
 	stop(cause)
@@ -212,7 +212,7 @@ func (l *activeCall) heldBack() bool {
 // concurrent decision takes effect, never parts of both. The caller holds the slot; cancelResting releases it.
 func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) error {
 	p := lookupPipeline(l)
-	out := outcome.StoppedBy(outcome.Wished(&r), executed)
+	out := outcome.StoppedBy(outcome.CancelRequested(&r), executed)
 	records := p.after(context.Background(), out)
 	s := p.finalStep(out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records

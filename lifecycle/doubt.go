@@ -38,7 +38,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) settlement {
 		}
 	case p.def.stopper() != nil || l.e.cfg.Full():
 		if p.def.stopper() != nil && !(doubt{p}).asks() {
-			r.warnBelow(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether its parent call ran", Cause: "PARENT", Time: time.Now()})
+			r.requestNestedCancel(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether its parent call ran", Cause: "PARENT", Time: time.Now()})
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement {
 			if errors.Is(context.Cause(ctx), outcome.Drained) {
@@ -77,7 +77,7 @@ func (d doubt) settle(ctx context.Context) settlement {
 		lookupPipeline(l).again()
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
-		return p.carryOut(ctx, returned{p}.conclusion(ctx, answer{result: result}))
+		return p.storeConclusion(ctx, returned{p}.conclusion(ctx, answer{result: result}))
 	default:
 		return d.undecided(ctx)
 	}

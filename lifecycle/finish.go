@@ -20,7 +20,7 @@ import (
 func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) settlement {
 	l := p.l
 	asked := l.peek().LastRound()
-	ending(ctx, p, out)
+	stopNestedAtEnd(ctx, p, out)
 	records := p.after(ctx, out)
 	s := p.finalStep(out)
 	s.records = records

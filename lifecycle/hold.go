@@ -59,7 +59,7 @@ func (h *hold) await(e *Engine) {
 		defer e.drain.Leave()
 		r := recovery{e: e}
 		for _, l := range h.calls {
-			if err := r.takeUp(context.Background(), l); err != nil {
+			if err := r.recoverCall(context.Background(), l); err != nil {
 				e.log.Error("call not recovered; the next start tries again", zap.String("call_id", l.key.ID), zap.Error(err))
 			}
 			l.release()

@@ -64,7 +64,7 @@ func (p *pipeline) outcomeWithout(err error) *outcome.Terminal {
 	case !known || settle(err, p.l.key.ID).is == fatal:
 		return nil
 	case wish != nil:
-		return outcome.StoppedBy(outcome.Wished(wish), call.NotStarted)
+		return outcome.StoppedBy(outcome.CancelRequested(wish), call.NotStarted)
 	}
 	return outcome.NotStored(p.forOperators(err.Error()))
 }

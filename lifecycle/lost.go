@@ -22,9 +22,9 @@ func lostTooOften(c *call.Call) bool {
 	return lost >= maxLost
 }
 
-// takeUpLost recovers a call whose attempt was lost, as after a crash. When it is called, the pipeline run of the attempt has released its
+// recoverLost recovers a call whose attempt was lost, as after a crash. When it is called, the pipeline run of the attempt has released its
 // resources but still holds a reference to the call.
-func takeUpLost(ctx context.Context, l *activeCall) {
+func recoverLost(ctx context.Context, l *activeCall) {
 	p, c := lookupPipeline(l), l.record()
 	l.e.log.Warn("attempt lost: its end is unknown", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))
 	switch {

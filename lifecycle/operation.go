@@ -101,7 +101,7 @@ func stopOperation(p *pipeline, o *call.Operation) {
 	}
 	_, err := hook.Bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
 		c := p.call(nil)
-		c.Operation = told(o)
+		c.Operation = toOperation(o)
 		a.Abandon(ctx, c)
 		return struct{}{}, nil
 	})
@@ -110,7 +110,9 @@ func stopOperation(p *pipeline, o *call.Operation) {
 	}
 }
 
-func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, PollAfter: o.Every} }
+func toOperation(o *call.Operation) *tool.Operation {
+	return &tool.Operation{ID: o.ID, PollAfter: o.Every}
+}
 
 // turn polls or ends an operation. given returns the answer of a completion; a nil given polls the tool. Turns of a call run one after the
 // other. An error means that there was no turn.
@@ -229,7 +231,7 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	defer r.close()
 	result, err := hook.Bounded(ctx, pollDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(r)
-		c.Operation, c.Deadline = told(o), o.Expires
+		c.Operation, c.Deadline = toOperation(o), o.Expires
 		return poller.Poll(ctx, c)
 	})
 	if err != nil && ctx.Err() == nil {
@@ -260,7 +262,7 @@ func answered(ctx context.Context, p *pipeline, a answer, o *call.Operation) (*c
 			stopOperation(p, o)
 		}
 	}
-	return nil, p.carryOut(ctx, out)
+	return nil, p.storeConclusion(ctx, out)
 }
 
 // Complete ends an operation of a source with a result or an error, and returns when that is stored. It returns [errNoOperation] when the

@@ -55,7 +55,7 @@ func awaitRunner(p *pipeline, x tool.Expected) {
 		p.capacity.leaveThread()
 	}
 	r := recovery{e: l.e}
-	if err := r.takeUp(context.Background(), l); err != nil {
+	if err := r.recoverCall(context.Background(), l); err != nil {
 		l.e.log.Error("call not recovered; the next start tries again", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 	r.end()

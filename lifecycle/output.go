@@ -40,7 +40,7 @@ func (r *reporter) hangUp() {
 	}
 }
 
-func (r *reporter) tell(ev call.Event) error {
+func (r *reporter) publish(ev call.Event) error {
 	if r.closed.Load() {
 		r.p.l.e.stats.late.Add(1)
 		return errEnded
@@ -55,7 +55,7 @@ func (r *reporter) report(ev call.Event) error {
 	if n := ev.Weight(); n > maxReport {
 		return tool.Errorf(tool.InvalidArguments, "a report of %d bytes; at most %d are accepted", n, maxReport)
 	}
-	return r.tell(ev)
+	return r.publish(ev)
 }
 
 func (r *reporter) Progress(p tool.Progress) error {
@@ -83,7 +83,7 @@ func (r *reporter) Output(stream string, b []byte) error {
 	defer r.order.Unlock()
 	for piece := range slices.Chunk(b, outputPiece) {
 		// Clone the piece, because the tool may reuse its buffer.
-		err := r.tell(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Bytes: slices.Clone(piece)}})
+		err := r.publish(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Bytes: slices.Clone(piece)}})
 		if err != nil {
 			return err
 		}

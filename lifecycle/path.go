@@ -48,7 +48,7 @@ type pipeline struct {
 	found      findings
 	commands   []tool.Command // document commands of Before hooks, stored with the call
 	suppressed []call.Event   // events that filters released for a question that was not stored; published with the end
-	room
+	preallocated
 }
 
 // capacity holds the resources that a pipeline run acquires before its tool starts and releases at its end: the turn in the thread, a slot,
@@ -62,8 +62,8 @@ type capacity struct {
 	releases    []func()    // release functions of Admit hooks
 }
 
-// room is memory for values that most pipeline runs need once. It is part of the pipeline, to save allocations.
-type room struct {
+// preallocated is memory for values that most pipeline runs need once. It is part of the pipeline, to save allocations.
+type preallocated struct {
 	one     [1]call.Event      // for the event of the current step
 	success outcome.Terminal   // for the outcome of a tool that succeeded
 	seen    documents.Snapshot // for the first value of pipeline.documents
@@ -85,7 +85,7 @@ func (l *activeCall) started(base context.Context) context.Context {
 	l.mu.Unlock()
 	l.retain()
 	if wish != nil { // The cancel request was stored after the decision, but before this start.
-		cancel(outcome.Wished(wish))
+		cancel(outcome.CancelRequested(wish))
 	}
 	if l.e.drain.Stopped() {
 		cancel(outcome.Drained)
@@ -119,7 +119,7 @@ func (p *pipeline) run(ctx context.Context) {
 		}
 		go func() { // Another goroutine must conclude, because after runtime.Goexit this one cannot continue.
 			defer l.release()
-			p.conclude(ctx, p.deserted())
+			p.conclude(ctx, p.goroutineEnded())
 		}()
 	}()
 	out := p.guarded(ctx)
@@ -127,8 +127,8 @@ func (p *pipeline) run(ctx context.Context) {
 	p.conclude(ctx, out)
 }
 
-// deserted returns the conclusion of a pipeline run in which a tool or a hook called runtime.Goexit. It is handled like a panic.
-func (p *pipeline) deserted() outcome.Conclusion {
+// goroutineEnded returns the conclusion of a pipeline run in which a tool or a hook called runtime.Goexit. It is handled like a panic.
+func (p *pipeline) goroutineEnded() outcome.Conclusion {
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	if errors.Is(context.Cause(ctx), errJournal) {
 		s = l.lose(store.ErrFatal) // It is unknown what the journal contains. The next daemon recovers the call.
 	} else {
-		s = p.carryOut(ctx, out)
+		s = p.storeConclusion(ctx, out)
 	}
 	if s.is == committed {
 		p.settled()
@@ -166,15 +166,15 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 		p.capacity.leaveThread()
 	}
 	if s.is == committed && out == (outcome.Lost{}) {
-		takeUpLost(ctx, l)
+		recoverLost(ctx, l)
 	}
 	l.endPipeline(ctx)
 	l.e.trace.End(ctx, l.record, rounds)
 	l.e.output.Spool.Release(l.key)
 }
 
-// carryOut stores a conclusion.
-func (p *pipeline) carryOut(ctx context.Context, c outcome.Conclusion) settlement {
+// storeConclusion stores a conclusion.
+func (p *pipeline) storeConclusion(ctx context.Context, c outcome.Conclusion) settlement {
 	switch c := c.(type) {
 	case *outcome.Terminal:
 		return p.finish(ctx, c)
@@ -308,7 +308,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
 		} else {
-			out = p.deserted() // The caller does not get this value, because the goroutine ends.
+			out = p.goroutineEnded() // The caller does not get this value, because the goroutine ends.
 		}
 		p.early = out
 	}()

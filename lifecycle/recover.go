@@ -108,11 +108,11 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 		l.retain()
 		return nil
 	}
-	return r.takeUp(ctx, l)
+	return r.recoverCall(ctx, l)
 }
 
-// takeUp recovers a call whose newest event is known. It returns an error when the journal has ended.
-func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
+// recoverCall recovers a call whose newest event is known. It returns an error when the journal has ended.
+func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 	c := l.record()
 	p := lookupPipeline(l)
 	switch {
@@ -121,7 +121,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		r.e.operations.ArmNow(l.key, c.Operation(), c.Cancel != nil)
 	case c.Cancel != nil:
 		r.found.Cancelled++
-		out := outcome.StoppedBy(outcome.Wished(c.Cancel), call.NotStarted)
+		out := outcome.StoppedBy(outcome.CancelRequested(c.Cancel), call.NotStarted)
 		if begun(l.record()) != call.NotStarted {
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
@@ -129,7 +129,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 			return p.finishFound(ctx, out).stops()
 		}
 		if p.def.stopper() != nil {
-			r.warnBelow(ctx, l, *c.Cancel)
+			r.requestNestedCancel(ctx, l, *c.Cancel)
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement { return p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
@@ -138,7 +138,7 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 		r.found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)
 	case c.Status == call.New:
-		r.takeUpNew(l, p)
+		r.recoverNew(l, p)
 	case mayRunAgain(c, p.def) && !lostTooOften(c):
 		r.found.Rerun++
 		p.again()
@@ -150,11 +150,11 @@ func (r *recovery) takeUp(ctx context.Context, l *activeCall) error {
 	return nil
 }
 
-// warnBelow stores cancel requests for the nested calls of a call that will end. The recovery handles nested calls later. Without the
+// requestNestedCancel stores cancel requests for the nested calls of a call that will end. The recovery handles nested calls later. Without the
 // requests it would begin them.
-func (r *recovery) warnBelow(ctx context.Context, l *activeCall, request call.CancelRequest) {
+func (r *recovery) requestNestedCancel(ctx context.Context, l *activeCall, request call.CancelRequest) {
 	a := cancelling{e: r.e, start: true}
-	err := a.askBelow(ctx, l, request, 0)
+	err := a.cancelNested(ctx, l, request, 0)
 	r.later = append(r.later, a.later...)
 	if err != nil {
 		r.e.log.Warn("cancel requests for nested calls not stored; they may start", zap.String("call_id", l.key.ID), zap.Error(err))
@@ -265,9 +265,9 @@ func lastInput(c *call.Call) *tool.ResumeInput {
 	return nil
 }
 
-// takeUpNew recovers a call that has no attempt. The call runs at once if it needs no watcher. Otherwise it runs when a watcher attaches in
+// recoverNew recovers a call that has no attempt. The call runs at once if it needs no watcher. Otherwise it runs when a watcher attaches in
 // time.
-func (r *recovery) takeUpNew(l *activeCall, p *pipeline) {
+func (r *recovery) recoverNew(l *activeCall, p *pipeline) {
 	linger := lingerOf(l.record(), r.e.cfg.Linger)
 	if l.record().Detached || linger < 0 {
 		r.found.Resumed++
@@ -292,7 +292,7 @@ func awaitCaller(p *pipeline, linger time.Duration) {
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			p.finishFound(context.Background(), outcome.StoppedBy(outcome.Wished(wish), begun(l.record())))
+			p.finishFound(context.Background(), outcome.StoppedBy(outcome.CancelRequested(wish), begun(l.record())))
 			return
 		}
 		if back {

@@ -21,11 +21,11 @@ func (l *activeCall) resumeRun(request context.Context, d tool.Decision) {
 // resumePipeline continues a decided call in the background, also a call of a batch.
 func (l *activeCall) resumePipeline(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.trace.Begin(request, l.record()))
-	l.e.workers.Run(func() { l.carryOn(ctx, d) })
+	l.e.workers.Run(func() { l.applyDecision(ctx, d) })
 }
 
-// carryOn applies a stored decision: it ends a declined call, uses the answer as the result of the call, or runs the stages again.
-func (l *activeCall) carryOn(ctx context.Context, d tool.Decision) {
+// applyDecision applies a stored decision: it ends a declined call, uses the answer as the result of the call, or runs the stages again.
+func (l *activeCall) applyDecision(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
 	p := newPipeline(l)

@@ -99,7 +99,7 @@ func (p *pipeline) mustEnd(ctx context.Context) error {
 		return cause
 	}
 	if wish := p.l.record().Cancel; wish != nil {
-		return outcome.Wished(wish)
+		return outcome.CancelRequested(wish)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestUnattendedQuestionIsAbandoned(t *testing.T) {
 		s.Run = tool.Run{ID: "night", Unattended: true}
 		c := w.do(s)
 		w.stop()
-		if told := a.told(); len(told) != 1 || told[0] != c.ID {
+		if told := a.abandonedCalls(); len(told) != 1 || told[0] != c.ID {
 			t.Errorf("abandoned %q", told)
 		}
 	})

@@ -76,5 +76,5 @@ func (r *recovery) adopt(ctx context.Context, key call.Key) error {
 		return err
 	}
 	noteUnseen(l)
-	return r.takeUp(ctx, l)
+	return r.recoverCall(ctx, l)
 }

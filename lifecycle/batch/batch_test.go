@@ -61,7 +61,7 @@ func play(t *rapid.T) {
 		if plan.Do == batch.End {
 			return
 		}
-		m.carryOut(plan)
+		m.runPlan(plan)
 	}
 	t.Fatalf("no end after many plans: %+v", m.Batch)
 }
@@ -141,7 +141,7 @@ func (m *model) cancel(i int) {
 	}
 }
 
-func (m *model) carryOut(plan batch.Plan) {
+func (m *model) runPlan(plan batch.Plan) {
 	switch plan.Do {
 	case batch.Withdraw:
 		for _, i := range plan.Calls {

@@ -74,10 +74,10 @@ type loop struct {
 	ended   bool          // the journal has stored the end of the batch
 }
 
-// takeUp loads a batch that is not in memory, and processes it.
-func (b *loop) takeUp() {
+// start loads a batch that is not in memory, and processes it.
+func (b *loop) start() {
 	if b.load(); b.err == nil {
-		b.carry()
+		b.process()
 		return
 	}
 	b.s.cfg.Log.Error("batch not continued", zap.String("batch_id", b.key.ID), zap.Error(b.err))
@@ -105,8 +105,8 @@ func (b *loop) load() {
 	}
 }
 
-// carry processes the batch until no call can change.
-func (b *loop) carry() {
+// process processes the batch until no call can change.
+func (b *loop) process() {
 	defer b.s.cfg.Drain.Leave()
 	for {
 		b.advance()

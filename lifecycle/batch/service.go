@@ -85,7 +85,7 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	}
 	if err == nil && !known {
 		close(b.ready)
-		go b.carry()
+		go b.process()
 		return b.record, false, nil
 	}
 	record = b.record
@@ -224,7 +224,7 @@ func (s *Service) wakeExpected(key call.Key) {
 		}
 		if b, fresh := s.reference(key); fresh {
 			s.met(key)
-			go b.takeUp()
+			go b.start()
 			return
 		}
 		s.cfg.Drain.Leave()

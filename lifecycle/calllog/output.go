@@ -215,16 +215,16 @@ func (o *Output) print(stream string, b []byte, thread string) (offset int64, er
 	if cut := o.cut.Load(); cut != nil {
 		return 0, cut
 	}
-	if err := o.room(len(b)); err != nil {
+	if err := o.reserve(len(b)); err != nil {
 		return 0, err
 	}
 	offset, err = o.Config.Spool.Append(o.Key, thread, stream, b)
 	return offset, unlessFull(err)
 }
 
-// room counts n bytes for the namespace. It refuses bytes above the limit of the namespace. It also refuses them on a full disk, because
+// reserve counts n bytes for the namespace. It refuses bytes above the limit of the namespace. It also refuses them on a full disk, because
 // the remaining space is reserved for the outcomes of calls.
-func (o *Output) room(n int) error {
+func (o *Output) reserve(n int) error {
 	if o.Config.Full() {
 		return unlessFull(store.ErrFull)
 	}
@@ -250,7 +250,7 @@ func (o *Output) Save(name string, b []byte, thread string) (string, error) {
 	if err := o.spend(name, len(b)); err != nil {
 		return "", err
 	}
-	if err := o.room(len(b)); err != nil {
+	if err := o.reserve(len(b)); err != nil {
 		return "", err
 	}
 	name, err := o.Store(name, b, thread)

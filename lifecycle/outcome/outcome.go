@@ -405,8 +405,8 @@ func cancelled(reason string) *Stop {
 	return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
 }
 
-// Wished returns the Stop for a stored cancel request.
-func Wished(r *call.CancelRequest) *Stop {
+// CancelRequested returns the Stop for a stored cancel request.
+func CancelRequested(r *call.CancelRequest) *Stop {
 	if r.Cause == call.CauseSuperseded {
 		return &Stop{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: call.CauseSuperseded, Message: "Superseded by a new turn"}}
 	}

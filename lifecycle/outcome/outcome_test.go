@@ -29,7 +29,7 @@ func TestOutcomes(t *testing.T) {
 	hide := func(text string) string { return strings.Repeat("x", len(text)) }
 	succeeded := outcome.Succeeded(tool.Text("done"))
 	failing := &tool.Result{Status: tool.StatusError, Message: "no", Error: &tool.Error{Code: "OWN", Message: "no", DeveloperMessage: "why"}}
-	superseded := outcome.Wished(&call.CancelRequest{Cause: call.CauseSuperseded})
+	superseded := outcome.CancelRequested(&call.CancelRequest{Cause: call.CauseSuperseded})
 	const none, started, finished, unknown = call.NotStarted, call.Started, call.Finished, call.ExecutedUnknown
 	const ok, bad, cancelled = call.Succeeded, call.Failed, call.Cancelled
 	rows := []row{
@@ -59,7 +59,7 @@ func TestOutcomes(t *testing.T) {
 		{"gate fails", outcome.HookFailed("g", "why"), bad, tool.Denied, "HOOK_FAILED", none, true, "a", `Refused: the hook "g" failed`},
 		{"declined", outcome.Declined("not now"), cancelled, tool.Cancelled, "DECLINED", none, true, "", "Declined: not now"},
 		{"suspension expired", outcome.Expired(time.Minute), cancelled, tool.Expired, "", none, true, "", "No answer within 1m0s"},
-		{"cancelled", outcome.StoppedBy(outcome.Wished(&call.CancelRequest{}), started), cancelled, tool.Cancelled, "", started, true, "", "Cancelled by user"},
+		{"cancelled", outcome.StoppedBy(outcome.CancelRequested(&call.CancelRequest{}), started), cancelled, tool.Cancelled, "", started, true, "", "Cancelled by user"},
 		{"stopped without a cause", outcome.StoppedBy(context.Canceled, started), cancelled, tool.Cancelled, "", started, true, "", "Cancelled by user"},
 		{"superseded", outcome.StoppedBy(superseded, none), cancelled, tool.Cancelled, "SUPERSEDED", none, true, "", "Superseded by a new turn"},
 		{"attempt timeout", outcome.StoppedBy(outcome.AttemptTimeout(time.Second), started), bad, tool.Timeout, "ATTEMPT", started, true, "a", "Timed out after 1s"},
