@@ -58,7 +58,7 @@ func (d metricsPage) handler() http.Handler {
 		_, _ = io.WriteString(w, d.page(r.Context())) // a write fails only when the client is gone
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !d.cfg.Metrics.Public && !localHost(r.Host) { // protects against DNS rebinding: a web page must not read the metrics through a name that resolves to this address
+		if !d.cfg.Metrics.Public && !localHost(r.Host) { // This protects against DNS rebinding: a web page could use a host name that resolves to this address, and read the metrics through the browser.
 			http.Error(w, "wrong host", http.StatusForbidden)
 			return
 		}

@@ -8,27 +8,28 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Action is work that the daemon carries out after a commit. The store keeps it until it was carried out.
+// An Action is work that the daemon executes after a commit. It stays in the store until it was executed.
 type Action struct {
 	Namespace string `json:"-"`
-	ID        string `json:"-"` // Unique in the namespace. The same for all tries.
+	ID        string `json:"-"` // Unique in the namespace. All attempts at the action have the same id.
 	CallID    string `json:"call_id"`
 	Run       string `json:"run_id,omitempty"`
 	Thread    string `json:"thread_id,omitempty"`
 	Batch     string `json:"batch_id,omitempty"`
 	Caller    string `json:"caller"`
 	tool.Action
-	Round    int       `json:"round"`    // 1 for an action of a call, 2 for an action of that action, and so on
-	Attempts int       `json:"attempts"` // failed tries
+	Round    int       `json:"round"`    // 1 for an action that a call requests, 2 for an action that such an action requests, and so on
+	Attempts int       `json:"attempts"` // number of failed attempts
 	Error    string    `json:"error,omitempty"`
 	Created  time.Time `json:"created"`
 	// Queue is the queue from which a consumer takes the action. An action with a queue is never due.
 	Queue string `json:"queue,omitempty"`
 
 	State ActionState `json:"-"`
-	// Due is when a pending action may be tried. With zero, the action waits for the end of its batch or run, or in its queue.
+	// Due is the time from which a pending action may be tried. Zero means that the action waits: for the end of its batch or run, or in
+	// its queue.
 	Due      time.Time `json:"-"`
-	Position int64     `json:"-"` // set by the store
+	Position int64     `json:"-"` // position in the journal, set by the store
 	// Broken means that the stored row is damaged: only its id, its position and its state are known.
 	Broken bool `json:"-"`
 }
@@ -39,11 +40,11 @@ type ActionState string
 // The states of an action.
 const (
 	ActionPending ActionState = "PENDING"
-	ActionDead    ActionState = "DEAD" // It stays until an operator retries it or retention removes it.
+	ActionDead    ActionState = "DEAD" // The action stays stored until an operator retries it or retention removes it.
 )
 
-// End returns the batch or run whose end makes the action due, or the queue in which it waits. It returns "" when the action waits for none
-// of them.
+// End returns the batch or run whose end makes the action due, or the queue in which the action waits. It returns "" for an action that
+// waits for neither.
 func (a *Action) End() string {
 	switch a.Phase {
 	case tool.BatchEnd:
@@ -54,7 +55,7 @@ func (a *Action) End() string {
 	return a.Queue
 }
 
-// Validate returns an error for an action that a query could not find.
+// Validate returns an error for an action with fields that no query could select.
 func (a *Action) Validate() error {
 	if a.Namespace == "" || a.ID == "" || a.State != ActionPending && a.State != ActionDead {
 		return fmt.Errorf("action %q in namespace %q is %q", a.ID, a.Namespace, a.State)
@@ -66,8 +67,8 @@ func (a *Action) Validate() error {
 type ActionQuery struct {
 	Namespace, ID string
 	State         ActionState
-	Due           bool   // Select actions that are due by the store's clock. State must be ActionPending.
-	End           string // Select pending actions that wait for this batch, run or queue. Set Phase, too.
+	Due           bool   // Select only actions that are due by the store's clock. State must be ActionPending.
+	End           string // Select only pending actions that wait for this batch, run or queue. Phase must be set, too.
 	Phase         tool.Phase
 	After         int64 // position of the last action of the previous page
 	Limit         int   // 0 means 50
@@ -83,7 +84,7 @@ type Amendment struct {
 	Done string
 	// Actions are new actions, or the replacement of Done.
 	Actions []Action
-	// Ended names a batch or run. Its actions of the phase EndPhase become due now.
+	// Ended names a batch or run. Its actions that wait for the phase EndPhase become due now.
 	Ended    string
 	EndPhase tool.Phase
 }

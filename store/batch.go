@@ -7,8 +7,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Batches stores which calls form a batch. A row has the request and says whether the batch is still open. The results are in the records
-// of the calls, which contain the id of the batch.
+// Batches stores which calls form a batch. The row of a batch has the request, and says whether the batch is still open. The results are in
+// the records of the calls. Each of these contains the id of the batch.
 type Batches interface {
 	// CreateBatch stores a batch and all of its calls, or nothing, durably. Each change creates a call of the batch. The error is ErrExists
 	// when the batch or a call exists, and ErrTrimmed when one of them has only a tombstone.
@@ -17,7 +17,7 @@ type Batches interface {
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	// OpenBatches calls visit with each batch that has not ended, in all namespaces. For a corrupt row it passes the key and an error.
 	OpenBatches(ctx context.Context, visit func(key call.Key, b *call.Batch, err error) error) error
-	// EndBatch marks a batch as ended, durably. If it has already ended, the first end time stays. The calls of a batch are not trimmed
-	// before it has ended, and the batch is trimmed after its calls.
+	// EndBatch durably marks a batch as ended. If it has already ended, its first end time stays. While a batch is open, its calls are not
+	// trimmed. The batch itself is trimmed after its calls.
 	EndBatch(ctx context.Context, key call.Key, at time.Time) error
 }

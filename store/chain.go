@@ -6,8 +6,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// Linked returns the bytes to store for a chained record: its link ([call.Link]), then its own bytes. kept has the stored bytes of the
-// record before it, or nil for the first record.
+// Linked returns the bytes to store for a chained record: its link ([call.Link]), followed by the bytes of the record. kept is the stored
+// form of the previous record in the chain, or nil for the first record.
 func Linked(kept []byte, namespace, callID string, at time.Time, r *Record) []byte {
 	var before []byte
 	if len(kept) >= call.LinkSize {

@@ -14,7 +14,8 @@ func (c *Change) Name() call.Key {
 	return c.Key
 }
 
-// Validate returns an error for a change that would be wrong in every state of the journal: a bug of its author.
+// Validate returns an error for a change that would be wrong in every state of the journal. Such a change is a bug of the code that made
+// it.
 func (c *Change) Validate() error {
 	key := c.Name()
 	if key.Namespace == "" || key.ID == "" {

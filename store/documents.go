@@ -41,21 +41,22 @@ type DocumentLimits struct {
 	Total int64 // bytes of the documents of a scope
 }
 
-// deletedFor is how many deleted documents a scope may keep for each document that it may have.
+// deletedFor limits the deleted documents of a scope whose rows are kept: at most this many for each document that the scope may have.
 const deletedFor = 16
 
-// A DocumentState is a stored document. A deleted document keeps its revision, so that a revision never names two values.
+// A DocumentState is a stored document. A deleted document keeps its revision, so that two values of the document never have the same
+// revision.
 type DocumentState struct {
 	Value    string
 	Revision int64 // 0 when the document never existed
 	Deleted  bool
 	// Broken means that the stored value is damaged. A command may replace it but not modify it.
 	Broken bool
-	// Group and CallID name the last claim: the parallel group and its call.
+	// Group and CallID identify the call that last claimed the document, and its parallel group.
 	Group, CallID string
 }
 
-// current returns the revision that a command must expect: 0 when there is no document.
+// current returns the revision that a command must name as expected. It is 0 when there is no document.
 func (d *DocumentState) current() int64 {
 	if d.Deleted {
 		return 0
@@ -63,7 +64,7 @@ func (d *DocumentState) current() int64 {
 	return d.Revision
 }
 
-// DocumentRoom counts the documents of a scope.
+// DocumentRoom counts the documents of a scope and their bytes, for the limits.
 type DocumentRoom struct {
 	Documents, Deleted int
 	Bytes              int64 // bytes of the values
@@ -80,8 +81,8 @@ func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentSta
 	return ResolveDocuments(r, c.Documents, c.Limits, c.Group, c.Name().ID)
 }
 
-// ResolveDocuments computes the effect of commands in order, each on the result of the one before. It writes nothing: the store then writes
-// the states in writes. It returns one notice for each command, for publication.
+// ResolveDocuments computes the effect of commands in order, each on the result of the previous one. It writes nothing: the store must then
+// write the states in writes. notices has the outcome of each command, for publication.
 func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
 	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
 		writes: make(map[DocumentKey]DocumentState, len(changes)),
@@ -102,8 +103,8 @@ type resolution struct {
 	limits        DocumentLimits
 	group, callID string
 	writes        map[DocumentKey]DocumentState
-	rooms         map[DocumentScope]DocumentRoom // as stored
-	changed       map[DocumentScope]DocumentRoom // differences because of the resolved commands
+	rooms         map[DocumentScope]DocumentRoom // counts as stored
+	changed       map[DocumentScope]DocumentRoom // changes of the counts by the commands that were resolved
 }
 
 func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
@@ -139,7 +140,7 @@ func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
 	return notice, nil
 }
 
-// forbids returns the conflict of a command that cannot be applied, regardless of its value.
+// forbids returns the conflict of a command that cannot be applied, whatever its value.
 func (s *resolution) forbids(state *DocumentState, c *tool.Command) call.Conflict {
 	switch {
 	case c.Expected != nil && *c.Expected != state.current():
@@ -165,7 +166,7 @@ func (s *resolution) apply(state *DocumentState, c *tool.Command) (DocumentState
 	return next, err
 }
 
-// makeRoom checks a document and its scope against the limits. A document may always shrink.
+// makeRoom checks a document and its scope against the limits. A change that makes a document smaller is always allowed.
 func (s *resolution) makeRoom(in DocumentScope, before, after *DocumentState) (call.Conflict, error) {
 	delta := DocumentRoom{Bytes: int64(len(after.Value) - len(before.Value))}
 	switch was := before.current() != 0; {

@@ -13,9 +13,9 @@ type OutputLimits struct {
 	Thread, Namespace int64
 }
 
-// A QuotaError means that the output of a thread or namespace would exceed its limit. Trimming or purging calls frees space.
+// A QuotaError means that more output of a thread or namespace would exceed its limit. Trimming or purging its calls frees space.
 type QuotaError struct {
-	Thread bool // The limit is that of the thread; else that of the namespace.
+	Thread bool // true: the limit of the thread is exceeded; false: that of the namespace
 	Most   int64
 }
 

@@ -1,8 +1,9 @@
 // Package store defines the contract of the journal: the durable record of calls, their logs and their decisions.
 //
-// There is one writer. A [Change] is one step of one call, and is applied whole or not at all. A change that [Store.Commit] acknowledged
-// survives kill -9; it also survives power loss when it asked for [Full]. Each change names the revision that it was made from. When two
-// changes of one call race, the second fails with [ErrConflict]: so the first committed decision wins.
+// There is one writer. A [Change] is one step of one call, and is applied completely or not at all. A change that [Store.Commit] has
+// acknowledged survives kill -9. If it asked for [Full], it also survives power loss. Each change names the revision that it was made from.
+// When two changes are made from the same revision of a call, the second fails with [ErrConflict]. The first committed decision therefore
+// wins.
 //
 // Package storetest tests every promise; each store runs these tests.
 package store
@@ -28,8 +29,8 @@ var (
 	ErrExists = errors.New("call exists")
 	// ErrConflict means that the call has changed since it was read.
 	ErrConflict = errors.New("call changed meanwhile")
-	// ErrTransition means that the stored status does not allow this step, or that the call has ended. It is a bug of the caller: a change
-	// from the stored revision was made with knowledge of the status.
+	// ErrTransition means that the stored status does not allow this step, or that the call has ended. It is a bug of the caller: the
+	// change names the stored revision, so the caller knew the status.
 	ErrTransition = errors.New("illegal step of a call")
 	// ErrDecisionExists means that a decision with this id exists already.
 	ErrDecisionExists = errors.New("decision exists")
@@ -46,8 +47,9 @@ var (
 	// ErrBusy means that the database refused the change for a reason other than its content, such as a lock or a time limit. The change is
 	// not stored and may be tried again.
 	ErrBusy = errors.New("journal not ready")
-	// ErrFatal means that the state of the disk is unknown, after a failed fsync or a COMMIT with unknown outcome. The daemon must stop and
-	// let recovery decide. A store that has returned ErrFatal refuses all later requests. Clients try the next daemon.
+	// ErrFatal means that the state of the disk is unknown, after a failed fsync or a COMMIT with unknown outcome. The daemon must stop,
+	// and the next daemon recovers the calls. A store that has returned ErrFatal refuses all later requests. Clients then connect to the
+	// next daemon.
 	ErrFatal error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
 	// ErrClosed means that the store was closed.
 	ErrClosed error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is closed; the daemon is stopping")
@@ -81,22 +83,22 @@ type Change struct {
 	NotAfter, NotBefore time.Time
 	// Decision is stored with a hash of its content. Its id is unique in the namespace forever.
 	Decision *Decision
-	// Documents are applied in order; a command that loses is left out. The store calls OnDocuments once when there are Documents, with a
-	// notice for each. It does so inside the transaction, before it writes Call and Events. OnDocuments may modify Call and Events and must
-	// not block. When a deleted document is created again, its revision continues to count.
+	// Documents are applied in order. A command with a conflict is left out. If there are Documents, the store calls OnDocuments once, with
+	// the outcome of each command. It does so inside the transaction, before it writes Call and Events. OnDocuments may modify Call and
+	// Events and must not block. When a deleted document is created again, its revision continues to count.
 	Documents   []DocumentChange
 	OnDocuments func([]call.DocumentNotice)
-	// Group names the calls that run in parallel with this one. When several calls of the group set, merge or delete the same document, the
-	// first to commit owns it. An empty Group claims nothing.
+	// Group names the calls that run in parallel with this one. If several calls of the group set, merge or delete the same document, only
+	// the first call that commits can do so. With an empty Group there is no such check.
 	Group string
 	// Limits are the limits of the documents. Zeros mean no limit.
 	Limits DocumentLimits
-	// Run is the new state of the run, when it changes. OPEN opens a run that has ended, but not a blocked run.
+	// Run is the new state of the run, or nil when it does not change. The state OPEN reopens a run that has ended, but not a blocked run.
 	Run     *Run
 	Records []Record
 	// Policies are stored or removed, in order.
 	Policies []Policy
-	// Actions are carried out after the change has committed.
+	// Actions are executed after the change has committed.
 	Actions []Action
 }
 
@@ -104,10 +106,10 @@ type Change struct {
 // later policy with the same kind and key replaces the earlier one.
 type Policy struct {
 	Namespace, Kind, Key string
-	// Scope and ScopeID name the run or thread that the policy ends with. Policies in other scopes have no such end.
+	// Scope and ScopeID name the run or thread with whose end the policy is removed. In other scopes, the policy does not end in this way.
 	Scope   tool.Scope
 	ScopeID string
-	Expires time.Time // The store may remove the policy from then on. Zero means never.
+	Expires time.Time // The store may remove the policy after this time. Zero means never.
 	Value   []byte    // nil removes the policy
 }
 
@@ -117,7 +119,7 @@ type Decision struct {
 	ID           string
 	CallID       string
 	SuspensionID string
-	Content      string // digest of the client's request; it distinguishes a replay from a reuse of the id
+	Content      string // digest of the client's request; it tells whether a repeated id is the same request or a different one
 	Decision     tool.Decision
 }
 
@@ -125,12 +127,13 @@ type Decision struct {
 type Record struct {
 	Kind, Key string
 	Bytes     []byte
-	// Chained links the record to the one before it of its kind in its namespace ([Linked]). It stays when its call is purged. All
-	// records of a kind are chained, or none.
+	// Chained links the record to the previous record of its kind in its namespace ([Linked]). A chained record stays when its call is
+	// purged. Either all records of a kind are chained, or none.
 	Chained bool
 }
 
-// A StoredRecord is a record with the fields that the store sets. For each key the newest record counts; older ones stay stored.
+// A StoredRecord is a record with the fields that the store sets. Of several records with the same key, the newest is valid; the older ones
+// stay stored.
 type StoredRecord struct {
 	Record
 	Position int64
@@ -144,11 +147,11 @@ type RecordReader interface {
 	Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]StoredRecord, error)
 }
 
-// A Run is the stored state of a run that was blocked or has ended, now or earlier.
+// A Run is the stored state of a run. Only runs that were blocked or ended at some time have one.
 type Run struct {
 	Namespace string
 	ID        string
-	Owner     string // Subject of the caller that began the run. It is kept here because the run may have no calls any more.
+	Owner     string // Subject of the caller that began the run. It is stored here because the calls of the run may have been removed.
 	State     call.RunState
 	Reason    string
 	CallID    string // the call that blocked the run
@@ -177,7 +180,7 @@ type Feed struct {
 // A FeedEntry holds consecutive events of one call, and the position of their commit.
 type FeedEntry struct {
 	Position int64
-	Key      call.Key // It has no ID when a corrupt row does not contain the id.
+	Key      call.Key // The ID is empty when the row is corrupt and the id cannot be read.
 	Epoch    int64
 	Events   []call.Event
 	// Corrupt means that the events cannot be read. Last is then the sequence of their last event, or 0 when that cannot be read either.
@@ -190,7 +193,7 @@ type Identity struct {
 	StoreID string
 	// Epoch counts the daemon starts on this store, from 1.
 	Epoch int64
-	// Moved means that the store's file or place is not the recorded one: the store is a copy or a restored backup.
+	// Moved means that the store is in another file or place than recorded: it is a copy or a restored backup.
 	Moved bool
 	// Clean means that the last daemon closed the store cleanly.
 	Clean bool
@@ -200,7 +203,7 @@ type Identity struct {
 type Stats struct {
 	Groups metric.Snapshot // changes in a transaction
 	Syncs  metric.Snapshot // nanoseconds of commits that wait for the disk
-	Lanes  [2]int          // waiting changes: Full ones, then Normal ones
+	Lanes  [2]int          // number of waiting changes: Full ones, then Normal ones
 	// Output is the bytes of each namespace in the spool. It is nil when there are no limits.
 	Output map[string]int64
 }
@@ -210,8 +213,8 @@ type Store interface {
 	Batches
 
 	// Submit queues a change. The store calls done exactly once, from any goroutine, possibly before Submit returns. The argument is nil
-	// once the change is as durable as it asked for. Changes that are submitted without waiting keep their order only among changes of the
-	// same durability.
+	// when the change is as durable as it asked for. If a caller submits several changes without waiting, only changes of the same
+	// durability keep their order.
 	Submit(c *Change, done func(error))
 	// Commit submits a change and waits. When ctx ends first, the change may still be applied.
 	Commit(ctx context.Context, c *Change) error
@@ -272,7 +275,7 @@ type Store interface {
 	Shred(ctx context.Context, s Shredding) error
 	// Amend applies an amendment and returns a notice for each of its commands. Error: ErrNotFound.
 	Amend(ctx context.Context, a *Amendment) ([]call.DocumentNotice, error)
-	// Actions returns actions that were not carried out yet, including dead ones.
+	// Actions returns actions that were not executed yet, including dead ones.
 	Actions(ctx context.Context, q ActionQuery) ([]Action, error)
 	// PutPolicy durably stores or removes a policy without a call.
 	PutPolicy(ctx context.Context, p Policy) error
@@ -291,16 +294,16 @@ type Store interface {
 	Close() error
 }
 
-// An Owned store can be taken over by a daemon on another machine while its previous owner still acts. A store that is protected by a lock
-// of the machine does not implement Owned.
+// An Owned store can be taken over by a daemon on another machine, even while its previous owner still acts. A store that only one process
+// of one machine can open does not implement Owned.
 type Owned interface {
-	// Own returns nil when there is a recent proof that this daemon owns the store. Otherwise it waits for a new proof. The engine calls it
-	// right before an effect starts. After an error no effect may start. The error is that of ctx, or [ErrFatal].
+	// Own returns nil when a recent proof shows that this daemon owns the store. Otherwise it waits for a new proof. The engine calls it
+	// right before an effect starts. If Own returns an error, which is that of ctx or [ErrFatal], the effect must not start.
 	Own(ctx context.Context) error
-	// StartBy is Own. It also returns the time until which the effect may start, measured with CLOCK_BOOTTIME. After that, another daemon
-	// may own the store.
+	// StartBy does what Own does, and returns the latest time at which the effect may start, as a reading of CLOCK_BOOTTIME. After that
+	// time another daemon may own the store.
 	StartBy(ctx context.Context) (time.Duration, error)
-	// Hold returns how long the attempts of earlier epochs must still be left alone, because the previous owner may still be ending them.
+	// Hold returns for how long the attempts of earlier epochs must still be ignored, because the previous owner may still be ending them.
 	Hold() time.Duration
 }
 

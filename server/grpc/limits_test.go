@@ -110,7 +110,7 @@ func continuationFlood(t *testing.T, address string) {
 	must(t, err)
 	_, err = conn.Write([]byte{0, 0, 0, 1, 0, 0, 0, 0, 1}) // HEADERS without END_HEADERS
 	must(t, err)
-	chunk := make([]byte, 9+16000) // CONTINUATION with literal headers that are never indexed
+	chunk := make([]byte, 9+16000) // a CONTINUATION frame with literal headers that are never indexed
 	copy(chunk, []byte{0, 0x3e, 0x80, 9, 0, 0, 0, 0, 1})
 	for i := range 16000 / 4 {
 		copy(chunk[9+4*i:], []byte{0x10, 1, 'a', 0})

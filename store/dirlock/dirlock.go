@@ -32,18 +32,18 @@ func Take(path string) (*os.File, error) {
 	if err == nil {
 		_, err = lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
-	if err != nil && !errors.Is(err, syscall.ENOSPC) { // A full disk must not prevent a start.
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // Ignore a full disk, because it must not prevent a start.
 		lock.Close()
 		return nil, err
 	}
 	return lock, nil
 }
 
-// inheritedFor bounds the wait for a lock whose owner is dead.
+// inheritedFor is how long flock waits for a lock that only a child of a dead owner can still hold.
 const inheritedFor = 2 * time.Second
 
-// flock takes the lock. When the last owner was killed while it was starting a child, the child holds the lock until its exec. flock waits
-// for such a child, but not for a running owner.
+// flock takes the lock. If the last owner was killed while it was starting a child process, the child holds the lock until it executes its
+// program. flock waits for such a child, but not for a running owner.
 func flock(lock *os.File) error {
 	for deadline := time.Now().Add(inheritedFor); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

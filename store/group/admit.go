@@ -9,14 +9,15 @@ import (
 // A State is the stored state of a call.
 type State struct {
 	store.Standing
-	Position int64 // Position of the call's creation. Zero means that the call does not exist.
-	Trimmed  bool  // The id has a tombstone.
+	Position int64 // position at which the call was created; zero means that the call does not exist
+	Trimmed  bool  // the call has only a tombstone
 
 	row *Row // the row that the plan writes for the call
 }
 
-// Admit returns why a change must not commit, or nil. s is the state of its call, decided reports whether the id of its decision is stored,
-// and now is the store's clock. The first reason counts: a repeated decision gives ErrDecisionExists even after its time limit.
+// Admit returns an error when a change must not commit. s is the state of its call. decided reports whether a decision with the same id is
+// stored. now is the store's clock. If there are several reasons, the first one is returned: a repeated decision gives ErrDecisionExists
+// even after its time limit.
 func Admit(c *store.Change, s *State, decided bool, now time.Time) error {
 	switch {
 	case c.Decision != nil && decided:

@@ -59,7 +59,8 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 		}
 		return writes, o.encode()
 	}
-	// The group is tried again. The callback has already set values in the events, so the outcome must be the same as before.
+	// The group is being written again. The callback of the change was called in the first try and has set values in the events. The
+	// outcome must therefore be the same as then.
 	same := func(a, b call.DocumentNotice) bool {
 		a.Expected, b.Expected = nil, nil
 		return a == b
@@ -70,7 +71,7 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 	return writes, nil
 }
 
-// write records the new states of documents. Later changes of the group see them, too.
+// write records the new states of documents in the plan. Later changes of the group are decided on these states.
 func (p *Plan) write(namespace string, writes map[store.DocumentKey]store.DocumentState) {
 	for key, d := range writes {
 		k, in := Document{namespace, key}, Scope{namespace, key.In()}

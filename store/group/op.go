@@ -15,12 +15,12 @@ type Op struct {
 	Events   []byte // stored form of its events
 	Decision []byte // stored form of the change's decision
 
-	// Run writes data that is no change of a call, in its own transaction. It may add to the plan.
+	// Run is an alternative to a Change: it writes other data in its own transaction. It may add writes to the plan.
 	Run  func(context.Context, *Plan) error
 	Bare bool // Run runs without a transaction.
 	Slow bool // Run has no time limit.
 
-	// Err is why the op was refused.
+	// Err is the reason why the op was refused, or nil.
 	Err error
 
 	notices []call.DocumentNotice // the notices that the change's callback received
@@ -31,8 +31,8 @@ type Op struct {
 // Size returns about how many bytes the op writes.
 func (o *Op) Size() int { return len(o.Record) + len(o.Events) + 256 }
 
-// prepare encodes a change on the submitting goroutine, to save work on the writer's goroutine. A change with documents is encoded later,
-// because its callback may still modify it.
+// prepare encodes a change in the goroutine that submits it, to save work in the writer's goroutine. A change with documents is encoded
+// later, because its callback may still modify it.
 func (o *Op) prepare() (err error) {
 	if err := o.Change.Validate(); err != nil {
 		return err

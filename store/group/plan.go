@@ -23,13 +23,14 @@ type Scope struct {
 	store.DocumentScope
 }
 
-// A Plan describes a group and its transaction. The Database fills some fields with the stored state. The plan updates them with each
-// change of the group, so that the next change is decided on the state after the previous one.
+// A Plan describes a group of ops and its transaction. The Database fills some fields with the stored state. The plan updates these fields
+// with each change of the group, so that each change is decided on the state that the previous change left.
 type Plan struct {
 	Ops        []*Op
-	Durability store.Durability // the strongest durability of the ops
+	Durability store.Durability // the strongest durability that an op of the group asks for
 
-	// The plan's requests. The Database fills the maps of the same names. A key that it leaves out is not in the journal.
+	// These lists say what the plan must know. The Database fills the maps of the same names from the journal. It leaves out keys that are
+	// not in the journal.
 	AskCalls     []call.Key
 	AskDecisions []Name
 	AskDocuments []Document
@@ -43,7 +44,7 @@ type Plan struct {
 	Now      time.Time
 	Position int64 // the newest assigned position
 
-	// The data that the plan writes, each list in order.
+	// These lists contain the data that the plan writes, in order.
 	Rows        []*Row // the changed calls, in the order of their first change
 	Chunks      []Chunk
 	Suspensions Ordered[Name, Suspension]
@@ -61,7 +62,7 @@ type Row struct {
 	Position int64
 	Was      call.Status // status before the group; empty for a new call
 	Created  *Op         // the op that creates the call; nil when the call existed before
-	Last     int64       // sequence of the last event in the creation; 0 when the creation has no events
+	Last     int64       // sequence of the last event that is stored with the creation; 0 when there is none
 	Call     *call.Call  // nil when only events were added
 	Record   []byte
 	Sequence int64 // sequence of the newest event
@@ -105,11 +106,12 @@ type Due struct {
 type Record struct {
 	store.Record
 	Position int64
-	Of       call.Key // has no ID when the record belongs to no call
+	Of       call.Key // the call of the record; ID is empty when the record belongs to no call
 	Time     time.Time
 }
 
-// Ordered keeps the newest value of each key, in the order in which the keys were added: one statement must not change a row twice.
+// Ordered holds the newest value of each key, in the order in which the keys were added. It is needed because one statement must not change
+// a row twice.
 type Ordered[K comparable, V any] struct {
 	Keys   []K
 	Values map[K]V
@@ -131,7 +133,7 @@ func (o *Ordered[K, V]) reset() {
 	clear(o.Values)
 }
 
-// reset prepares the plan for other ops and reuses its memory.
+// reset prepares the plan for other ops and keeps its memory for them.
 func (p *Plan) reset(ops []*Op) {
 	p.Ops, p.Durability = ops, store.Normal
 	p.Now, p.Position = time.Time{}, 0
@@ -178,20 +180,21 @@ func (p *Plan) ask(c *store.Change) {
 	p.askDocuments(key.Namespace, c.Documents, c.Limits)
 }
 
-// Next assigns a position. Transactions run one after the other, so a feed that has read up to a position has seen everything before it.
+// Next assigns a position. Transactions run one after the other. A feed that has read up to a position has therefore seen everything before
+// it.
 func (p *Plan) Next() int64 {
 	p.Position++
 	return p.Position
 }
 
-// decide decides each change and records what it writes.
+// decide decides for each change whether it may commit, and records what it writes.
 func (p *Plan) decide() {
 	for _, o := range p.Ops {
 		o.Err = p.change(o)
 	}
 }
 
-// change decides a change and then records what it writes. A refused change records nothing.
+// change decides whether a change may commit. If it may, change records what it writes.
 func (p *Plan) change(o *Op) error {
 	c := o.Change
 	s := p.Calls[c.Name()]
@@ -270,7 +273,8 @@ func (p *Plan) Visit(visit func(key call.Key, s State, changed bool)) {
 	}
 }
 
-// suspend updates the index of suspensions. A change opens or closes at most the last two rounds of a call.
+// suspend updates the index of suspensions for a changed call. It looks only at the last two rounds, because a change cannot open or close
+// an earlier one.
 func (p *Plan) suspend(c *call.Call, position int64) {
 	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
 		s := &c.Rounds[i].Suspension
@@ -320,8 +324,8 @@ func (p *Plan) keep(of call.Key, r store.Record) {
 	p.Records = append(p.Records, Record{Record: r, Of: of, Time: p.Now})
 }
 
-// Link assigns positions to the records, after all other positions so that new calls have consecutive ones. It links each chained record to
-// the one before it. last reads the stored bytes of the newest record of a kind in a namespace.
+// Link assigns positions to the records. It does so after all other positions, so that new calls have consecutive ones. It links each
+// chained record to the previous one. last reads the stored bytes of the newest record of a kind in a namespace.
 func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err error) {
 	type chain struct{ namespace, kind string }
 	before := map[chain][]byte{}
@@ -344,7 +348,8 @@ func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err erro
 	return nil
 }
 
-// EndOf returns when a call ended, or the zero time while it has not ended. A call without its own end time ends now.
+// EndOf returns when a call ended, or the zero time when it has not ended. If the record of an ended call has no end time, EndOf returns
+// now.
 func EndOf(c *call.Call, now time.Time) time.Time {
 	switch {
 	case !c.Status.Terminal():

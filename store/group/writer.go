@@ -27,13 +27,13 @@ const keptMemory = 16 << 10
 type Database interface {
 	// Begin opens a transaction, reads the data that the plan asks for, and then reads the clock.
 	Begin(ctx context.Context, p *Plan) error
-	// Apply writes the decided changes of the plan.
+	// Apply writes what the plan has decided.
 	Apply(ctx context.Context, p *Plan) error
 	// Commit ends the transaction. ErrFatal means that it is unknown whether the transaction is committed. After any other error it is not
 	// committed.
 	Commit(ctx context.Context, p *Plan) error
-	// Failed ends a transaction after an error, and returns the error of package store that matches. With again, the writer tries the same
-	// group again at once.
+	// Failed ends a transaction after the error err. It returns the error of package store that describes err. If again is true, the writer
+	// writes the same group again at once.
 	Failed(ctx context.Context, p *Plan, err error) (again bool, _ error)
 	// Read reads the data that a plan asks for, inside the open transaction.
 	Read(ctx context.Context, p *Plan) error
@@ -58,7 +58,7 @@ type Writer struct {
 	ops  sync.Pool // *Op values, to reuse their buffers
 	plan Plan      // the group that is being written
 
-	Groups, Syncs *metric.Histogram // ops in a transaction; nanoseconds of a commit with fsync
+	Groups, Syncs *metric.Histogram // Groups counts the ops of each transaction; Syncs measures commits that wait for the disk, in nanoseconds
 
 	mu       sync.Mutex
 	arrived  *sync.Cond
@@ -67,7 +67,7 @@ type Writer struct {
 	stopping bool
 	stopped  chan struct{} // closed when Write has returned
 
-	ended atomic.Pointer[error] // why every request is refused
+	ended atomic.Pointer[error] // the reason why every request is refused; nil while the writer works
 	done  chan struct{}         // closed when ended is set
 }
 
@@ -81,8 +81,8 @@ func New(cfg Config) *Writer {
 	return w
 }
 
-// Submit queues a change. done runs on the writing goroutine, or before Submit returns when the change is refused at once. It must not wait
-// for the store.
+// Submit queues a change. done is called in the writing goroutine, or before Submit returns when the change is refused at once. done must
+// not wait for the store.
 func (w *Writer) Submit(c *store.Change, done func(error)) {
 	o := w.newOp(c)
 	o.done = done
@@ -139,13 +139,13 @@ func (w *Writer) Do(o Op) error {
 	return <-done
 }
 
-// Queue is Do without waiting.
+// Queue is like Do, but does not wait: it calls done with the outcome.
 func (w *Writer) Queue(o Op, done func(error)) error {
 	o.done = done
 	return w.submit(&o, store.Full)
 }
 
-// Last runs one op after Stop, on the goroutine of its caller.
+// Last runs one op in the goroutine of its caller. Stop must have been called before.
 func (w *Writer) Last(o Op) error {
 	w.commit([]*Op{&o})
 	return o.Err
@@ -224,7 +224,7 @@ func (w *Writer) Write() {
 		} else {
 			w.commit(ops)
 		}
-		w.plan.reset(nil) // The plan must keep nothing of a finished group alive.
+		w.plan.reset(nil) // Drop the ops of the group, so that the plan keeps none of its calls in memory.
 		for _, o := range ops {
 			err, done := o.Err, o.done
 			w.recycle(o)
@@ -240,7 +240,7 @@ func refuse(ops []*Op, err error) {
 	}
 }
 
-// take waits for ops and returns the next group, or nil after Stop. An op without a change is a group of its own.
+// take waits for ops and returns the next group, or nil after Stop. An op without a Change forms a group of its own.
 func (w *Writer) take() []*Op {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,7 +345,7 @@ func (w *Writer) context(o *Op) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.Background(), w.cfg.Timeout)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // Ends when the store stops or the caller cancels.
+	go func() { // This goroutine ends when the store stops or the caller cancels.
 		select {
 		case <-w.done:
 			cancel()

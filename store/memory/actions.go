@@ -59,7 +59,7 @@ func (s *Store) Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentN
 	return told, nil
 }
 
-// Actions returns actions that were not carried out yet.
+// Actions returns actions that were not executed yet.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []store.Action, err error) {
 	now := s.Now()
 	err = s.read(ctx, func(st *state) error {

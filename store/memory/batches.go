@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A batch is a batch in its stored form. A trimmed batch has only its key.
+// A batch is a stored batch in its encoded form. Of a trimmed batch, only the key is left.
 type batch struct {
 	key            call.Key
 	record         []byte

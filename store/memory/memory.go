@@ -1,7 +1,7 @@
 // Package memory is a journal in memory, for tests.
 //
-// It keeps data in stored form, so no caller shares a pointer with it. It has no goroutines and reads the time only through [Config], so it
-// works inside a testing/synctest bubble. [Store.Crash] simulates kill -9 and [Store.LosePower] simulates a power loss. Both return the
+// It holds data in stored form, so it shares no pointer with its callers. It has no goroutines and reads the time only through [Config], so
+// it works inside a testing/synctest bubble. [Store.Crash] simulates kill -9 and [Store.LosePower] simulates a power loss. Both return the
 // store that the next daemon opens.
 package memory
 
@@ -32,7 +32,7 @@ type Store struct {
 
 	mu   sync.Mutex
 	live *state
-	// durable is live without the changes in pending. It is what remains after a power loss.
+	// durable is the state without the changes in pending. It is the state that a power loss leaves.
 	durable *state
 	pending []*effect
 	clock   time.Time

@@ -107,7 +107,7 @@ func TestBubble(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			s.Now() // done may use the store.
+			s.Now() // The callback may call methods of the store.
 		})
 	})
 }

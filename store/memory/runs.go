@@ -102,7 +102,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 }
 
 func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time) {
-	busy, known := map[name]bool{}, map[name]bool{} // busy: runs with a recent or unfinished call; known: runs with any remaining call
+	busy, known := map[name]bool{}, map[name]bool{} // busy has the runs with a recent or unfinished call; known has the runs with any stored call.
 	threads := map[name]bool{}
 	for _, r := range st.calls {
 		if _, goes := e.trimmed[r.key]; goes {

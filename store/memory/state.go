@@ -106,10 +106,10 @@ type effect struct {
 	records   []store.StoredRecord
 	policies  []policy
 	done      name           // the action that was carried out
-	actions   []store.Action // new actions, and actions with a new due time
+	actions   []store.Action // new actions, and actions whose due time changed
 	namespace string
 
-	purged    bool // The row replaces one with content.
+	purged    bool // the row replaces a row that had content
 	shred     func(*state)
 	trimmed   map[call.Key]tombstone
 	forgotten []call.Key
@@ -118,7 +118,7 @@ type effect struct {
 	before    time.Time
 	emptied   map[call.Key]batch // batches whose calls were trimmed
 
-	deadBefore time.Time // Dead actions that are older are removed.
+	deadBefore time.Time // dead actions stored before this time are removed
 }
 
 func (st *state) install(e *effect) {
@@ -192,7 +192,7 @@ func (st *state) sweep(e *effect) {
 	if !e.before.IsZero() {
 		for ns, records := range st.records {
 			old := func(r store.StoredRecord) bool { return r.Time.Before(e.before) }
-			newest := map[string]int64{} // position of the newest old record of each chained kind; a later record is linked to it
+			newest := map[string]int64{} // For each chained kind, the position of the newest old record. It must stay, because a later record is linked to it.
 			for _, r := range records {
 				if r.Chained && old(r) {
 					newest[r.Kind] = r.Position

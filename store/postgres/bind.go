@@ -2,7 +2,7 @@ package postgres
 
 import "time"
 
-// A word is bound as text. It holds constants of toold only. Other strings are bound as bytes.
+// A word is bound as text, and must be a constant of toold. All other strings are bound as bytes.
 type word string
 
 // bind converts arguments to the types of the columns. Strings become bytes, times become nanoseconds since 1970, and the zero time becomes

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot returns the time since this machine started. It counts the time while the machine is suspended, unlike Go's monotonic clock, and it
-// cannot be set.
+// boot returns the time since this machine started. Unlike Go's monotonic clock, it also counts the time in which the machine is suspended.
+// It cannot be set.
 func boot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -17,8 +17,8 @@ func boot() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A clock follows the clock of the database but never runs backwards. When the database's clock was set back, the clock stays ahead and
-// advances with the elapsed time.
+// A clock follows the clock of the database but never runs backwards. If the database's clock is set back, the clock does not follow: it
+// continues from its last time and advances with the elapsed time.
 type clock struct {
 	machine func() time.Time // replaces the database's clock in tests
 

@@ -12,7 +12,8 @@ type (
 	nullable []string // Empty strings become NULL: most calls have no parent and no batch.
 )
 
-// A columnCodec encodes the arrays of a group without reflection on each element. It leaves all other values to the codec of pgx.
+// A columnCodec encodes the arrays of a group. It is faster than the codec of pgx, because it uses no reflection for the elements. It
+// passes all other values to the codec of pgx.
 type columnCodec struct {
 	pgtype.Codec
 	element uint32
@@ -61,7 +62,7 @@ func (c columnCodec) Encode(value any, b []byte) ([]byte, error) {
 		for _, e := range v {
 			size += 4 + len(e)
 		}
-		b = c.begin(slices.Grow(b, size), len(v)) // Records are most of a group's bytes.
+		b = c.begin(slices.Grow(b, size), len(v)) // Grow the buffer once: records make up most bytes of a group.
 		for _, e := range v {
 			b = appendBytes(b, e, e == nil)
 		}
@@ -91,7 +92,7 @@ func (c columnCodec) begin(b []byte, n int) []byte {
 	return append(b, 0, 0, 0, 1)
 }
 
-const null = "\xff\xff\xff\xff" // in place of a length
+const null = "\xff\xff\xff\xff" // NULL is encoded with this value in place of the length.
 
 func appendBytes[T string | []byte](b []byte, e T, isNull bool) []byte {
 	if isNull {

@@ -25,8 +25,8 @@ func wrapError(err error) error {
 	return &failure{fmt.Errorf("%w: %w", meaningOf(err), err)}
 }
 
-// meaningOf maps each SQLSTATE to an error of package store. A failed statement has written nothing, so none maps to ErrFatal. A code that
-// is not listed is ErrBusy: the operation may succeed later.
+// meaningOf returns the error of package store for a SQLSTATE. A failed statement has written nothing, so no code is mapped to ErrFatal. A
+// code that is not listed is mapped to ErrBusy, because the operation may succeed later.
 func meaningOf(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {
@@ -59,7 +59,8 @@ func lost(err error) bool {
 	}
 	switch pg.Code[:2] {
 	case "08", "25", "40", "53", "55", "57":
-		// In order: connection, read-only or idle for too long, rolled back, out of resources, locked, stopped by the operator.
+		// These classes are, in order: connection, read-only or idle for too long, rolled back, out of resources, locked, stopped by the
+		// operator.
 		return true
 	}
 	return false

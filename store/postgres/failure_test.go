@@ -25,9 +25,9 @@ const breaks = `CREATE TABLE fault (code text, times int); INSERT INTO fault VAL
 	END $$;
 	CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON calls FOR EACH ROW EXECUTE FUNCTION fail()`
 
-// TestErrorsOfTheServer has a case for each class of SQLSTATE with which a statement may fail.
+// TestErrorsOfTheServer checks the error of the store for each class of SQLSTATE with which a statement may fail.
 func TestErrorsOfTheServer(t *testing.T) {
-	var passes error // For this error the store tries again until the server accepts the change.
+	var passes error // With this error, the store keeps trying until the server accepts the change.
 	rows := []struct {
 		want  error
 		codes string
@@ -87,7 +87,7 @@ func meanings(err error) (n int) {
 	return n
 }
 
-// The store ignores limits that a role or database sets for interactive users.
+// TestLimitsOfTheRole checks that the store overrides limits that a role or database sets for interactive users.
 func TestLimitsOfTheRole(t *testing.T) {
 	role := fmt.Sprintf("hurried_%d", schemas.Add(1))
 	for _, text := range []string{

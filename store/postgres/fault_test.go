@@ -81,7 +81,7 @@ func write(t *testing.T, s *postgres.Store, calls int) int {
 	return int(done.Load())
 }
 
-// wantWritten checks that the store has every step of write once, and each event once in the feed.
+// wantWritten checks that the store has every step that write made, and that the feed has each event once.
 func wantWritten(t *testing.T, s *postgres.Store, calls int) {
 	t.Helper()
 	for w := range 8 {
@@ -118,8 +118,8 @@ func wantWritten(t *testing.T, s *postgres.Store, calls int) {
 	}
 }
 
-// TestT88LostAnswers loses the connection before a group is sent, after COMMIT was sent, and after it was answered. Each change is applied
-// once and published once.
+// TestT88LostAnswers breaks the connection at three moments: before a group is sent, after COMMIT was sent, and after COMMIT was answered.
+// Each change must be applied once and published once.
 func TestT88LostAnswers(t *testing.T) {
 	for _, at := range []string{"begin", "write", "commit"} {
 		t.Run(at, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// testUnknownOutcome checks that the store stops, and reports it once, when the outcome of a group cannot be found out.
+// testUnknownOutcome checks a group whose outcome cannot be found out. The store must stop, and report that once.
 func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	var gone atomic.Bool
 	lost := make(chan error, 2)
@@ -215,8 +215,8 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	}
 }
 
-// testNoLogin loses the answer to COMMIT and then makes the server refuse the login. The store must stop. It must not report the change as
-// missing, nor take the stored change for the next one.
+// testNoLogin loses the answer to COMMIT, and then makes the server refuse the login. The store must stop. It must neither report that the
+// change is not stored, nor confuse the stored change with the next one.
 func testNoLogin(t *testing.T, own *pgtest.Server) {
 	var cut atomic.Bool
 	s, err := postgres.Open(t.Context(), postgres.Config{
@@ -285,7 +285,7 @@ func startOwn(t *testing.T, settings ...string) *pgtest.Server {
 	return own
 }
 
-// testUnsafe checks that the store refuses a server that can lose acknowledged data, at start and later, whichever setting causes it.
+// testUnsafe checks that the store refuses a server that can lose acknowledged data because of any of its settings, at the start and later.
 func testUnsafe(t *testing.T, own *pgtest.Server) {
 	url, dir := own.URL("unsafe"), t.TempDir()
 	for on, off := range map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is how many positions a feed scans for the next change before it uses an index. A reader near the end finds the change by
-// scanning. A reader far behind in a quiet run finds it faster through the calls of the run.
+// nearby is the number of positions in which a feed looks for the next change before it uses an index. For a reader near the end of the
+// journal, this scan is fast. A reader of a quiet run that is far behind finds the next change faster through the calls of the run.
 const nearby = 512
 
 // Feed returns the events of many calls, in the order of their positions.
@@ -38,8 +38,8 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 	}
 }
 
-// A feedReader reads a part of a feed. It reads the newest position first: everything up to that position is committed, and no entry
-// appears there later.
+// A feedReader reads a part of a feed. It first reads the newest position of the journal. All entries up to that position are committed, so
+// no entry can appear there later.
 type feedReader struct {
 	f        store.Feed
 	after    int64
@@ -72,7 +72,7 @@ func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// cut reports whether the limit is reached. It then drops the entries beyond the limit.
+// cut drops the entries beyond the limit, and reports whether the limit is reached.
 func (r *feedReader) cut() bool {
 	if len(r.found) < r.limit {
 		return false
@@ -83,8 +83,8 @@ func (r *feedReader) cut() bool {
 	return true
 }
 
-// page makes the server look up the call of each event until the limit is reached. While the server has no statistics, a join of the two
-// tables would read all calls of the namespace for the next entry.
+// page makes the server look up the call of each event, until the limit is reached. The server would prefer a join of both tables while it
+// has no statistics. That would read all calls of the namespace for one entry.
 const page = "(" + `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
 	FROM events e CROSS JOIN LATERAL (SELECT namespace, call_id, run_id, thread_id, caller, batch_id FROM calls WHERE position = e.call OFFSET 0) c
 	WHERE e.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY e.position LIMIT $7) UNION ALL (" +

@@ -32,9 +32,9 @@ type Imported struct {
 	Rows  int64
 }
 
-// Import copies another store into a new store, in one transaction: after a failure there is no store. It reads the written rows back and
-// compares them before it commits. Positions stay the same, and so do the ids of the store and of its events. A daemon that starts on the
-// copy begins a new epoch and holds the unfinished calls. That epoch is higher than any epoch that the other store can reach.
+// Import copies another store into a new store, in one transaction: after a failure there is no store. Before it commits, it reads the
+// written rows back and compares them. Positions and the ids of the store and of its events stay the same. A daemon that starts on the copy
+// begins a new epoch, and holds the unfinished calls. Its epoch is higher than any epoch that the other store can reach.
 func Import(ctx context.Context, url string, from Rows) (done []Imported, err error) {
 	target, err := parse(url, time.Second)
 	if err != nil {
@@ -64,7 +64,7 @@ func Import(ctx context.Context, url string, from Rows) (done []Imported, err er
 	return done, err
 }
 
-// lockWithin bounds the wait for the lock of an owner that has just stopped: the server frees it a moment later.
+// lockWithin is how long the lock is tried: when an owner has just stopped, the server frees its lock a moment later.
 const lockWithin = 2 * time.Second
 
 func lock(ctx context.Context, conn *pgx.Conn, target *target) error {
@@ -110,7 +110,7 @@ func importAll(ctx context.Context, tx pgx.Tx, target *target, from Rows) (done 
 	return done, importMeta(ctx, tx, from)
 }
 
-// tables returns the tables to copy. The tables that index calls by status and end are derived from them.
+// tables returns the tables to copy. It leaves out the tables that index calls by status and end, because they are derived from the calls.
 func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err error) {
 	rows, err := tx.Query(ctx, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 AND table_name NOT IN ('meta', 'toold_journal', 'statuses', 'ended') ORDER BY table_name", schema)
 	if err != nil {
@@ -237,8 +237,8 @@ func (f *fingerprint) add(values []any) {
 	f.sum += h.Sum64()
 }
 
-// importMeta writes the identity of the copy and marks it as moved to another place. Its epochs begin at the current Unix time in seconds,
-// beyond the epochs that the original can reach: daemons start less than once a second on average.
+// importMeta writes the identity of the copy and marks the copy as moved. The epochs of the copy start at the current Unix time in seconds.
+// The original cannot reach these epochs, because daemons start less than once a second on average.
 func importMeta(ctx context.Context, tx pgx.Tx, from Rows) error {
 	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
 		if err != nil {

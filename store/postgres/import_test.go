@@ -170,7 +170,7 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	for left := range 50 { // Wherever the copy stops, nothing is stored.
+	for left := range 50 { // left is the number of rows after which reading fails. Wherever the copy stops, nothing may be stored.
 		if left%7 > 0 {
 			continue
 		}
@@ -248,7 +248,7 @@ func TestCopyThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "back")
-	for left := range 60 { // Wherever the copy stops, nothing is stored.
+	for left := range 60 { // left is the number of rows after which reading fails. Wherever the copy stops, nothing may be stored.
 		if left%7 > 0 {
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	childURL   = "TOOLD_STORE_TEST_URL"   // When set, the test binary acts as a daemon that kills itself.
+	childURL   = "TOOLD_STORE_TEST_URL"   // If it is set, the test binary acts as a daemon that kills itself.
 	childDir   = "TOOLD_STORE_TEST_DIR"   // the daemon's directory
 	childPoint = "TOOLD_STORE_TEST_POINT" // the fail point of the kill
 	childCount = "TOOLD_STORE_TEST_COUNT" // how often the child reaches the point before the kill
@@ -62,8 +62,8 @@ func child(url string) {
 	select {}
 }
 
-// TestKill kills a writing process at each point of a group and in the middle of a migration (T91). Every call has all acknowledged steps,
-// and at most one step more.
+// TestKill kills a process that writes, at each point of a group and in the middle of a migration (T91). Afterwards every call must have
+// all acknowledged steps, and at most one further step.
 func TestKill(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

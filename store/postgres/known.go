@@ -10,18 +10,18 @@ import (
 	"github.com/toold-dev/toold/store/group"
 )
 
-// A known keeps the state of active calls in the memory of the owner. A group that changes only known calls is written without reading
-// first. This is safe because no other process changes these calls, and the group checks the epoch when it commits.
+// A known caches the state of active calls in the memory of the owner. A group that changes only cached calls can be written without
+// reading first. This is safe: no other process changes these calls, and the group checks the epoch when it commits.
 type known map[call.Key]group.State
 
 // knownCalls bounds the number of remembered calls. At the bound, the owner forgets all of them.
 const knownCalls = 1 << 16
 
-// learn records the states that a committed group left.
+// learn stores the states that a committed group left in the cache.
 func (k *known) learn(p *group.Plan) {
 	p.Visit(func(key call.Key, s group.State, changed bool) {
 		switch {
-		case s.Status == call.Suspended || s.Status.Terminal(): // It may stay in this state for weeks or forever.
+		case s.Status == call.Suspended || s.Status.Terminal(): // Do not cache this call: it may stay in this state for weeks or forever.
 			delete(*k, key)
 		case changed:
 			if *k == nil || len(*k) >= knownCalls {
@@ -32,8 +32,9 @@ func (k *known) learn(p *group.Plan) {
 	})
 }
 
-// foresees fills the call states of a plan and reports whether the plan can be written without reading first. It treats new ids as new; the
-// server refuses the group when one exists. A change that depends on more than its call needs a read.
+// foresees fills the call states of a plan from the cache, and reports whether the plan can be written without reading first. It assumes
+// that unknown ids are new. If one of them exists, the server refuses the group. A change that depends on more than its call cannot be
+// written without reading.
 func (k known) foresees(p *group.Plan) bool {
 	first := 0
 	for _, o := range p.Ops {
@@ -42,7 +43,7 @@ func (k known) foresees(p *group.Plan) bool {
 		}
 		key := o.Change.Name()
 		if first == len(p.AskCalls) || p.AskCalls[first] != key {
-			continue // An earlier op in the group has the same call.
+			continue // The id was handled with an earlier op of the group.
 		}
 		first++
 		s, ok := k[key]

@@ -33,8 +33,8 @@ func together(s *postgres.Store, first *store.Change, changes ...*store.Change) 
 	return errs
 }
 
-// TestKnownCalls commits groups that seem to need no read but do. Each change gets its own result, and the valid changes are stored. A
-// daemon that remembers the calls and a restarted daemon give the same results.
+// TestKnownCalls commits groups that look as if they need no read, but do need one. Each change must get its own result, and the valid
+// changes must be stored. The results must be the same with cached calls and after a restart.
 func TestKnownCalls(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestKnownCalls(t *testing.T) {
 	}
 }
 
-// TestFence checks that a daemon whose epoch is over writes nothing more, even with known calls.
+// TestFence checks that a daemon can write nothing after its epoch is over, even for cached calls.
 func TestFence(t *testing.T) {
 	for _, what := range []string{"epoch", "groups"} {
 		t.Run(what, func(t *testing.T) {
@@ -162,7 +162,8 @@ func TestGroupPlans(t *testing.T) {
 	}
 }
 
-// TestHeapOnlyUpdates checks that pages of the table calls keep enough free space, so that updates change no index.
+// TestHeapOnlyUpdates checks that the pages of the table calls have enough free space for updates. Updates then need not change the
+// indexes.
 func TestHeapOnlyUpdates(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})

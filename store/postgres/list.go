@@ -61,8 +61,8 @@ func (c *conditions) of(table string, q call.Query) {
 	}
 }
 
-// plan returns the statement for a query. Each field that a query can name has an index that ends in the position, so a page is read in
-// list order. For several statuses, the statement reads a page of each.
+// plan returns the statement for a query. For each field that a query can name, there is an index that ends in the position. A page can
+// therefore be read in list order. With several statuses, the statement reads a page for each status.
 func plan(q call.Query, limit int) (text string, args []any) {
 	order := " ORDER BY position DESC"
 	if q.OldestFirst {
@@ -113,7 +113,8 @@ func statusPlan(q call.Query, statuses []call.Status, order string) (text string
 	return "SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + ") calls" + order, c.args
 }
 
-// actionPlan reads the open suspensions of an action in the order of their calls. ok is false when the query has other conditions.
+// actionPlan returns a statement that reads the open suspensions of an action in the order of their calls. ok is false when the query has
+// other conditions as well.
 func actionPlan(q call.Query, order string) (text string, args []any, ok bool) {
 	var c conditions
 	if c.filter(q); q.Namespace == "" || len(q.Statuses) > 0 || len(c.text) > 0 {

@@ -15,14 +15,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// selectPlace returns the place of a journal: server, timeline, database and schema. A dump that was loaded elsewhere has another place,
-// and so has a server that was restored to an earlier time.
+// selectPlace returns the place of a journal: its server, timeline, database and schema. A dump that was loaded into another database has
+// another place. So has a server that was restored to an earlier time.
 const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_system()) || ' ' || (SELECT timeline_id::text FROM pg_control_checkpoint())
 	|| ' ' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || ' ' || to_regnamespace($1)::oid::text,
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-// beginEpoch stores the new epoch before the daemon does anything else. The row lock on meta orders this transaction and those of the
-// previous owner; after it, the previous owner is fenced.
+// beginEpoch stores the new epoch before the daemon does anything else. It locks the row of meta, so this transaction and those of the
+// previous owner run one after the other. After it, the previous owner cannot commit any more.
 func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, position int64, err error) {
 	home, err := s.home()
 	if err != nil {
@@ -73,15 +73,15 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 
 // A predecessor describes the previous owner.
 type predecessor struct {
-	Clean   bool // It closed the store cleanly.
-	Moved   bool // The journal was in another place. Its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
-	Holding bool // It stopped while it still had to leave the attempts of its own predecessor alone.
+	Clean   bool // the previous owner closed the store cleanly
+	Moved   bool // The journal was in another place before. Either its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
+	Holding bool // The previous owner stopped during its own hold, in which it ignored the attempts of the owner before it.
 	Lease   time.Duration
 	Home    string
 }
 
-// holdAfter returns how long this daemon must leave the attempts of its predecessor alone. A predecessor that had locked the directory of
-// this daemon on this machine has ended, because this daemon has the lock now.
+// holdAfter returns for how long this daemon must ignore the attempts of the previous owner. If the previous owner had locked the same
+// directory on this machine, it has ended, because this daemon has that lock now. No hold is needed then.
 func (s *Store) holdAfter(p predecessor, home string) time.Duration {
 	if p.Moved || s.cfg.Moved || !p.Holding && (p.Clean || p.Home == home) {
 		return 0

@@ -24,17 +24,18 @@ type owner struct {
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of the goroutine that keeps
 	kept   chan struct{}   // closed when keep has returned
-	asked  chan struct{}   // Capacity one. A value means that a goroutine waits for a proof.
+	asked  chan struct{}   // Capacity 1. It holds a value when a goroutine waits for a proof.
 
-	holdUntil time.Duration // Measured with CLOCK_BOOTTIME. Zero means no hold. Set before keep starts.
-	holding   bool          // The hold is stored in meta. Only keep uses it.
+	holdUntil time.Duration // end of the hold, as a reading of CLOCK_BOOTTIME; zero means no hold; set before keep starts
+	holding   bool          // meta says that the hold is not over; used only by keep
 
 	mu     sync.Mutex
-	proven time.Duration // When the newest proving statement was sent, measured with CLOCK_BOOTTIME.
+	proven time.Duration // time at which the newest proving statement was sent, as a reading of CLOCK_BOOTTIME
 	proof  chan struct{} // closed at the next proof
 }
 
-// prove records that this daemon owned the journal at some moment after asked.
+// prove records a proof of ownership. The proving statement was sent at the time asked, so this daemon owned the journal at some moment
+// after that.
 func (o *owner) prove(asked time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,7 +46,7 @@ func (o *owner) prove(asked time.Duration) {
 	}
 }
 
-// begin records the first proof, and how long the attempts of earlier epochs must be left alone. The earlier epochs have ended.
+// begin records the first proof, and for how long the attempts of earlier epochs must be ignored. By now, the earlier epochs have ended.
 func (o *owner) begin(asked, hold time.Duration) {
 	o.prove(asked)
 	if hold > 0 {
@@ -60,14 +61,14 @@ func (o *owner) last() (proven time.Duration, next <-chan struct{}) {
 	return o.proven, o.proof
 }
 
-// Own returns nil when the newest proof of ownership is at most [Config.Start] old. Otherwise it waits for a new proof. So an effect that
-// starts after Own starts at most Config.Start after a moment at which no other daemon had begun an epoch.
+// Own returns nil when the newest proof of ownership is not older than [Config.Start]. Otherwise it waits for a new proof. When an effect
+// starts after Own, at most Config.Start has passed since a moment at which no other daemon had begun an epoch.
 func (s *Store) Own(ctx context.Context) error {
 	_, err := s.StartBy(ctx)
 	return err
 }
 
-// StartBy is Own. It also returns the time until which the effect may start, measured with CLOCK_BOOTTIME.
+// StartBy does what Own does, and returns the latest time at which the effect may start, as a reading of CLOCK_BOOTTIME.
 func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 	for {
 		if err := s.Refusal(); err != nil {
@@ -90,7 +91,7 @@ func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// Hold returns how long attempts of earlier epochs must still be left alone.
+// Hold returns for how long the attempts of earlier epochs must still be ignored.
 func (s *Store) Hold() time.Duration { return max(s.owner.holdUntil-boot(), 0) }
 
 // acquire waits until the journal is free and takes it.
@@ -103,7 +104,8 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		wait := standbyEvery
 		switch {
 		case err == nil && holder == "" && told && !waited && !o.clean(ctx):
-			// The owner may have lost only its connection. If it is alive, it takes the lock first: it tries five times during this pause.
+			// The owner may have lost only its connection. If it is alive, it must get the lock first: during this pause, it tries five
+			// times.
 			waited, wait = true, s.cfg.SessionTimeout/2
 			o.drop()
 		case err == nil && holder == "":
@@ -118,7 +120,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 			o.cancel()
 			return nil, err
 		default:
-			waited = false // The owner had lost the server, too.
+			waited = false // The owner had also lost the server.
 		}
 		select {
 		case <-ctx.Done():
@@ -194,7 +196,7 @@ func (o *owner) keep() {
 		case boot()-proven > o.s.cfg.Lease:
 			o.s.Lose(fmt.Errorf("the server did not answer for %v: %w", o.s.cfg.Lease, err))
 			return
-		case len(o.asked) > 0: // Drop the request: a goroutine that waits for a proof must not cause checks without a pause.
+		case len(o.asked) > 0: // Drop the request, so that waiting goroutines cannot cause checks without a pause.
 			<-o.asked
 		}
 	}
@@ -202,7 +204,7 @@ func (o *owner) keep() {
 
 const (
 	selectEpoch = "SELECT epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta"
-	// endHold skips a locked row, because the writer often holds the lock.
+	// endHold skips the row when it is locked, because the writer often holds the lock.
 	endHold = "UPDATE meta SET holding = false WHERE id IN (SELECT id FROM meta WHERE epoch = $1 FOR UPDATE SKIP LOCKED)"
 )
 
@@ -231,7 +233,7 @@ func (o *owner) check() error {
 	case epoch != o.s.Identity().Epoch:
 		return errTaken
 	case holder != "":
-		o.drop() // The next check finds the epoch of the new owner, or a free lock.
+		o.drop() // Drop the connection. The next check finds either the epoch of the new owner or a free lock.
 		return wrapError(fmt.Errorf("%s holds the lock", holder))
 	}
 	o.prove(asked)
@@ -260,7 +262,7 @@ func (o *owner) drop() {
 	}
 }
 
-// giveUp frees the lock. began says whether keep was started.
+// giveUp frees the lock. began reports whether keep was started.
 func (o *owner) giveUp(began bool) {
 	o.cancel()
 	if began {
@@ -273,5 +275,5 @@ func (o *owner) giveUp(began bool) {
 func closeConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = conn.Close(ctx) // The server notices the closed connection.
+	_ = conn.Close(ctx) // Ignore the error: the server notices when the connection is closed.
 }

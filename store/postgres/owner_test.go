@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// standBy opens a store that another daemon owns, and returns when it waits. The channel receives the opened store.
+// standBy opens a store that another daemon owns. It returns when the opening daemon waits. The channel receives the store when it is open.
 func standBy(ctx context.Context, t *testing.T, cfg postgres.Config) <-chan *postgres.Store {
 	t.Helper()
 	waits, opened := make(chan string, 1), make(chan *postgres.Store, 1)
@@ -73,7 +73,7 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// A wire is a proxy between a daemon and its server. When it is cut, it drops all bytes and keeps the connections open.
+// A wire is a proxy between a daemon and its server. While it is cut, it drops all bytes but keeps the connections open.
 type wire struct {
 	lis    net.Listener
 	server string
@@ -223,7 +223,7 @@ func (w *wire) through(t *testing.T, direct string) string {
 // TestT126ProofOfOwnership checks that an owner without connection starts no effect once its last proof is old. When the proof is as old as
 // its lease, the owner stops, whatever it waits for. Own succeeds again after a short interruption.
 func TestT126ProofOfOwnership(t *testing.T) {
-	t.Parallel()                   // Most of this test is waiting.
+	t.Parallel()                   // Run in parallel: most of this test is waiting.
 	const lease = 15 * time.Second // longer than a busy machine delays a test
 	w, direct, lost := newWire(t), freshURL(t), make(chan time.Time, 1)
 	s := open(t, postgres.Config{
@@ -261,11 +261,11 @@ func TestT126ProofOfOwnership(t *testing.T) {
 	w.set(false)
 }
 
-// TestT126Hold checks the hold after an unclean end in another directory: the new owner leaves the old attempts alone for longer than the
-// old owner may act. When the new owner stops during the hold, the next owner holds, too. An owner that uses the directory of its
-// predecessor need not hold, because that predecessor has ended.
+// TestT126Hold checks the hold after an owner ended uncleanly in another directory. The new owner ignores the old attempts for longer than
+// the old owner can act. If the new owner stops during the hold, the next owner holds as well. An owner in the same directory as the
+// previous owner need not hold, because that previous owner has ended.
 func TestT126Hold(t *testing.T) {
-	t.Parallel() // This test waits for a hold.
+	t.Parallel() // Run in parallel: this test waits for a hold.
 	at := freshURL(t)
 	begin := func(dir string, lease time.Duration, clean bool) *postgres.Store {
 		t.Helper()
@@ -285,13 +285,13 @@ func TestT126Hold(t *testing.T) {
 	for _, tt := range []struct {
 		dir   string
 		lease time.Duration
-		clean bool          // ends cleanly
-		hold  time.Duration // least hold; zero means no hold
+		clean bool          // the owner ends cleanly
+		hold  time.Duration // minimum hold that the next owner must report; zero means no hold
 	}{
 		{t.TempDir(), quick, true, 0},
 		{t.TempDir(), long, false, 0},
 		{t.TempDir(), quick, false, long}, // The larger lease counts.
-		{mine, quick, true, quick},        // It ends cleanly, but its predecessor may still act.
+		{mine, quick, true, quick},        // This owner ends cleanly, but the owner before it may still act.
 		{mine, quick, false, quick},
 	} {
 		began := time.Now()
@@ -333,7 +333,7 @@ func waitFor(t *testing.T, at, question string) {
 
 // TestP7OwnerOutlivesItsServer restarts the server, so that owner and standby both lose it. The owner keeps the journal.
 func TestP7OwnerOutlivesItsServer(t *testing.T) {
-	t.Parallel() // Most of this test is waiting.
+	t.Parallel() // Run in parallel: most of this test is waiting.
 	own := startOwn(t)
 	cfg := postgres.Config{URL: own.URL("journal"), Start: 50 * time.Millisecond, SessionTimeout: time.Minute}
 	owner := open(t, cfg)
@@ -346,8 +346,8 @@ func TestP7OwnerOutlivesItsServer(t *testing.T) {
 	if err := owner.Commit(t.Context(), creation(newCall("after"))); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(time.Second)                        // The standby checks four times, and the owner not once.
-	if err := owner.Own(t.Context()); err != nil { // The newest proof, with the lock, is from after the restart.
+	time.Sleep(time.Second)                        // In this time the standby checks four times and the owner never.
+	if err := owner.Own(t.Context()); err != nil { // The newest proof, with the lock, is from after the restart of the server.
 		t.Error(err)
 	}
 	leave()

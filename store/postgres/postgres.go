@@ -45,8 +45,8 @@ type Config struct {
 	Dir string // Required: the daemon's directory for output. Open creates it.
 	// Now replaces the database's clock in tests.
 	Now func() time.Time
-	// Moved acknowledges that the journal was copied or restored and that no other daemon acts for it. Unfinished calls are not held, and
-	// no attempt has to be left alone.
+	// Moved confirms that the journal was copied or restored, and that no other daemon acts for it. Unfinished calls are then not held, and
+	// no attempts are ignored.
 	Moved   bool
 	MaxOpen int // maximum open files of the spool; 0 means 256
 	Output  store.OutputLimits
@@ -56,7 +56,7 @@ type Config struct {
 	Lease time.Duration
 	// SessionTimeout is how long the owner may be silent before the server frees the journal. Zero means a third of Lease.
 	SessionTimeout time.Duration
-	// Start is the maximum age of a proof when an effect starts ([Store.Own]). Zero means 2 s.
+	// Start is the maximum age of the proof of ownership when an effect starts; see [Store.Own]. Zero means 2 s.
 	Start time.Duration
 	// Kill is how long the daemon needs to end all attempts after the store has stopped. Zero means 5 s.
 	Kill time.Duration
@@ -67,12 +67,12 @@ type Config struct {
 	Waiting func(holder string)
 	// Lost is called once when this daemon no longer owns the journal.
 	Lost func(error)
-	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit (it was sent), committed, and close. The
-	// store treats its error as an error of the database. Some tests kill the process in it.
+	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit (after COMMIT was sent), committed, and
+	// close. The store treats the error that it returns as an error of the database. Some tests kill the process in it.
 	FailPoint func(point string) error
 }
 
-// ErrHold means that Config.Hold is too short: a successor could act before the previous owner has ended.
+// ErrHold means that Config.Hold is too short: a new owner could act before the previous owner has ended.
 var ErrHold = errors.New("hold must be at least 1.1 times the sum of lease and kill")
 
 // HoldFor returns how long an owner with this lease and kill time may still act without the server. It adds a tenth for clocks that run
@@ -116,7 +116,7 @@ type Store struct {
 	owner  *owner
 	pool   *pgxpool.Pool
 
-	fullUntil atomic.Int64 // Nanoseconds of CLOCK_BOOTTIME. Zero means not full.
+	fullUntil atomic.Int64 // end of the time in which the disk counts as full, as a reading of CLOCK_BOOTTIME in nanoseconds; zero means not full
 
 	trimming sync.Mutex
 	shutdown func() error
@@ -199,7 +199,7 @@ func (s *Store) Now() time.Time { return s.clock.now() }
 // Identity returns the store's id and its current epoch.
 func (s *Store) Identity() store.Identity { return *s.id.Load() }
 
-// Spool returns the spool, with the output that this daemon has of the store's calls.
+// Spool returns the spool. It has only the output that this daemon wrote.
 func (s *Store) Spool() store.Spool { return s.spool }
 
 // SweepSpool removes the output of unknown calls. Call it at start, before calls run.

@@ -37,7 +37,7 @@ func TestStore(t *testing.T) {
 			}
 			return start(t, stores[s].cfg, o)
 		},
-		// TestKill uses kill -9. This crash only skips the writes of a clean end.
+		// This crash only skips the writes of a clean end. TestKill uses kill -9.
 		Crash: func(t *testing.T, s store.Store, o storetest.Options) store.Store {
 			*stores[s].crash = true
 			if err := s.Close(); err == nil {

@@ -41,20 +41,20 @@ func (w *writer) purge(ctx context.Context, key call.Key, by call.Purge) error {
 	if err != nil {
 		return err
 	}
-	// Keep the times of the row, because retention depends on them.
+	// Do not change the times of the row, because retention depends on them.
 	err = w.exec(ctx, "UPDATE calls SET revision = $1, last_sequence = $2, crc = $3, record = $4, events_last = NULL, events_crc = NULL, events = NULL WHERE position = $5",
 		c.Revision, c.LastSequence, sumCall(c, record), record, row.Position)
 	if err == nil {
 		err = w.exec(ctx, "DELETE FROM events WHERE call = $1", row.Position)
 	}
-	if err == nil { // The reason that a gate gave for blocking the run may quote the call.
+	if err == nil { // Remove the reason for which a gate blocked the run, because it may quote the call.
 		err = w.exec(ctx, "UPDATE runs SET reason = '' WHERE namespace = $1 AND id = $2 AND call_id = $3", c.Namespace, c.Run.ID, c.ID)
 	}
 	return err
 }
 
-// Shred erases the remaining data of purged calls, runs and threads. Then it rewrites the tables, so that no dead row remains in them. It
-// does not clean the server's write-ahead log, nor backups and archives of that log.
+// Shred erases the remaining data of purged calls, runs and threads. Then it rewrites the tables, so that they contain no dead rows. It
+// cannot clean the server's write-ahead log, or backups and archives of that log.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -87,8 +87,8 @@ const shredPage = 256
 
 const selectDecisions = "SELECT id, crc, decision FROM decisions WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3"
 
-// shredDecisions checks every decision, because the tombstone of a call does not name the call's decisions. A decision that cannot be read
-// stays, and reads of it fail.
+// shredDecisions looks for the decisions of calls among all decisions, because the tombstone of a call does not name them. It leaves a
+// decision that cannot be read unchanged; reading it fails.
 func (s *Store) shredDecisions(ctx context.Context, namespace string, ids []string) error {
 	calls := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// selectStanding reads the state of calls. The expression namespace || '' matches no index. So the server must use the index that
-	// begins with the call id, even when it plans the statement while the table is empty.
+	// selectStanding reads the state of calls. The expression namespace || '' prevents the use of an index on the namespace. The server
+	// therefore uses the index that begins with the call id, even when it plans the statement while the table is empty.
 	selectStanding = `SELECT k.n, coalesce(c.position, 0), coalesce(c.status, ''), coalesce(c.revision, 0), coalesce(c.last_sequence, 0), t.trimmed IS NOT NULL
 		FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, call_id, n)
 		LEFT JOIN calls c ON c.namespace || '' = k.namespace AND c.call_id = k.call_id

@@ -61,7 +61,7 @@ func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) 
 	return wrapError(found.Err())
 }
 
-// queries holds the SQL texts for [rows.Reader].
+// queries contains the SQL texts for [rows.Reader].
 var queries = rows.Queries{
 	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = $1", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
 	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision,

@@ -83,7 +83,7 @@ type callColumns struct {
 	endeds                                []*int64
 	records                               [][]byte
 
-	// set for new calls only
+	// only for new calls
 	namespaces, ids, tools, callers column
 	runs, threads, parents, batches nullable
 	events                          [][]byte
@@ -91,13 +91,13 @@ type callColumns struct {
 	lasts, eventCRCs                []*int64
 }
 
-// clear empties the arrays and keeps their memory for the next group. The arrays of the last group were already sent.
+// clear empties the arrays and keeps their memory for the next group. The arrays of the last group have been sent by then.
 func (c *callColumns) clear() {
 	for _, column := range []*[]int64{&c.positions, &c.revisions, &c.sequences, &c.crcs, &c.createds} {
 		*column = (*column)[:0]
 	}
 	for _, column := range []*[]*int64{&c.endeds, &c.lasts, &c.eventCRCs} {
-		clear(*column) // The pointers would keep rows, and with them their calls, alive.
+		clear(*column) // Clear the pointers. Otherwise they would keep rows and their calls in memory.
 		*column = (*column)[:0]
 	}
 	for _, of := range []*column{&c.statuses, &c.namespaces, &c.ids, &c.tools, &c.callers} {
@@ -150,7 +150,7 @@ const (
 	insertEnded = "INSERT INTO ended (ended, position) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
 )
 
-// queueStatuses queues the writes of the tables statuses and ended, which find calls by status and by end.
+// queueStatuses queues the writes to the tables statuses and ended. These tables are used to find calls by status and by end.
 func queueStatuses(b *pgx.Batch, p *group.Plan) {
 	var begun, moved, gone statusColumns
 	var ends, ended []int64
@@ -221,7 +221,7 @@ const selectLastLink = "SELECT bytes FROM records WHERE namespace = $1 AND kind 
 // link chains the chained records of a plan to the newest stored record of their kind.
 func (w *writer) link(ctx context.Context, p *group.Plan) error {
 	return p.Link(func(namespace, kind string) (last []byte, err error) {
-		// The statement is planned each time. A plan made on an empty table could use any index.
+		// The statement is planned each time, because a plan that was made while the table was empty could use the wrong index.
 		err = w.conn.QueryRow(ctx, selectLastLink, pgx.QueryExecModeExec, []byte(namespace), []byte(kind)).Scan(&last)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil

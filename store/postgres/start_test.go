@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestStartReadsOnce checks that a start scans the tables of all namespaces once, not once for each page, also while the server has no
-// statistics.
+// TestStartReadsOnce checks that a start scans the tables of all namespaces only once, and not once for each page. This must hold even when
+// the server has no statistics.
 func TestStartReadsOnce(t *testing.T) {
 	const many = 2000
 	unfinished := func(s *postgres.Store) (n int, err error) {

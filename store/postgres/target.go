@@ -45,12 +45,12 @@ func CheckURL(text string) error {
 func parse(text string, sessionTimeout time.Duration) (*target, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("want a URL such as postgres://role@host/database") // Do not quote the text: it may contain a secret.
+		return nil, errors.New("want a URL such as postgres://role@host/database") // Do not quote the text, because it may contain a secret.
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
 		return nil, ErrPassword
 	}
-	if strings.Contains(u.RawQuery+u.Path+u.Fragment, "@") { // pgx would parse the text before @ as user and password.
+	if strings.Contains(u.RawQuery+u.Path+u.Fragment, "@") { // pgx would use the text before the @ as user and password.
 		return nil, errors.New("write each @ after the host as %40")
 	}
 	config, err := pgx.ParseConfig(text)
@@ -71,12 +71,12 @@ func parse(text string, sessionTimeout time.Duration) (*target, error) {
 	p["client_encoding"] = "UTF8"
 	p["jit"] = "off"                           // Compiling takes longer than any statement of toold.
 	p["enable_seqscan"] = "off"                // There is an index for each statement, and the statistics of a small table mislead the planner.
-	p["enable_hashjoin"] = "off"               // for the same reason as enable_seqscan
-	p["enable_mergejoin"] = "off"              // for the same reason as enable_seqscan
-	p["plan_cache_mode"] = "force_custom_plan" // A plan for an empty table would be kept when the table grows.
-	p["lock_timeout"] = "10s"                  // No other session has a reason to lock a table of toold.
+	p["enable_hashjoin"] = "off"               // as for enable_seqscan
+	p["enable_mergejoin"] = "off"              // as for enable_seqscan
+	p["plan_cache_mode"] = "force_custom_plan" // Otherwise a plan that was made for an empty table would still be used when the table has grown.
+	p["lock_timeout"] = "10s"                  // An exceeded timeout shows a problem: no other session has a reason to lock a table of toold.
 	p["idle_in_transaction_session_timeout"] = millis(sessionTimeout)
-	p["statement_timeout"], p["idle_session_timeout"] = "0", "0" // A role or database may have limits for interactive users.
+	p["statement_timeout"], p["idle_session_timeout"] = "0", "0" // Remove limits that the role or the database may have for interactive users.
 	p["default_transaction_read_only"], p["default_transaction_isolation"] = "off", "read committed"
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"], p["tcp_keepalives_count"] = "5", "2", "3"
 	return t, nil
@@ -128,7 +128,7 @@ const selectSettings = `SELECT current_setting('fsync'), current_setting('full_p
 	current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
 	(SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name = 'transaction_timeout')`
 
-// inspect refuses a server that can lose committed data because of a setting of the server, the database or the role.
+// inspect returns an error for a server that can lose committed data because of a setting of the server, the database or the role.
 func inspect(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages, commit string
 	var version, lifted int
@@ -158,7 +158,7 @@ func safe(fsync, pages, commit string) error {
 	return nil
 }
 
-// lockKey returns the advisory lock of a schema: the class of toold, and a hash of the schema's name.
+// lockKey returns the key of the advisory lock of a schema: a class for toold, and a hash of the schema's name.
 func (t *target) lockKey() (class, id int32) {
 	return 0x746f6f6c, int32(crc32.ChecksumIEEE([]byte(t.schema)))
 }

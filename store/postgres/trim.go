@@ -13,7 +13,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// Trim removes old data. It keeps finished calls of a thread with an open suspension, because the approver may need their output.
+// Trim removes old data. While a thread has an open suspension, it keeps the finished calls of the thread, because the approver may need
+// their output.
 func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		return nil, err
 	}
 	if len(gone) == limit {
-		return gone, nil // Only the last page runs the scans of whole tables.
+		return gone, nil // Do not scan whole tables yet; the last page does that.
 	}
 	if err := s.inParts(selectRunsEnd, func(ctx context.Context, w *writer, part []any) error {
 		return w.exec(ctx, deleteRuns, append(part, tombstonesBefore.UnixNano())...)
@@ -51,8 +52,8 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	})
 }
 
-// trimOrphans removes the documents of runs and threads without calls. The owner of a run or thread is known only from its calls, so no
-// document may outlive the last call. A transaction that removes calls therefore runs this for all documents.
+// trimOrphans removes the documents of runs and threads that have no calls. The owner of a run or thread is known only from its calls, so
+// no document may exist longer than the last call. A transaction that removes calls therefore calls trimOrphans for all documents.
 func (w *writer) trimOrphans(ctx context.Context, part []any) error {
 	if err := w.exec(ctx, deleteRunDocuments, part...); err != nil {
 		return err
@@ -77,9 +78,9 @@ const (
 // wholeTable returns the bounds of a part that covers the whole table.
 func wholeTable() []any { return []any{[]byte{}, "", []byte{}, nil, nil, nil} }
 
-// inParts runs remove for a whole table, with a limited number of rows in each transaction. The table's key is a namespace, a scope and an
-// id. part holds two keys: remove handles the rows after the first key, up to and including the second. The second key is NULL in the last
-// part. The statement end selects the last key of a part.
+// inParts runs remove for a whole table, with a limited number of rows in each transaction. The key of the table consists of a namespace, a
+// scope and an id. part consists of two keys: remove handles the rows after the first key, up to and including the second key. In the last
+// part, the second key is NULL. The statement end selects the last key of a part.
 func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, part []any) error) error {
 	from, more := wholeTable()[:3], true
 	for more {
@@ -146,7 +147,8 @@ const (
 	ofThread = "NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = t.namespace AND c.thread_id = t."
 )
 
-// Positions follow the clock, so old records come first. Each namespace keeps its newest chained record, because the next one links to it.
+// Positions grow with time, so the old records come first. The newest chained record of each namespace is kept, because the next record
+// will be linked to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807))
 	DELETE FROM records r USING old WHERE r.Position < old.most AND (NOT r.chained OR EXISTS (

@@ -19,18 +19,18 @@ type writer struct {
 	s *Store
 
 	conn     *pgx.Conn // nil while the connection is lost
-	pid      uint32    // backend pid of the lost session, or 0
+	pid      uint32    // backend pid of the session that was lost, or 0
 	groups   int64     // number of committed groups
 	position int64     // the newest assigned position
 	known    known
 
-	// The fields below describe the current transaction.
+	// These fields describe the current transaction.
 	began     time.Time
 	asked     time.Duration // start, measured with CLOCK_BOOTTIME
-	foreseen  bool          // It is written without reading first.
+	foreseen  bool          // the group is written without reading first
 	mustRead  bool          // The next transaction must read first.
 	batch     *pgx.Batch    // the statements that write and commit
-	failing   time.Time     // when its first try failed; zero during the first try
+	failing   time.Time     // time at which the first try failed; zero during the first try
 	nextPause time.Duration
 
 	created, changed, touched callColumns
@@ -80,13 +80,13 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	b.Queue("BEGIN")
 	b.Queue(selectMeta)
 	if p.Ops[0].Run != nil {
-		b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // These operations are rare and read many rows.
+		b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // Plan each time: these operations are rare and read many rows.
 		w.known = nil
 	}
 	queueReads(b, p)
 	results := w.conn.SendBatch(ctx, b)
 	err := w.entered(results)
-	if closed := results.Close(); err == nil { // Close passes the rows to the functions given with Query.
+	if closed := results.Close(); err == nil { // Close calls the functions that were passed to Query with the rows.
 		err = wrapError(closed)
 	}
 	p.Now = w.s.clock.now()
@@ -101,11 +101,11 @@ func (w *writer) Read(ctx context.Context, p *group.Plan) error {
 	return wrapError(w.conn.SendBatch(ctx, b).Close())
 }
 
-// selectMeta locks the journal for the transaction and reads the values that entered checks.
+// selectMeta locks the journal for the transaction, and reads the values that entered checks.
 const selectMeta = `SELECT epoch, groups, current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta FOR UPDATE`
 
-// entered reads and checks the answers to BEGIN and selectMeta.
+// entered reads the answers to BEGIN and selectMeta, and checks that this daemon may write.
 func (w *writer) entered(results pgx.BatchResults) error {
 	if _, err := results.Exec(); err != nil {
 		return wrapError(err)
@@ -125,22 +125,23 @@ func (w *writer) entered(results pgx.BatchResults) error {
 	return safe(fsync, pages, commit)
 }
 
-// errUnforeseen means that a group must be read before it is written. Nothing of it was stored.
+// errUnforeseen means that a group must be read before it can be written. Nothing of the group was stored.
 var errUnforeseen = errors.New("the group must be read first")
 
 const (
 	advance = "UPDATE meta SET clock = $1, position = $2, groups = $3"
-	// advanceFenced sets epoch to NULL, which the table refuses, when this daemon has lost the journal or the server is not safe.
+	// advanceFenced updates meta. If this daemon has lost the journal or the server is not safe, it sets epoch to NULL, which the table
+	// refuses, so that the transaction fails.
 	advanceFenced = `UPDATE meta SET clock = $1, position = $2, groups = $3::bigint, epoch = CASE WHEN epoch = $4 AND groups = $3::bigint - 1
 		AND current_setting('fsync') <> 'off' AND current_setting('full_page_writes') <> 'off' AND current_setting('synchronous_commit') <> 'off' THEN epoch END
 		RETURNING (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 )
 
-// Apply makes the batch that writes and commits the group. A group without reads needs no BEGIN and COMMIT: the server runs a batch as one
-// transaction.
+// Apply makes the batch of statements that writes and commits the group. A group without reads needs no BEGIN and COMMIT, because the
+// server runs a batch as one transaction.
 func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 	if w.foreseen && slices.ContainsFunc(p.Ops, func(o *group.Op) bool { return o.Err != nil }) {
-		return errUnforeseen // A refusal must be based on a read.
+		return errUnforeseen // Read first: a change may be refused only because of data that was read.
 	}
 	if err := w.point("write"); err != nil {
 		return wrapError(err)
@@ -149,8 +150,8 @@ func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 		return err
 	}
 	w.batch = &pgx.Batch{}
-	// Store the clock even when all changes were refused: after a restart, the clock must not go back to before a refusal that depended on
-	// it.
+	// Store the clock even when all changes were refused. A refusal may depend on the time, and after a restart the clock must not be
+	// earlier than at that refusal.
 	now, next := p.Now.UnixNano(), w.groups+1
 	if !w.foreseen {
 		w.batch.Queue(advance, now, p.Position, next)
@@ -181,7 +182,7 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" { // The server reports that it did not commit.
-		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // An id exists, an id was trimmed, or the epoch or a setting has changed.
+		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // A known id exists, an id was trimmed, or the epoch or a setting of the server has changed.
 			return errUnforeseen
 		}
 		return wrapError(err)
@@ -201,7 +202,7 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	w.s.owner.prove(w.asked)
 	w.s.fullUntil.Store(0)
 	w.failing = time.Time{}
-	_ = w.point("committed") // Nothing can fail any more.
+	_ = w.point("committed") // Ignore the error: the transaction is committed.
 	return nil
 }
 
@@ -251,7 +252,7 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 	if errors.Is(err, store.ErrFull) {
 		w.s.fullUntil.Store(int64(boot() + fullFor))
 	}
-	if !lost(err) || p.Ops[0].Bare { // The sender of a bare op tries again.
+	if !lost(err) || p.Ops[0].Bare { // For a bare op, the caller that sent it tries again.
 		w.failing = time.Time{}
 		return false, err
 	}
@@ -288,8 +289,8 @@ func (w *writer) disconnect() {
 	}
 }
 
-// connect opens the writing connection. The statements of a group keep one generic plan: each has only one good plan, and planning them
-// takes a quarter of a group's time.
+// connect opens the writing connection. The statements of a group use one generic plan, because planning them each time would take a
+// quarter of a group's time. This is safe: there is only one good plan for each of them.
 func (w *writer) connect(ctx context.Context) (err error) {
 	w.conn, err = w.s.target.connect(ctx, func(p map[string]string) { p["plan_cache_mode"] = "force_generic_plan" })
 	if err != nil {
@@ -305,18 +306,18 @@ func (w *writer) reconnect(ctx context.Context) error {
 
 const selectOutcome = "SELECT epoch, groups, position FROM meta FOR UPDATE"
 
-// look opens a new connection. It terminates the lost session and waits for that session's lock on meta, which each transaction holds. It
-// reports whether the journal is at group to; otherwise the journal is at the group before it.
+// look finds out on a new connection whether a group is stored. It terminates the lost session and waits for that session's lock on meta,
+// which each transaction holds. It reports whether the journal is at group to. If not, the journal is at the group before it.
 func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 	if err := w.connect(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	if w.pid != 0 { // The backend may be gone. The filter keeps the server from refusing, because it selects only a session of this daemon.
+	if w.pid != 0 { // The backend may have ended, and its pid may belong to another session. The WHERE clause makes sure that only a session of this daemon is terminated.
 		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
 		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
-			w.disconnect() // pid must stay that of the lost session.
+			w.disconnect() // disconnect here: pid must stay the pid of the lost session.
 			return false, wrapError(err)
 		}
 	}
@@ -351,10 +352,10 @@ func (w *writer) exec(ctx context.Context, text string, args ...any) error {
 
 func (w *writer) point(name string) error { return w.s.cfg.FailPoint(name) }
 
-// fullFor is how long new calls are refused after the server reported a full disk. After that, the next call tries again.
+// fullFor is how long new calls are refused after the server reported a full disk. After that, the next call may try again.
 const fullFor = time.Second
 
-// Full reports that the server's disk was full within the last second, and that new calls must be refused.
+// Full reports whether the server's disk was full within the last second, so that new calls must be refused.
 func (s *Store) Full() bool {
 	until := time.Duration(s.fullUntil.Load())
 	return until != 0 && boot() < until

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Row is one row of a result. Columns count from 0. A NULL column gives the zero value. Returned values stay valid when the next row is
-// read.
+// A Row is one row of a result. Columns are numbered from 0. A NULL column returns the zero value. Returned values stay valid when the next
+// row is read.
 type Row interface {
 	Int(col int) int64
 	Text(col int) string
@@ -73,8 +73,8 @@ func (c *Chunk) Decode(after int64, limit int) ([]call.Event, error) {
 	return events, nil
 }
 
-// Log returns at most limit events above after from a call's chunks. It returns an error only when the first chunk is broken; else it
-// returns the events before the broken chunk.
+// Log returns at most limit events with sequences above after from a call's chunks. If the first chunk is broken, it returns an error. If a
+// later chunk is broken, it returns the events before that chunk.
 func Log(id string, chunks []Chunk, after int64, limit int) (events []call.Event, err error) {
 	for i := range chunks {
 		some, err := chunks[i].Decode(after, limit-len(events))

@@ -61,7 +61,7 @@ func all[T any](ctx context.Context, r *Reader, text string, read func(Row) T, a
 	return found, err
 }
 
-// one is all for a query with at most one row. It returns ErrNotFound when there is none.
+// one is like all, for a query that returns at most one row. It returns ErrNotFound when there is no row.
 func one[T any](ctx context.Context, r *Reader, text string, read func(Row) T, args ...any) (t T, err error) {
 	found, err := all(ctx, r, text, read, args...)
 	if err == nil && len(found) == 0 {
@@ -147,7 +147,7 @@ func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.T
 	}
 	found, err := one(ctx, r, r.text.CallAt, ReadCall, oldest)
 	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && found.Err != nil: // The counts are still correct.
+	case errors.Is(err, store.ErrNotFound), err == nil && found.Err != nil: // Return no time: the oldest call cannot be read. The counts are still correct.
 		err = nil
 	case err == nil && found.Call.Open() != nil:
 		since = found.Call.Open().Created
@@ -212,8 +212,8 @@ func counts[K ~string](ctx context.Context, r *Reader, text string, args ...any)
 	return counts, err
 }
 
-// Records returns stored records. When the first record is broken, it returns an error. Else it returns the records before the broken one:
-// a reader that skips the position of a broken record can read the rest.
+// Records returns stored records. When the first record is broken, it returns an error. When a later record is broken, it returns the
+// records before that one. To read the rest, a reader skips the position of the broken record.
 func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
 	err = r.db.Query(ctx, r.text.Records, func() { records = nil }, func(row Row) error {
 		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5), Chained: row.Int(6) != 0}}

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// counts is the name of the file in which a spool saves its ledger when it is closed cleanly. Opening the spool removes the file, so that
-// the counts are not trusted after a crash.
+// counts is the name of the file in which a spool saves its ledger when it is closed cleanly. Opening the spool removes the file. After a
+// crash there is therefore no file, and the counts are made again.
 const counts = "counts"
 
 // An owned is the content of the owner file in a call's directory.
@@ -22,8 +22,8 @@ type owned struct {
 	Thread string `json:",omitempty"`
 }
 
-// held returns the owner of a directory and the bytes in it. It returns ErrNotFound when there is no directory, or only an incomplete one
-// after a crash.
+// held returns the owner of a directory and the number of bytes in it. It returns ErrNotFound when there is no directory, or when a crash
+// left the directory without an owner file.
 func held(dir string) (of owned, bytes int64, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, owner))
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Spool) recall() error {
 		err = os.Remove(path)
 	}
 	if err == nil {
-		err = syncDir(s.cfg.Dir) // Else a power loss could restore the file when it is out of date.
+		err = syncDir(s.cfg.Dir) // Without this sync, a power loss could restore an outdated file.
 	}
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)

@@ -46,12 +46,13 @@ func wantThreadFull(t *testing.T, s *spool.Spool, thread string, room int) {
 	}
 }
 
-// After a kill the saved counts are not used. Sweep counts the output, without the calls that it removes.
+// TestQuotasAfterAKill checks that saved counts are not used after a kill. Sweep counts the output again, without the calls that it
+// removes.
 func TestQuotasAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	limits := store.OutputLimits{Thread: 100}
 	s := limited(t, dir, limits)
-	if _, err := s.Sweep(all); err != nil { // the sweep at start, with an empty spool
+	if _, err := s.Sweep(all); err != nil { // This is the sweep of the first start. The spool is empty.
 		t.Fatal(err)
 	}
 	put(t, s, "before", "a", 10)
@@ -66,7 +67,7 @@ func TestQuotasAfterAKill(t *testing.T) {
 	put(t, s, "c", "a", 20)
 	put(t, s, "forgotten", "a", 30)
 
-	s = limited(t, dir, limits) // The first spool is never closed, as after a kill.
+	s = limited(t, dir, limits) // Do not close the first spool, as after a kill.
 	if s.Counted() {
 		t.Fatal("it trusts counts from before the kill")
 	}
@@ -82,7 +83,8 @@ func TestQuotasAfterAKill(t *testing.T) {
 	}
 }
 
-// Output that was written before there were limits counts once there are limits. A saved count from before that is not used.
+// TestQuotasThatComeLater checks output that was written before there were limits. It counts when limits are configured. Counts that were
+// saved before are not used.
 func TestQuotasThatComeLater(t *testing.T) {
 	dir := t.TempDir()
 	limits := store.OutputLimits{Thread: 100}
@@ -120,7 +122,8 @@ func TestBrokenCounts(t *testing.T) {
 	}
 }
 
-// After concurrent appends, refusals and removals, the counts equal the bytes on the disk and never exceed the limit.
+// TestCountsAreWhatIsThere checks concurrent appends, refusals and removals. Afterwards the counts must equal the bytes on the disk. The
+// counts must never exceed the limit.
 func TestCountsAreWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	s := limited(t, dir, store.OutputLimits{Thread: 3000, Namespace: 8000})

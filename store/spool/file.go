@@ -19,7 +19,7 @@ import (
 
 const (
 	trash = "trash" // directory for removed call directories
-	gone  = "gone"  // name of a removed call directory, inside its own temporary directory
+	gone  = "gone"  // name that a call directory gets when it is removed, inside a temporary directory of its own
 	owner = "call"  // file that names the owner of a call directory
 )
 
@@ -31,7 +31,7 @@ func (s *Spool) open(st *stream, create bool, thread string) error {
 	path := s.path(st.key, st.name)
 	flags := os.O_RDWR | os.O_APPEND
 	f, err := os.OpenFile(path, flags, 0)
-	for create && errors.Is(err, fs.ErrNotExist) { // Remove may delete the directory between mkdir and OpenFile.
+	for create && errors.Is(err, fs.ErrNotExist) { // Try again, because Remove may delete the directory between mkdir and OpenFile.
 		if err = s.mkdir(st.key, thread); err == nil {
 			f, err = os.OpenFile(path, flags|os.O_CREATE, 0o600)
 		}
@@ -68,7 +68,7 @@ func (s *Spool) mkdir(key call.Key, thread string) error {
 	if err != nil {
 		os.RemoveAll(made)
 		if errors.Is(err, fs.ErrExist) {
-			return nil // Another stream of the call created the directory. If Remove has deleted it since, open tries again.
+			return nil // Another stream of the call has created the directory. If Remove deletes it now, open tries again.
 		}
 	}
 	return err
@@ -90,7 +90,7 @@ func (s *Spool) Append(key call.Key, thread, name string, b []byte) (offset int6
 		if n > 0 {
 			if cut := st.file.Truncate(offset); cut != nil {
 				err = errors.Join(err, cut, st.file.Close())
-				st.file = nil // The next append opens the file again and reads its size.
+				st.file = nil // Make the next append open the file again, so that it uses the real size.
 			}
 		}
 		return full(err)
@@ -119,12 +119,12 @@ func (s *Spool) Size(key call.Key, name string) (size int64, err error) {
 	return size, err
 }
 
-// Remove deletes all streams of a call. A concurrent append may begin a new stream.
+// Remove deletes all streams of a call. An append that runs at the same time may begin a new stream.
 func (s *Spool) Remove(key call.Key) error {
 	if s.isClosed() {
 		return store.ErrClosed
 	}
-	// Move the directory first and then close the streams: an append in between goes to the removed file.
+	// Move the directory before closing the streams. Bytes that are appended in between go to the removed files.
 	away, err := s.discard(s.dir(key))
 	s.mu.Lock()
 	open := slices.Collect(maps.Values(s.streams[key]))
@@ -149,7 +149,7 @@ func (s *Spool) isClosed() bool {
 	return s.closed
 }
 
-// discard moves a directory to the trash. It returns the new parent directory, or "" when the directory did not exist.
+// discard moves a directory to the trash. It returns the directory in which it now is, or "" when it did not exist.
 func (s *Spool) discard(dir string) (string, error) {
 	bin := filepath.Join(s.cfg.Dir, trash)
 	if err := os.MkdirAll(bin, 0o700); err != nil {
@@ -169,8 +169,8 @@ func (s *Spool) discard(dir string) (string, error) {
 	return away, nil
 }
 
-// Sweep removes the streams of calls for which keep returns false, and incomplete directories after a crash. It counts the remaining
-// output. Call it at start, before calls run.
+// Sweep removes the streams of calls for which keep returns false. It also removes incomplete directories that a crash left. It counts the
+// remaining output. Call it at start, before calls run.
 func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error) {
 	if s.ledger != nil {
 		s.ledger.Reset(map[string]int64{}, map[store.ThreadKey]int64{})

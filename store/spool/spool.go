@@ -1,8 +1,8 @@
-// Package spool stores the output of calls in files: what they print and save.
+// Package spool stores the output of calls in files: the streams that they print and the artifacts that they save.
 //
-// Each call has a directory, and each of its streams is a file in it. The names are hashes, so no name that a client chooses reaches the
-// file system. A file named call in each directory names the owner, for [Spool.Sweep] and for operators. Appended bytes are in the page
-// cache of the kernel, so they survive kill -9.
+// Each call has a directory, with a file for each of its streams. File names are hashes, so no name that a client chooses reaches the file
+// system. A file named call in each directory names the owner, for [Spool.Sweep] and for operators. Appended bytes are in the page cache of
+// the kernel, so they survive kill -9.
 //
 // When there are limits, the spool counts the bytes of each thread and namespace.
 package spool
@@ -33,7 +33,7 @@ type Config struct {
 type Spool struct {
 	cfg     Config
 	ledger  *store.Ledger // nil when there are no limits
-	counted bool          // The ledger is complete. Written before calls run.
+	counted bool          // the ledger is complete; written only before calls run
 
 	mu      sync.Mutex
 	streams map[call.Key]map[string]*stream
@@ -51,13 +51,13 @@ type stream struct {
 	key  call.Key
 	name string
 
-	users   int           // Guarded by Spool.mu. The file stays open while users is not zero.
+	users   int           // number of current users, guarded by Spool.mu; the file stays open until it is zero
 	element *list.Element // in recent; guarded by Spool.mu
 
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	gone bool // The stream was removed. A goroutine that waits for mu must start again.
+	gone bool // the stream was removed; a goroutine that waited for mu must look up the stream again
 }
 
 // New opens the spool in cfg.Dir.
@@ -159,7 +159,7 @@ func (s *Spool) forgetLocked(st *stream) {
 		st.element = nil
 	}
 	if st.file != nil {
-		st.file.Close() // write(2) has acknowledged all writes, so an error of Close does not matter.
+		st.file.Close() // Ignore the error: write(2) has acknowledged all writes.
 		st.file = nil
 	}
 	if s.streams[st.key][st.name] == st {
@@ -202,7 +202,7 @@ func (s *Spool) Close() error {
 	return s.remember()
 }
 
-// retire waits for the goroutine that uses a stream, and then closes and drops the stream.
+// retire waits until no goroutine uses a stream, and then closes and drops it.
 func (s *Spool) retire(st *stream) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

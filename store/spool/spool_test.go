@@ -64,7 +64,7 @@ func appendTo(t *testing.T, s *spool.Spool, k call.Key, name string) {
 	}
 }
 
-// No name that a client chooses is a name on the disk, and other users cannot read the files.
+// TestNothingForeignOnDisk checks that no file has a name that a client chose, and that other users cannot read the files.
 func TestNothingForeignOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	s := newSpool(t, dir, 0)
@@ -109,7 +109,7 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	}
 }
 
-// An append during the removal of the call begins a new stream, and leaves no file open.
+// TestRemoveWhileAppending checks appends while their call is removed. Such an append begins a new stream and leaves no file open.
 func TestRemoveWhileAppending(t *testing.T) {
 	before := descriptors(t)
 	s := newSpool(t, t.TempDir(), 0)
@@ -193,7 +193,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// An append that the disk accepted only in part leaves no bytes, and the next append begins at the same offset.
+// TestHalfAppend checks an append of which the disk accepted only a part. It must leave no bytes, and the next append must begin at the
+// same offset.
 func TestHalfAppend(t *testing.T) {
 	s := newSpool(t, t.TempDir(), 0)
 	appendTo(t, s, key("c"), "out")

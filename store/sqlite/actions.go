@@ -56,7 +56,7 @@ const (
 	allActions    = selectActions + " WHERE position > ? AND (? = '' OR namespace = ?) AND (? = '' OR state = ?) ORDER BY position LIMIT ?"
 )
 
-// Actions returns actions that were not carried out yet.
+// Actions returns actions that were not executed yet.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := allActions, []any{q.After, q.Namespace, q.Namespace, string(q.State), string(q.State), limit}

@@ -19,11 +19,11 @@ import (
 // ErrOccupied means that the destination of a copy exists and is not empty.
 var ErrOccupied = errors.New("exists already and is not empty")
 
-// Backup copies the journal and the output of its calls into the directory dest, which it creates. The copy shows the journal at one
-// moment. The copy counts as moved: a daemon that starts on it holds the unfinished calls. When Backup returns nil, the whole copy is on
-// the disk; after an error there is no copy.
+// Backup copies the journal and the output of its calls into the directory dest, which it creates. The copy has the state of the journal at
+// one moment. It counts as moved: a daemon that starts on it holds the unfinished calls. When Backup returns nil, the whole copy is on the
+// disk. After an error there is no copy.
 func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
-	s.trimming.Lock() // No trim may remove the output of calls that are in the copy.
+	s.trimming.Lock() // During the copy, no trim may remove output of calls that are in the copied journal.
 	defer s.trimming.Unlock()
 	if err := s.Refusal(); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
 	return copied, errors.Join(err, conn.Close())
 }
 
-// Backup is [Store.Backup] for the journal in dir, which no daemon may have open.
+// Backup does what [Store.Backup] does, for the journal in dir. No daemon may have this journal open.
 func Backup(ctx context.Context, dir, dest string) (_ *call.Backup, err error) {
 	path := filepath.Join(dir, "journal.db")
 	if _, err := os.Stat(path); err != nil {
@@ -47,7 +47,7 @@ func Backup(ctx context.Context, dir, dest string) (_ *call.Backup, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	conn, err := sqlite.OpenConn(owned(path), sqlite.OpenReadWrite|sqlite.OpenURI) // SQLite may have to recover a write-ahead log.
+	conn, err := sqlite.OpenConn(owned(path), sqlite.OpenReadWrite|sqlite.OpenURI) // Open for writing, because SQLite may have to recover a write-ahead log.
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +142,9 @@ func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *
 	return copied, syncDir(path)
 }
 
-// markCopy marks the journal as moved to another file. Events of the copy must never have the epoch of events of the original, or of
-// another copy. So the epochs of the copy begin at the current Unix time in seconds: daemons start less than once a second on average, so
-// no other copy has reached that epoch.
+// markCopy marks the journal as moved. Events of the copy must never have the same epoch as events of the original or of another copy. The
+// epochs of the copy therefore start at the current Unix time in seconds. No store has reached that number, because daemons start less than
+// once a second on average.
 func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time, copied *call.Backup) error {
 	var id int64
 	if err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) }); err != nil {
@@ -165,8 +165,8 @@ func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time
 	})
 }
 
-// copySpool copies the output of the calls in a journal. The copy may contain output that was appended after the journal was copied. It
-// contains all output that the journal refers to, because output is in its file before the journal refers to it.
+// copySpool copies the output of the calls in a journal. It copies all output that the journal refers to, because output is written to its
+// file before the journal refers to it. The copy may also contain later output.
 func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *call.Backup) error {
 	calls, err := fs.Glob(os.DirFS(from), "[0-9a-f][0-9a-f]/*")
 	if err != nil {
@@ -246,7 +246,7 @@ func copyFiles(from, to string, copied *call.Backup) error {
 	return nil
 }
 
-// copySynced copies the bytes that a file has now, and syncs the copy.
+// copySynced copies a file as far as it is written now, and syncs the copy.
 func copySynced(from, to string) (n int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// A backup made during writes contains whole changes and the output of its calls.
+// TestBackup checks a backup that is made during writes. It contains only whole changes, and the output of its calls.
 func TestBackup(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})

@@ -53,15 +53,15 @@ func must(b *testing.B, err error) {
 	}
 }
 
-// BenchmarkTransitions measures durable transitions: an intent and a result for each accepted call. It compares them with appends of the
-// same number of bytes, synced with fdatasync in the same batches.
+// BenchmarkTransitions measures durable transitions: for each accepted call, an intent and a result. For comparison, it appends the same
+// number of bytes to a file and syncs them with fdatasync in the same batches.
 func BenchmarkTransitions(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
 			s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
 			var ids atomic.Int64
 			var cpu, durable, raw time.Duration
-			const rounds = 5 // Alternate the two, because the speed of the disk varies.
+			const rounds = 5 // Alternate between the two measurements, because the speed of the disk varies.
 			each := max(b.N/rounds, 3*writers)
 			for range rounds {
 				began, used := time.Now(), cpuTime(b)
@@ -269,7 +269,7 @@ func BenchmarkRead(b *testing.B) {
 		return err
 	})
 	measured(b, "oldest50", page(call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))
-	var walk int64 // Each read gets a page that was not read before, or not recently.
+	var walk int64 // Read a page that was not read before, or not recently.
 	measured(b, "next50", func(int) error {
 		page, err := s.Calls(b.Context(), call.Query{Namespace: "ns", Limit: 50, Statuses: []call.Status{call.Suspended}, OldestFirst: true, After: walk})
 		walk = page.Next
@@ -281,7 +281,7 @@ func BenchmarkRead(b *testing.B) {
 	must(b, err)
 	record, err := call.EncodeCall(c)
 	must(b, err)
-	measured(b, "decode", func(int) error { // The share of decoding in a get.
+	measured(b, "decode", func(int) error { // This measures the share of decoding in a get.
 		_, err := call.DecodeCall(record)
 		return err
 	})

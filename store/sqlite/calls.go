@@ -68,7 +68,7 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	st.BindInt64(7, nanos(c.Created))
 	st.BindInt64(8, nanos(now))
 	if ended := group.EndOf(c, now); now.Sub(ended).Abs() > time.Minute {
-		bindTime(st, 9, ended) // Else ended stays NULL: updated has the time, and the row is in one index less.
+		bindTime(st, 9, ended) // Otherwise leave ended NULL: the column updated has the same time, and the row needs no entry in the index of ended.
 	}
 	st.BindInt64(10, w.s.Identity().Epoch)
 	st.BindText(11, c.Tool)
@@ -108,7 +108,7 @@ type callRow struct {
 type callScanner struct {
 	row   []byte
 	pack  pack
-	cache *listCache // When nil, each row is decoded, and the caller may change the call.
+	cache *listCache // If it is nil, each row is decoded, and the caller may change the call.
 }
 
 func (s *callScanner) scan(st *sqlite.Stmt) callRow {
@@ -152,8 +152,8 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 }
 
 const (
-	// selectCall looks in the packs first, because most calls are in packs. It is one statement, so that it cannot miss a call that moves
-	// from a pack to a row meanwhile.
+	// selectCall looks in the packs first, because most calls are in packs. It is a single statement, so that it cannot miss a call that is
+	// moved from a pack to a row at the same time.
 	selectCall = selectPacked + " UNION ALL SELECT " + callColumns + " FROM calls WHERE namespace = ?1 AND call_id = ?2"
 	// selectKnown returns a row when the call exists.
 	selectKnown = "SELECT 1 FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL SELECT 1 FROM packed WHERE namespace = ?1 AND call_id = ?2"
@@ -186,7 +186,7 @@ func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 			s.scanners.Put(scanner)
 		}
 	}()
-	scanner.pack.position = 0 // The pack that the scanner read last may have changed.
+	scanner.pack.position = 0 // Forget the pack that the scanner read last, because it may have changed.
 	err = query(conn, selectCall, func(st *sqlite.Stmt) error {
 		row = scanner.scan(st)
 		return rows.ErrEnough
@@ -217,7 +217,7 @@ func (s *Store) isTrimmed(conn *sqlite.Conn, key call.Key) (found bool, err erro
 	return found, err
 }
 
-// remembers returns a function that reports whether the journal has a call. [spool.Spool.Sweep] uses it.
+// remembers returns a function that reports whether the journal has a call. It is the argument of [spool.Spool.Sweep].
 func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
 	return func(key call.Key) (found bool, err error) {
 		err = s.read(ctx, func(conn *sqlite.Conn) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// oldest is the first SQLite release that cannot corrupt a database when its write-ahead log is restarted.
+// oldest is the first SQLite release without a bug that could corrupt a database when its write-ahead log is restarted.
 var oldest = [3]int{3, 51, 3}
 
 // A failure is an error of the database. The refusal of a change is not a failure.
@@ -24,12 +24,12 @@ type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// pageSize wastes little space beside the rows of calls, and halves the file system operations of a group. In measurements, 16 KiB was no
-// better than 4 KiB.
+// pageSize is a compromise. With it, the rows of calls waste little space, and a group needs half as many file system operations as with 4
+// KiB. With 16 KiB, measurements showed no further gain.
 const pageSize = 8192
 
-// owned returns the URI of a database that this process uses alone. SQLite then locks it once against all other programs, instead of taking
-// two file locks in each transaction.
+// owned returns the URI of a database that only this process uses. SQLite then locks the database once. Otherwise it would take two file
+// locks in each transaction.
 func owned(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?vfs=unix-excl"
 }
@@ -48,8 +48,8 @@ func openConn(path string, maxBytes int64) (*sqlite.Conn, error) {
 		fmt.Sprintf("page_size = %d", pageSize), // applies to a new database only
 		"journal_mode = WAL",
 		"synchronous = FULL",
-		"wal_autocheckpoint = 0",        // The writer runs checkpoints, and handles their errors.
-		"journal_size_limit = 67108864", // SQLite truncates the log to 64 MiB after a burst.
+		"wal_autocheckpoint = 0",        // The writer runs the checkpoints itself and handles their errors.
+		"journal_size_limit = 67108864", // After a burst, SQLite truncates the log to 64 MiB.
 		"cache_size = -16384",
 		"temp_store = MEMORY",
 	}
@@ -78,8 +78,8 @@ func applyPragmas(conn *sqlite.Conn, pragmas []string) error {
 	return nil
 }
 
-// pragma runs a pragma. It prepares the statement each time: some pragmas take effect when they are compiled, so a cached statement would
-// do nothing.
+// pragma runs a pragma. It does not cache the statement: some pragmas take effect when they are compiled, so a cached statement would do
+// nothing.
 func pragma(conn *sqlite.Conn, p string, row func(*sqlite.Stmt)) (err error) {
 	stmt, _, err := conn.PrepareTransient("PRAGMA " + p)
 	if err != nil {
@@ -250,7 +250,7 @@ var queries = rows.Queries{
 	DeadLetters: countDead,
 }
 
-// snapshotTime bounds how long a reader holds a snapshot. While a reader holds one, the write-ahead log cannot restart.
+// snapshotTime is how long a reader may hold a snapshot. It is short, because the write-ahead log cannot restart while a reader holds one.
 const snapshotTime = 50 * time.Millisecond
 
 // read lends a reader connection to f, and translates the errors of the database. Each statement in f sees one state of the journal; use
@@ -277,7 +277,7 @@ func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return mapError(f(conn))
 }
 
-// readAll is read in one transaction: all statements in f see the same state.
+// readAll is like read, but runs f in one transaction: all statements in f see the same state.
 func (s *Store) readAll(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return s.read(ctx, func(conn *sqlite.Conn) error {
 		if err := exec(conn, "BEGIN"); err != nil {
@@ -302,8 +302,8 @@ func mapError(err error) error {
 	return fmt.Errorf("%w: %w", meaningOf(sqlite.ErrCode(f.error)), err)
 }
 
-// meaningOf maps each SQLite result code to an error of package store. A code that is not listed is ErrBusy: the operation may succeed
-// later.
+// meaningOf returns the error of package store for a SQLite result code. A code that is not listed is mapped to ErrBusy, because the
+// operation may succeed later.
 func meaningOf(code sqlite.ResultCode) error {
 	switch code {
 	case sqlite.ResultIOErrSHMSize:

@@ -78,7 +78,7 @@ func read(t *testing.T, s *sqlite.Store, id string) map[string]error {
 	return map[string]error{"call": callErr, "suspension": byErr, "first": firstErr, "rest": restErr, "decision": decisionErr, "document": documentErr, "record": recordErr, "policy": policyErr}
 }
 
-// P9: a row with a flipped bit is refused, and no other row is.
+// TestFlippedBits (P9) checks that a row with a flipped bit is refused, and that no other row is.
 func TestFlippedBits(t *testing.T) {
 	flip := func(column string) string { // replaces the fifth byte of a value with X
 		return fmt.Sprintf("%[1]s = CAST(substr(%[1]s, 1, 4) || 'X' || substr(%[1]s, 6) AS BLOB)", column)
@@ -174,7 +174,7 @@ func checkLists(t *testing.T, s *sqlite.Store, broken bool) {
 	}
 }
 
-// Broken calls that are due do not hide other calls that are due.
+// TestDueBehindBroken checks that broken calls that are due do not hide other calls that are due.
 func TestDueBehindBroken(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -195,7 +195,7 @@ func TestDueBehindBroken(t *testing.T) {
 	}
 }
 
-// For a flip of any bit of the file, a read returns the written data or an error, never other data.
+// TestRandomBits flips random bits of the database file. A read must return the written data or an error, and never other data.
 func TestRandomBits(t *testing.T) {
 	origin := t.TempDir()
 	populate(t, origin)
@@ -244,7 +244,8 @@ func TestRandomBits(t *testing.T) {
 	t.Logf("%d of %d were refused as a whole", refused, flips)
 }
 
-// P4, P9: the feed of a namespace reports each row of events that it cannot read, and continues.
+// TestP4FeedNamesDamagedRows (P4, P9) checks that the feed of a namespace reports each row of events that it cannot read, and continues
+// after it.
 func TestP4FeedNamesDamagedRows(t *testing.T) {
 	const zero = "%[1]s = zeroblob(length(%[1]s))"
 	tests := []struct {
@@ -287,8 +288,8 @@ func TestP4FeedNamesDamagedRows(t *testing.T) {
 	}
 }
 
-// P4, P9: the feeds of a run, a thread and a caller report each of their damaged calls, also in a pack, and no damaged call of others. They
-// do so even with many calls of others in between.
+// TestP4NarrowFeedsNameDamagedRows (P4, P9) checks the feeds of a run, a thread and a caller. Each reports all of its damaged calls, also
+// those in packs, and no damaged call of others. There are many calls of others in between.
 func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -300,7 +301,7 @@ func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	commit(t, s, creation(row))
 	row.Revision, row.LastSequence, row.Status = 2, 2, call.Running
 	commit(t, s, &store.Change{Call: row, Events: []call.Event{{Sequence: 2, Type: call.EventAttemptStarted, Attempt: 1}}})
-	others := make([]string, 600) // more than the feed scans before it uses an index
+	others := make([]string, 600) // These are more calls than the feed scans before it uses an index.
 	for i := range others {
 		others[i] = fmt.Sprint("other-", i)
 	}
@@ -378,7 +379,8 @@ func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	}
 }
 
-// T130: the list of a caller does not name damaged calls of other callers, even in the same run, thread and pack.
+// TestT130ListsOfCallersNameNoOthersDamagedRows (T130) checks that the list of a caller does not name damaged calls of other callers, even
+// when they are in the same run, thread and pack.
 func TestT130ListsOfCallersNameNoOthersDamagedRows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -414,8 +416,7 @@ func TestT130ListsOfCallersNameNoOthersDamagedRows(t *testing.T) {
 	}
 }
 
-// commitPack commits read-only calls that are already finished when they are created. They form one group, or a few groups on a busy
-// machine.
+// commitPack commits read-only calls that are created in their final state. They form one group; on a busy machine they may form a few.
 func commitPack(t *testing.T, s *sqlite.Store, set func(*call.Call), ids ...string) {
 	t.Helper()
 	var all sync.WaitGroup

@@ -14,8 +14,8 @@ const (
 	cachedDocumentLists = 4096
 )
 
-// A documentCache keeps lists of documents until any document changes. It serves conversations that read files: each of their calls reads
-// the same list.
+// A documentCache keeps lists of documents until any document changes. It makes conversations faster that read files, because each of their
+// calls reads the same list of documents.
 type documentCache struct {
 	mu    sync.Mutex
 	age   uint64 // Counts changes. put ignores a list that was read before the last change.

@@ -17,8 +17,8 @@ func (w *writer) insertEvents(c *group.Chunk) error {
 
 const selectEvents = "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?"
 
-// Events returns a part of a call's log. It returns ErrCorrupt only when the first requested chunk is broken; else it returns the events
-// before the broken chunk. A purged call has no chunks.
+// Events returns a part of a call's log. If the first requested chunk is broken, it returns ErrCorrupt. If a later chunk is broken, it
+// returns the events before that chunk. A purged call has no chunks.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30
@@ -89,7 +89,7 @@ func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks 
 	}, position)
 }
 
-// packedChunk is firstChunk for a call that may be in a pack.
+// packedChunk is like firstChunk, for a call that may be in a pack.
 func (s *Store) packedChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]rows.Chunk) (position int64, err error) {
 	err = query(conn, selectPacked, func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)

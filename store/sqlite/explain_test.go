@@ -40,11 +40,11 @@ func TestPlans(t *testing.T) {
 		{"ids", selectCallIDs, "COVERING INDEX calls_id ((namespace,call_id)>(?,?))", ""},
 		{"runs and threads", selectMembers, "PRIMARY KEY ((namespace,kind,name)>(?,?,?))", ""},
 		{"tombstones", selectTombstoneIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
-		{"unfinished", selectUnfinished, "calls_status", sorts}, // Few calls, and only at start.
+		{"unfinished", selectUnfinished, "calls_status", sorts}, // Sorting is no problem: there are few such calls, and the statement runs only at start.
 		{"events", selectEvents, "events_call", ""},
 		{"by suspension", selectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"due", selectDue, "suspensions_expires", ""},
-		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // Sorts names only.
+		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // It sorts only the names.
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
@@ -53,7 +53,7 @@ func TestPlans(t *testing.T) {
 		{"actions at an end", endActions, "actions_ends", ""},
 		{"dead letters", deadActions, "actions_dead", ""}, {"how many dead letters", countDead, "actions_dead", ""},
 		{"an action", oneAction, "actions_id", ""},
-		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // Sorts the calls of one run.
+		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // It sorts only the calls of one run.
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},
 		{"policies", selectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
@@ -67,7 +67,7 @@ func TestPlans(t *testing.T) {
 		{"runs of no calls", deleteRuns, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
 		{"feed, events", scanEvents, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"feed, calls", scanCalls, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
-		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // Sorts the positions of one run.
+		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // It sorts only the positions of one run.
 		{"feed of a batch", seekInBatch, "calls_batch (namespace=? AND batch_id=?)", sorts + merges},
 		{"open batches", selectOpenBatches, "batches_open", ""},
 		{"feed of a thread", seekIn("thread"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges},

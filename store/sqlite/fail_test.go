@@ -49,7 +49,7 @@ func (p *points) count(point string) int {
 	return p.seen[point]
 }
 
-// The store stops after a COMMIT with unknown outcome and after a disk failure; recovery decides later.
+// TestFatal checks that the store stops after a COMMIT with unknown outcome and after a disk failure. The next daemon then recovers.
 func TestFatal(t *testing.T) {
 	disk := errors.New("input/output error")
 	for _, point := range []string{"commit", "committed"} {
@@ -88,7 +88,8 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// When a whole group fails, its changes are tried one by one, so that only the change that causes the failure fails.
+// TestGroupIsTriedAgain checks a group that fails as a whole. Its changes are tried one by one, so that only the change that caused the
+// failure fails.
 func TestGroupIsTriedAgain(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
@@ -96,7 +97,7 @@ func TestGroupIsTriedAgain(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make([]error, 10)
 	held := hold(t, s, &p, func(point string) error {
-		if n := p.seen["write"]; point == "write" && (n == 1 || n == 4) { // first the group, then its third change alone
+		if n := p.seen["write"]; point == "write" && (n == 1 || n == 4) { // This fails the group first, and then its third change alone.
 			return odd
 		}
 		return nil
@@ -118,7 +119,8 @@ func TestGroupIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A change that is tried again runs its callbacks once, because a callback sets values in the stored events.
+// TestCallbacksOnce checks that a change that is tried again calls its callbacks only once. A callback sets values in events, which must
+// not change afterwards.
 func TestCallbacksOnce(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
@@ -166,7 +168,7 @@ func hold(t *testing.T, s *sqlite.Store, p *points, next func(string) error) (re
 	return func() { close(leave) }
 }
 
-// The waiting changes form one group, and Full changes come first.
+// TestLanes checks that the waiting changes form one group, in which Full changes come first.
 func TestLanes(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
@@ -203,7 +205,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// On a full disk the store refuses changes, loses nothing, and resumes when there is space.
+// TestFull checks the store on a full disk. It refuses changes, loses nothing, and accepts changes again when there is space.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -253,7 +255,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// The first time that the disk is full, the store releases the reserve and the same group succeeds.
+// TestReserve checks the first time that the disk is full. The store releases its reserve, and the same group then succeeds.
 func TestReserve(t *testing.T) {
 	var p points
 	dir := t.TempDir()
@@ -291,7 +293,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// When output fills the disk, new calls are refused, and the journal has its reserve.
+// TestFullOfOutput checks a disk that output has filled. New calls are refused, and the journal still has its reserve.
 func TestFullOfOutput(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -326,7 +328,8 @@ func TestFullOfOutput(t *testing.T) {
 	}
 }
 
-// P7: a journal on a full disk opens. It uses its reserve, or is read-only until there is space.
+// TestP7OpensOnAFullDisk (P7) checks that a journal can be opened on a full disk. It uses its reserve. If that is not enough, it is
+// read-only until there is space.
 func TestP7OpensOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	var full, reserved atomic.Bool
@@ -347,7 +350,7 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 
 	full.Store(true)
 	reserved.Store(true)
-	_ = open(t, sqlite.Config{Dir: dir}).Close() // The epoch is stored; the clean end has no space.
+	_ = open(t, sqlite.Config{Dir: dir}).Close() // The epoch could be stored, but there is no space for the mark of a clean end.
 	s = open(t, sqlite.Config{Dir: dir})
 	if s.Identity().Epoch != 3 {
 		t.Errorf("epoch %d", s.Identity().Epoch)
@@ -358,7 +361,7 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 
 	full.Store(true)
 	reserved.Store(false)
-	for range 2 { // A start that stored nothing leaves no trace, so the second start behaves the same.
+	for range 2 { // A start that could store nothing must leave no trace: the second start must behave like the first.
 		s = open(t, sqlite.Config{Dir: dir})
 		if _, err := s.Call(t.Context(), key("before")); err != nil {
 			t.Errorf("read: %v", err)

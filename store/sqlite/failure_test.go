@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// TestErrorsOfTheDatabase has a case for each result code with which SQLite may refuse a write.
+// TestErrorsOfTheDatabase checks the error of the store for each result code with which SQLite may refuse a write.
 func TestErrorsOfTheDatabase(t *testing.T) {
 	rows := []struct {
 		want  error

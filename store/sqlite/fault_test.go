@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A diskFault describes a disk failure: at the n-th operation, either once or from then on.
+// A diskFault describes a failure of the disk. It happens at the n-th operation, once or from then on.
 type diskFault struct {
 	n     int64
 	fault faultfs.Fault
@@ -37,7 +37,7 @@ type trial struct {
 	operations atomic.Int64
 
 	struck         atomic.Pointer[faultfs.Op] // the first operation that failed
-	acked, durable map[string][2]int64        // durable: acknowledged before or with a FULL change
+	acked, durable map[string][2]int64        // acked: last acknowledged state of each call; durable: last state that a Full change has made durable
 	tried          map[string]int64
 	outcomes       map[string]int
 	fatal          bool
@@ -81,7 +81,7 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 		case errors.Is(err, store.ErrFatal):
 			tr.outcomes["ErrFatal"]++
 			if tr.tried[id] = c.Call.Revision; tr.fatal {
-				tr.tried[id]-- // The store refused the change without trying it.
+				tr.tried[id]-- // Do not count this try: the store refused the change without trying to write it.
 			}
 			tr.fatal = true
 			return false
@@ -96,7 +96,7 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 	return false
 }
 
-// live runs calls that start, wait, are decided and end, with a checkpoint and a trim between them.
+// live runs calls through their whole life: they start, wait, are decided and end. It also runs a checkpoint and a trim.
 func (tr *trial) live() {
 	s, err := sqlite.Open(tr.t.Context(), sqlite.Config{Dir: tr.dir, Now: func() time.Time { return scriptStart }})
 	if err != nil {
@@ -147,7 +147,8 @@ func (tr *trial) cannotRead() bool {
 	return at != nil && at.Kind == faultfs.Read || !tr.blow.once
 }
 
-// runTrial runs live on a failing disk. Then it checks the files as the end of the process leaves them, and as a power loss leaves them.
+// runTrial calls live on a failing disk. It then checks the files that the end of the process would leave, and the files that a power loss
+// would leave.
 func runTrial(t *testing.T, root string, b diskFault) *trial {
 	t.Helper()
 	tr := &trial{t: t, blow: b, dir: filepath.Join(root, fmt.Sprint(b.n, b.fault, b.once)), acked: map[string][2]int64{}, durable: map[string][2]int64{}, tried: map[string]int64{}, outcomes: map[string]int{}}
@@ -187,11 +188,11 @@ func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
 	}
 }
 
-// TestDiskFails is P7. The disk returns EIO or ENOSPC at its n-th operation, for every n of a run. The test checks four things:
+// TestDiskFails (P7) makes the disk return EIO or ENOSPC at its n-th operation, for every n of a run. It checks four things:
 //
 //   - Acknowledged changes are stored.
-//   - Changes that were refused for lack of space are not stored.
-//   - The store tries a full disk again.
+//   - Changes that were refused because of missing space are not stored.
+//   - After a full disk, the store tries again.
 //   - After any other failure the store acknowledges nothing more.
 //
 // The landing check tests every fsync and a sample of the other operations; the nightly run tests all of them.

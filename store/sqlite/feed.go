@@ -13,8 +13,9 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is how many positions a feed scans for the next change of a run or thread before it uses an index. A reader near the end finds the
-// change by scanning. A reader far behind in a quiet run finds it faster through the calls of the run.
+// nearby is the number of positions in which a feed looks for the next change of a run or thread before it uses an index. For a reader near
+// the end of the journal, this scan is fast. A reader of a quiet run that is far behind finds the next change faster through the calls of
+// the run.
 const nearby = 512
 
 // Feed returns the events of many calls, in the order of their positions.
@@ -136,7 +137,7 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	}, r.after, to, r.f.Namespace)
 }
 
-// in reports whether a call belongs to a feed. For a call that cannot be read, the table members decides.
+// in reports whether a call belongs to a feed. If the record of the call cannot be read, the table members answers this.
 func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 	switch {
 	case f.Run+f.Thread+f.Caller == "":

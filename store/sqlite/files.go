@@ -68,8 +68,9 @@ func (f *files) prepare() error {
 		return err
 	}
 	id := uint32(header[68])<<24 | uint32(header[69])<<16 | uint32(header[70])<<8 | uint32(header[71])
-	// With application id 0, the file can be a journal in two cases: its first transaction is still in the write-ahead log, or the power
-	// failed while the first page was written. In the second case SQLite's rollback journal restores the page. migrate checks the id again.
+	// With application id 0, the file can be a journal in two cases. First: its first transaction may still be in the write-ahead log.
+	// Second: the power may have failed while the first page was written; SQLite's rollback journal then restores the page. migrate checks
+	// the id again later.
 	if _, err := os.Stat(f.database + "-journal"); err == nil {
 		return nil
 	}

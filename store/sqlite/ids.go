@@ -11,20 +11,20 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An idFilter reports without a query that an id of a call, run or thread is not in the journal. It recognizes most unknown ids. It never
-// excludes an id that the journal has: a call, a tombstone, or a run or thread with calls. Two rules ensure this. The writer adds an id
-// before it commits the row. The filter excludes nothing until all ids that existed at the start are added.
+// An idFilter recognizes most ids of calls, runs and threads that are not in the journal, without a query. It never excludes an id that the
+// journal has: the id of a call, of a tombstone, or of a run or thread with calls. Two rules ensure this. The writer adds an id before it
+// commits the row. The filter excludes nothing until all ids that existed at the start are added.
 //
-// It is a chain of Bloom filters, each twice as large as the one before, with two bytes for each id. The chain takes at most 16 MiB, which
-// holds eight million ids. After that, the last filter takes all new ids. From about fifty million ids on, it excludes almost nothing, and
-// every lookup goes to the database. The hash is keyed, so clients cannot choose ids that collide.
+// It is a chain of Bloom filters, each twice as large as the one before, with two bytes for each id. The chain uses at most 16 MiB, which
+// is enough for eight million ids. After that, all new ids are added to the last filter. From about fifty million ids on, the filter
+// excludes almost nothing, and every lookup reads the database. The hash has a secret key, so that clients cannot choose ids that collide.
 type idFilter struct {
 	seed     maphash.Seed
 	complete atomic.Bool
 	chain    atomic.Pointer[[]filter] // replaced when the chain grows
 
 	mu   sync.Mutex // held by add
-	left int        // how many more ids the last filter takes before the chain grows
+	left int        // number of ids that the last filter can still take before the chain grows
 }
 
 // A filter consists of cache lines. Each id sets bits in one line: one bit in each word.
@@ -62,7 +62,7 @@ func (k *idFilter) hash(m member) uint64 {
 // ofCall returns the entry of a call in the filter.
 func ofCall(key call.Key) member { return member{namespace: key.Namespace, name: key.ID} }
 
-// excludes reports that the journal certainly does not have the id.
+// excludes reports whether the journal certainly does not have the id. False means that the journal may have it.
 func (k *idFilter) excludes(m member) bool { return k.complete.Load() && !k.has(k.hash(m)) }
 
 func (k *idFilter) has(hash uint64) bool {
@@ -123,8 +123,8 @@ const (
 	selectMembers      = "SELECT DISTINCT namespace, kind, name FROM members WHERE (namespace, kind, name) > (?, ?, ?) ORDER BY namespace, kind, name LIMIT ?"
 )
 
-// learn adds the ids that the journal had when it was opened. It reads packs first, then calls, then tombstones. So it finds a call that
-// meanwhile moves from a pack to a row, or from a row to a tombstone. When it cannot read all ids, the filter stays unused.
+// learn adds the ids that the journal had when it was opened. A call may move from a pack to a row, or from a row to a tombstone, while
+// learn reads. learn therefore reads packs first, then calls, then tombstones. If it cannot read all ids, the filter is not used.
 func (s *Store) learn() {
 	defer close(s.learned)
 	conn, err := openReader(s.files.database, 256)

@@ -59,7 +59,7 @@ func TestFilterForgetsNothing(t *testing.T) {
 func TestFilterIsBounded(t *testing.T) {
 	f := newIDFilter()
 	for range 3 * mostFilters {
-		f.left = 0 // Pretend that the last filter is full.
+		f.left = 0 // Make the filter believe that its last part is full.
 		f.add(id(len(*f.chain.Load())))
 		f.add(id(-1))
 	}
@@ -108,8 +108,8 @@ func ended(t *testing.T, s *Store, from, to int) {
 	all.Wait()
 }
 
-// TestFilterLearns looks up ids while the filter reads the journal. Each id is found from the first moment: as a call, or as a tombstone
-// when the call was trimmed meanwhile.
+// TestFilterLearns looks up ids while the filter still reads the journal. Each id must be found from the first moment: as a call, or as a
+// tombstone if the call was trimmed meanwhile.
 func TestFilterLearns(t *testing.T) {
 	const n, gone = 6000, 2000
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
@@ -153,7 +153,7 @@ func TestFilterLearns(t *testing.T) {
 	if !s.nobodyIn(call.Query{Namespace: "ns", Run: "run"}) || s.nobodyIn(call.Query{Run: "run"}) || s.nobodyIn(call.Query{Namespace: "ns"}) {
 		t.Error("the filter takes one query for another")
 	}
-	for i := range n { // The writer must find each id, too.
+	for i := range n { // The writer must find each of these ids, too.
 		c := newCall(numbered(i).ID)
 		if err := s.Commit(t.Context(), creation(c, store.Normal)); !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrTrimmed) {
 			t.Fatalf("create of %s = %v", c.ID, err)

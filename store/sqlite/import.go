@@ -29,9 +29,10 @@ type Imported struct {
 	Rows  int64
 }
 
-// Import copies another store into a new store in dir. It reads the written rows back and compares them. The new store appears only after
-// that, so a failure or a kill leaves no store. Positions stay the same, and so do the ids of the store and of its events. A daemon that
-// starts on the copy begins a new epoch and holds the unfinished calls. That epoch is higher than any epoch that the other store can reach.
+// Import copies another store into a new store in dir. It reads the written rows back and compares them. The new store gets its final name
+// only after that, so a failure or a kill leaves no store. Positions and the ids of the store and of its events stay the same. A daemon
+// that starts on the copy begins a new epoch, and holds the unfinished calls. Its epoch is higher than any epoch that the other store can
+// reach.
 func Import(ctx context.Context, dir string, from Tables) (done []Imported, err error) {
 	f, err := lockFiles(dir)
 	if err != nil {
@@ -83,7 +84,7 @@ func (f *files) remove() (err error) {
 	return err
 }
 
-// imported lists the tables to copy. The other tables are derived from them.
+// imported lists the tables to copy. It leaves out the tables that are derived from them.
 func imported() []string {
 	return []string{"actions", "batches", "calls", "decisions", "documents", "events", "policies", "records", "runs", "suspensions", "tombstones"}
 }
@@ -202,7 +203,8 @@ func (f *fingerprint) add(values []any) {
 	f.sum += h.Sum64()
 }
 
-// enrolAll adds the memberships of all calls. It reads them from the columns, so it also covers calls whose record is broken.
+// enrolAll adds the memberships of all calls. It reads them from columns and not from records, so it also covers calls with a broken
+// record.
 func (w *writer) enrolAll() error {
 	err := query(w.conn, "SELECT position, namespace, caller, run_id, thread_id FROM calls ORDER BY position", func(st *sqlite.Stmt) error {
 		position, namespace := st.ColumnInt64(0), st.ColumnText(1)
@@ -227,8 +229,8 @@ func (w *writer) enrolAll() error {
 	return err
 }
 
-// importMeta writes the identity of the copy and marks it as moved to another file. Its epochs begin at the current Unix time in seconds,
-// beyond the epochs that the original can reach: daemons start less than once a second on average.
+// importMeta writes the identity of the copy and marks the copy as moved. The epochs of the copy start at the current Unix time in seconds.
+// The original cannot reach these epochs, because daemons start less than once a second on average.
 func (w *writer) importMeta(ctx context.Context, from Tables) error {
 	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// during calls see before each row.
+// during is a store that calls see before each row that is read from it.
 type during struct {
 	sqlite.Tables
 	see func()
@@ -27,7 +27,8 @@ func (d during) Table(ctx context.Context, name string, columns []string) iter.S
 	}
 }
 
-// A killed import leaves no store that a daemon would open as an empty one. The import can be run again.
+// TestImportThatIsKilledLeavesNoStore checks that a killed import leaves no store. Otherwise a daemon could open it as an empty store. The
+// import can then be run again.
 func TestImportThatIsKilledLeavesNoStore(t *testing.T) {
 	from, _ := newHull(t).wreck(t, func([]byte) {})
 	rows, err := sqlite.OpenRows(from)

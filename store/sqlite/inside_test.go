@@ -55,8 +55,8 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// TestLogStaysSmall writes single changes that each change many pages. The store must copy the log into the database from time to time and
-// restart it.
+// TestLogStaysSmall writes single changes, each of which changes many pages. The store must then copy the write-ahead log into the database
+// from time to time and restart the log.
 func TestLogStaysSmall(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(t.Context(), Config{Dir: dir})
@@ -100,7 +100,7 @@ func TestTrimLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := s.Now().Add(time.Hour)
-	for range 2 { // The first trim makes the tombstone; the second removes it.
+	for range 2 { // The first trim makes the tombstone, and the second trim removes it.
 		if _, err := s.Trim(t.Context(), later, later, later, 10); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	childDir   = "TOOLD_STORE_TEST_DIR"   // When set, the test binary acts as a daemon that kills itself.
+	childDir   = "TOOLD_STORE_TEST_DIR"   // If it is set, the test binary acts as a daemon that kills itself.
 	childPoint = "TOOLD_STORE_TEST_POINT" // the fail point of the kill
 	childCount = "TOOLD_STORE_TEST_COUNT" // how often the child reaches the point before the kill
 )
@@ -98,11 +98,11 @@ func advance(c *call.Call, n int) *store.Change {
 	return change
 }
 
-// TestKill kills a writing process with SIGKILL at each point of a write, again and again on one journal. Acknowledged changes must be
-// stored, and each change must be stored whole or not at all.
+// TestKill kills a process that writes with SIGKILL, at each point of a write and repeatedly on one journal. Acknowledged changes must be
+// stored, and each change must be stored completely or not at all.
 func TestKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	acked := map[string][2]int64{} // revision and last sequence
+	acked := map[string][2]int64{} // revision and last sequence of each call
 	tried := map[string]int64{}
 	var epoch int64
 	for round := range 3 {

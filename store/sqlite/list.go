@@ -77,7 +77,7 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	return page, nil
 }
 
-// nobodyIn reports that the run or thread of a query certainly has no calls. It saves a query for each new run and thread.
+// nobodyIn reports whether the run or thread of a query certainly has no calls. This saves a query for each new run and thread.
 func (s *Store) nobodyIn(q call.Query) bool {
 	return q.Namespace != "" && (q.Run != "" && s.ids.excludes(member{q.Namespace, inRun, q.Run}) ||
 		q.Thread != "" && s.ids.excludes(member{q.Namespace, inThread, q.Thread}))
@@ -99,7 +99,7 @@ func selects(rest call.Query) string {
 	return "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
 }
 
-// selectsMember is selects for the row or pack that a bit of the table members refers to.
+// selectsMember is like selects, for the row or pack that a bit in the table members stands for.
 func selectsMember(rest call.Query) string {
 	const one = "SELECT " + memberAt + ", coalesce(calls.namespace, packs.namespace), call_id, status, coalesce(revision, packs.position)," +
 		" coalesce(last_sequence, packs.last), crc, coalesce(record, packs.members)"
@@ -125,7 +125,7 @@ func everything(q call.Query) string {
 // isPack reports whether the columns are those of a whole pack.
 func isPack(st *sqlite.Stmt) bool { return st.ColumnType(3) == sqlite.TypeInteger }
 
-// eachPacked passes the calls of a pack after the position beyond to take, and returns the new position of the list.
+// eachPacked calls take for each call of a pack after the position beyond. It returns the new position of the list.
 func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, take func(callRow) error) (after int64, err error) {
 	s.pack.find(st)
 	at, end, step := min(s.pack.last, beyond-1), s.pack.position, int64(-1)
@@ -138,8 +138,9 @@ func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Quer
 	return end, err
 }
 
-// takePacked passes one call of the current pack to take when it matches the query. For a broken call, the table members gives caller, run
-// and thread. So no list shows the id of another caller's call. The tool and time of a broken call are unknown and count as matching.
+// takePacked calls take for one call of the current pack, if the call matches the query. For a broken call, it reads the caller, run and
+// thread from the table members. A list therefore never shows the id of another caller's call. The tool and time of a broken call are
+// unknown and count as matching.
 func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(callRow) error) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
@@ -168,8 +169,8 @@ func asked(q call.Query, c *call.Call) bool {
 		(q.CreatedAfter.IsZero() || nanos(c.Created) >= nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || nanos(c.Created) < nanos(q.CreatedBefore))
 }
 
-// plan chooses the narrowest index for a query. The statement's first parameter is the position after which the page begins. rest holds the
-// conditions that the index does not cover; wanted checks them.
+// plan chooses the index that selects the fewest rows for a query. The first parameter of the returned statement is the position after
+// which the page begins. rest has the conditions that the index does not cover; wanted checks them.
 func plan(q call.Query) (text string, args []any, rest call.Query) {
 	rest = q
 	beyond, order := " AND position < ?1", " ORDER BY position DESC"
@@ -189,7 +190,7 @@ func plan(q call.Query) (text string, args []any, rest call.Query) {
 		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + asks + beyond + order, args, rest
 	}
 	membersOf := func(kind, column string, id *string) (string, []any, call.Query) {
-		name, row := *id, "calls.namespace = ?2" // A bit may be out of date, so the row must confirm it.
+		name, row := *id, "calls.namespace = ?2" // A bit may be outdated, so the row must confirm it.
 		if column != "" {
 			row += " AND calls." + column + " = ?3" + asks
 		}
@@ -240,7 +241,7 @@ func asking(q call.Query) (text string, args []any) {
 // eachStatus returns one statement for each status of the query, joined with UNION ALL.
 func eachStatus(q, rest call.Query, beyond string) string {
 	var parts []string
-	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // Each part is in list order, and SQLite merges them.
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // The rows of each part are in list order, so SQLite only merges them.
 		parts = append(parts, selects(rest)+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
 	return strings.Join(parts, " UNION ALL ")

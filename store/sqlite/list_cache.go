@@ -6,9 +6,9 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A listCache keeps the decoded suspended calls of recent lists, because people read the same page of an inbox repeatedly. It returns a
-// call only when position, revision, last event and checksum match the row at hand, so no change has to invalidate it. It holds at most 512
-// calls of cachedRecord bytes. Readers share its calls: no reader may change them.
+// A listCache caches decoded suspended calls of recent lists, because people read the same page of an inbox repeatedly. It returns a call
+// only when its position, revision, last event and checksum match the row that was read. Changes therefore need not invalidate it. It holds
+// at most 512 calls of up to cachedRecord bytes. Readers share its calls, so no reader may change them.
 type listCache struct {
 	sets [128][4]atomic.Pointer[cachedCall]
 	turn atomic.Uint32
@@ -23,8 +23,8 @@ type cachedCall struct {
 // cachedRecord is the maximum size of the stored record of a cached call, in bytes.
 const cachedRecord = 8 << 10
 
-// set returns the entries that may hold a position. It hashes the position, because the positions of suspended calls are often evenly
-// spaced.
+// set returns the entries in which a position may be cached. It hashes the position, because the positions of suspended calls are often
+// evenly spaced.
 func (s *listCache) set(position int64) *[4]atomic.Pointer[cachedCall] {
 	return &s.sets[uint64(position)*0x9e3779b97f4a7c15>>57]
 }
@@ -43,7 +43,7 @@ func (s *listCache) find(position, revision, last int64, crc uint32) *call.Call 
 	return nil
 }
 
-// put replaces an older version of the same call, or a free entry, or else any entry of the set.
+// put replaces an older version of the same call. If there is none, it uses a free entry or replaces any entry of the set.
 func (s *listCache) put(e *cachedCall) {
 	set := s.set(e.position)
 	place := int(s.turn.Add(1) % 4)

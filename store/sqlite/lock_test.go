@@ -13,8 +13,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// TestInheritedLock kills the owner of a journal while it is starting a child process. Until its exec, the child has the parent's open
-// files, and so the lock. The next owner must not take the child for a running daemon.
+// TestInheritedLock kills the owner of a journal while the owner is starting a child process. Until the child executes its program, it has
+// the open files of its parent, and so the lock. The next owner must not treat the child as a running daemon.
 func TestInheritedLock(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
@@ -58,8 +58,8 @@ func TestInheritedLock(t *testing.T) {
 	}
 }
 
-// wantLockedAtOnce checks that a directory is refused at once, without the two seconds that Open waits for a process that inherited the
-// lock. It tries again when the machine was too busy to tell.
+// wantLockedAtOnce checks that a directory is refused at once. Open waits two seconds only for a process that inherited the lock. The check
+// is repeated when a busy machine made the result unclear.
 func wantLockedAtOnce(t *testing.T, dir string) {
 	t.Helper()
 	for again := 0; ; again++ {

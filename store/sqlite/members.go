@@ -7,7 +7,7 @@ import (
 // blockSize is how many positions a row of the table members covers: one for each bit of an integer.
 const blockSize = 64
 
-// A member names a namespace, caller, run or thread that calls belong to.
+// A member identifies a namespace, caller, run or thread. The table members says which calls belong to it.
 type member struct{ namespace, kind, name string }
 
 // The kinds of members.
@@ -18,7 +18,7 @@ const (
 	inThread    = "thread"
 )
 
-// enrol adds the memberships of a new call. They are written at the end of the group, or when the next block begins.
+// enrol adds the memberships of a new call. They are written at the end of the group, or when the next block of positions begins.
 func (w *writer) enrol(c *call.Call, position int64) error {
 	if block := position / blockSize; block != w.block {
 		if err := w.writeMembers(); err != nil {
@@ -67,12 +67,12 @@ func (w *writer) forgetMembers(block int64) error {
 	return exec(w.conn, deleteMembers, block)
 }
 
-// Parts of statements. Each set bit of a member is the position of one of its calls.
+// Parts of statements. Each bit that is set in a row of the table members is the position of one call.
 const (
 	membersOf  = "members m CROSS JOIN bit"
 	memberAt   = "m.block * 64 + n"
 	memberBits = " AND m.bits >> n & 1"
-	// joinMember joins the row or the pack of a call. It joins neither when the call was trimmed.
+	// joinMember joins the row or the pack of a call. If the call was trimmed, it joins nothing.
 	joinMember = " LEFT JOIN calls ON calls.position = " + memberAt + " LEFT JOIN packs ON packs.position = CASE WHEN calls.position IS NULL THEN" +
 		" (SELECT position FROM packs WHERE position <= " + memberAt + " ORDER BY position DESC LIMIT 1) END AND packs.last >= " + memberAt
 	memberIs = " AND (calls.position IS NOT NULL OR packs.position IS NOT NULL)"

@@ -55,8 +55,8 @@ func (s *Store) storeEpoch(conn *sqlite.Conn) error {
 		id.StoreID, id.Epoch, s.clock.now().UnixNano(), m.position, m.file))
 }
 
-// Acknowledge records the current file as the store's file, after an operator has released the calls of a moved store. Until then, every
-// start reports the store as moved.
+// Acknowledge records that the current file is the store's own file. It is called when an operator has released the calls of a moved store.
+// Until then, every start reports the store as moved.
 func (s *Store) Acknowledge() error {
 	file, err := s.files.inode()
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Store) endEpoch() error {
 	return mapError(err)
 }
 
-// A clock follows the clock of the machine but never runs backwards. When the machine's clock was set back, the clock stays ahead and
-// advances with the elapsed time.
+// A clock follows the clock of the machine but never runs backwards. If the machine's clock is set back, the clock does not follow: it
+// continues from its last time and advances with the elapsed time.
 type clock struct {
 	machine func() time.Time
 

@@ -38,8 +38,8 @@ func next(t *testing.T) fs.FS {
 	return all
 }
 
-// TestMigrationCut is T91. The process or the machine stops at any write of a migration. After that the migration is stored whole or not at
-// all, and the next start continues. The test is inside the package because there is no second released schema yet.
+// TestMigrationCut (T91) stops the process or the machine at any write of a migration. Afterwards the migration must be stored completely
+// or not at all, and the next start must continue. The test is inside the package because there is no second released schema yet.
 func TestMigrationCut(t *testing.T) {
 	const calls = 120
 	dir := filepath.Join(t.TempDir(), "data")
@@ -102,7 +102,7 @@ func TestMigrationCut(t *testing.T) {
 	t.Logf("ran: migration: cut %d times in %d operations; %d were there already", opened, len(log), migrated)
 }
 
-// resume opens the files of an interrupted migration with both releases. It reports whether the migration was stored.
+// resume opens the files of an interrupted migration with both releases. there reports whether the migration was stored.
 func resume(t *testing.T, what, dir string, later fs.FS, calls int) (there bool) {
 	t.Helper()
 	disk, err := faultfs.New(faultfs.Config{Dir: dir, SkipSync: true})

@@ -74,7 +74,7 @@ func TestRefusesOtherFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // Open does not keep a refused file locked.
+			for range 2 { // The second round shows that Open does not keep a refused file locked.
 				if s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); !errors.Is(err, tt.want) {
 					t.Errorf("Open = %v, %v, want %v", s, err, tt.want)
 				}
@@ -98,7 +98,7 @@ func TestMoved(t *testing.T) {
 	}
 	id := s.Identity()
 	closeStore(t, s)
-	restore := func() string { // A restored backup is another file.
+	restore := func() string { // A restored backup is a different file, so the store counts as moved.
 		t.Helper()
 		b, err := os.ReadFile(filepath.Join(dir, "journal.db"))
 		if err != nil {
@@ -139,7 +139,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// After an unclean end, Open checks a small database and reports a large one as unchecked.
+// TestCheckAfterUncleanEnd checks that Open, after an unclean end, checks a small database and reports a large one as unchecked.
 func TestCheckAfterUncleanEnd(t *testing.T) {
 	dir := t.TempDir()
 	unclean := func(s *sqlite.Store) {
@@ -174,7 +174,7 @@ func TestCheckAfterUncleanEnd(t *testing.T) {
 	if s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("Open of a damaged database = %v, %v, want ErrCorrupt", s, err)
 	}
-	// An operator who salvages a damaged journal opens it unchecked.
+	// An operator who wants to salvage a damaged journal can still open it without a check.
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir, CheckBytes: 1})
 	if err != nil {
 		t.Fatalf("Open = %v", err)

@@ -16,15 +16,15 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// The limits of a pack. They are large enough that a call needs no row of its own, and small enough that reading one call does not read
-// many.
+// The limits of a pack. A pack is large enough that storing a call in it costs much less than a row. It is small enough that reading one
+// call does not read many others.
 const (
 	packCalls = 8
 	packBytes = 32 << 10
 )
 
-// packs reports whether a new call may go into a pack. Most calls may: those that the table calls would have in no index except the index
-// of ids.
+// packs reports whether a new call may go into a pack. This is so for most calls: those that would be in no index of the table calls,
+// except the index of ids.
 func packs(r *group.Row, now time.Time) bool {
 	o, c := r.Created, r.Call
 	return c == o.Change.Call && c.Status == call.Succeeded && r.Last > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
@@ -87,8 +87,8 @@ func (w *writer) writePack() error {
 	return exec(w.conn, w.insertPacked[n-1], names...)
 }
 
-// compress returns the members in their stored form. They are compressed when that makes them smaller: calls of one tool have most bytes in
-// common, and SQLite writes each byte twice.
+// compress returns the members of a pack in their stored form. They are compressed if that makes them smaller. This pays off, because calls
+// of one tool have most bytes in common, and SQLite writes each byte twice.
 func (g *gathering) compress(b []byte) []byte {
 	g.small = slices.Grow(g.small[:0], snappy.MaxEncodedLen(len(b)))
 	if small := snappy.Encode(g.small[:cap(g.small)], b); len(small) < len(b) {
@@ -97,9 +97,9 @@ func (g *gathering) compress(b []byte) []byte {
 	return b
 }
 
-// expand reverses compress. It returns an empty slice for bytes that it cannot decode. The first byte tells the form. Uncompressed members
-// begin with the end of the first member in four bytes, of which the first is 0. Compressed members begin with their length, whose first
-// byte is never 0.
+// expand reverses compress. It returns an empty slice for bytes that it cannot decode. The first byte tells whether the members are
+// compressed. Uncompressed members begin with the end offset of the first member in four bytes, the first of which is 0. Compressed members
+// begin with their length, whose first byte is never 0.
 func expand(room, b []byte) []byte {
 	if len(b) == 0 || b[0] == 0 {
 		return append(room, b...)
@@ -114,8 +114,8 @@ func expand(room, b []byte) []byte {
 	return room
 }
 
-// insertPacked returns the statements that insert the ids of 1 to [packCalls] calls. ?1 is their namespace, ?2 the position of the first. A
-// failure aborts the whole group, so OR FAIL saves SQLite a statement journal.
+// insertPacked returns the statements that insert the ids of 1 to [packCalls] calls. ?1 is their namespace, and ?2 is the position of the
+// first call. OR FAIL saves SQLite a statement journal; this is safe, because a failure aborts the whole group anyway.
 func insertPacked() (statements [packCalls]string) {
 	s := "INSERT OR FAIL INTO packed (namespace, position, call_id) VALUES (?1, ?2, ?3)"
 	for i := range statements {
@@ -140,8 +140,8 @@ func (w *writer) fill(position int64, b []byte) error {
 	return nil
 }
 
-// appendMember appends one call in the format of a pack: its checksums, its last sequence, its id and record with their lengths, and its
-// events. The end offset of each member comes before all members.
+// appendMember appends one call in the format of a pack: its checksums, its last sequence, its id and record (each with its length), and
+// its events. The end offsets of all members come before the first member.
 func appendMember(b []byte, r *group.Row) []byte {
 	b = binary.BigEndian.AppendUint32(b, sumCall(r.Call, r.Record))
 	b = binary.BigEndian.AppendUint32(b, rows.SumEvents(r.Created.Events, r.Position, 1, r.Last))

@@ -31,7 +31,7 @@ func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
 	return newPackOf(t, s, packedCall, records...)
 }
 
-// A backup, and a store restored from it, count the calls in packs like other calls.
+// TestBackupCountsPackedCalls checks that a backup, and a store restored from it, count the calls in packs like other calls.
 func TestBackupCountsPackedCalls(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
@@ -80,8 +80,8 @@ func newPackOf(t testing.TB, s *Store, created func(id string) *store.Change, re
 	return p
 }
 
-// TestPackFlippedBits is P9 for packs. For a flip of any bit of the row, a read returns the written data or an error. At most the damaged
-// call and the one after it are refused.
+// TestPackFlippedBits (P9) flips any bit of the row of a pack. A read must return the written data or an error. At most the damaged call
+// and the next one may be refused.
 func TestPackFlippedBits(t *testing.T) {
 	testFlippedBits(t, packedCall)
 }
@@ -139,7 +139,7 @@ func TestBrokenMember(t *testing.T) {
 			p := newPack(t, s)
 			tt.spoil(&p)
 			if err := s.write(func(w *writer) error {
-				return exec(w.conn, "UPDATE packs SET members = ? WHERE position = ?", p.members, p.position) // Uncompressed, as in old packs.
+				return exec(w.conn, "UPDATE packs SET members = ? WHERE position = ?", p.members, p.position) // The members are uncompressed, as in old packs.
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestBrokenMember(t *testing.T) {
 	}
 }
 
-// TestBrokenPack damages the stored form of a pack in every way. A call must be unchanged or reported as damaged.
+// TestBrokenPack damages the stored form of a pack in every way. Afterwards each call must be unchanged or reported as damaged.
 func TestBrokenPack(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
@@ -207,7 +207,7 @@ func TestBrokenPack(t *testing.T) {
 			t.Errorf("none is refused of the first %d bytes of %d", n, len(whole))
 		}
 	}
-	whole = append(whole[:0], 0xff, 0xff, 0xff, 0xff, 0x0f) // 4 GiB
+	whole = append(whole[:0], 0xff, 0xff, 0xff, 0xff, 0x0f) // a length of 4 GiB
 	if n := look("huge", whole); n != 5 || cap(p.members) > 1<<20 {
 		t.Errorf("%d are refused, room for %d bytes", n, cap(p.members))
 	}
@@ -253,7 +253,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// Records of packed calls are written after the calls, so that the calls still share a row.
+// TestPackWithRecords checks that the records of packed calls are written after the calls, so that the calls still share a row.
 func TestPackWithRecords(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {

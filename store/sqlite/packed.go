@@ -45,7 +45,7 @@ func (p *pack) load(st *sqlite.Stmt, col int) {
 // inPack reports whether the columns are those of a call in a pack.
 func inPack(st *sqlite.Stmt) bool { return st.ColumnIsNull(3) }
 
-// find reads a call of a pack. It loads the pack only when the last find used another one.
+// find reads a call of a pack. It loads the pack unless the previous find has already loaded it.
 func (p *pack) find(st *sqlite.Stmt) packed {
 	if at := st.ColumnInt64(4); p.position != at {
 		p.position, p.last, p.namespace, p.updated, p.epoch = at, st.ColumnInt64(5), st.ColumnText(1), 0, 0
@@ -129,7 +129,7 @@ func (m *packed) row() callRow {
 	return r
 }
 
-// speaksOf reports whether the record contains all these words. It rules out most calls without decoding them.
+// speaksOf reports whether the record contains all these words. Callers use it to skip most calls without decoding them.
 func (m *packed) speaksOf(words ...string) bool {
 	for _, word := range words {
 		if !bytes.Contains(m.record, []byte(word)) {
@@ -143,7 +143,7 @@ func (m *packed) chunk() rows.Chunk {
 	return rows.Chunk{Position: m.position, Key: m.key(), Epoch: m.pack.epoch, Call: m.position, First: 1, Last: m.eventsLast, CRC: m.eventsCRC, Events: bytes.Clone(m.events)}
 }
 
-// named finds a call in its pack. When the pack is unreadable, it takes the id from the table packed.
+// named returns a call of the pack. When the pack cannot be read, the id comes from the table packed.
 func (p *pack) named(conn *sqlite.Conn, position int64) (packed, error) {
 	m := p.member(position)
 	if m.id != "" {
@@ -155,8 +155,8 @@ func (p *pack) named(conn *sqlite.Conn, position int64) (packed, error) {
 	}, position)
 }
 
-// unpack turns the calls of a pack into rows. ended is the value of that column. It is nil unless the calls must be in the index of ended
-// calls.
+// unpack turns the calls of a pack into rows. ended is the value of the column ended. It is nil unless the rows must be in the index of
+// ended calls.
 func (w *writer) unpack(position int64, ended any) error {
 	var p pack
 	err := query(w.conn, selectPacks+"position = ?", func(st *sqlite.Stmt) error {
@@ -186,7 +186,8 @@ func (w *writer) deletePack(p *pack) error {
 	return err
 }
 
-// restore inserts the row of a call that was in a pack. A broken call stays broken.
+// restore inserts the row of a call that was in a pack. It copies the stored bytes and checksums unchanged, so a damaged record is still
+// detected as damaged.
 func (w *writer) restore(m *packed, ended any) error {
 	c := &call.Call{}
 	if r := m.row(); r.call != nil {

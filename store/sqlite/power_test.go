@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A fate is one way in which the power fails. It decides what happens to each unsynced operation.
+// A fate is one way in which the power fails. It decides for each operation that is not synced whether it survives.
 type fate struct {
 	name   string
 	killed bool // Only the process died, so nothing is lost.
@@ -57,7 +57,7 @@ func fates() []fate {
 	}
 }
 
-// An outage is one moment at which the power fails, with the state that the journal must then still have.
+// An outage is a power failure at one moment, with the range of states that the journal may have after it.
 type outage struct {
 	at     int // number of operations before it
 	fate   string
@@ -81,13 +81,13 @@ func (k *known) take(m mark) {
 		k.any = max(k.any, m.commit)
 	}
 	if m.acked && m.full {
-		k.full = max(k.full, k.any) // One fsync makes all earlier writes durable.
+		k.full = max(k.full, k.any) // An fsync makes all earlier writes durable.
 		k.epoch, k.clock = max(k.epoch, m.epoch), m.clock
 	}
 }
 
-// outages visits every sampled moment of a log with every fate, until visit returns false. Outages with the same files and the same
-// required state are visited once.
+// outages calls visit for every sampled moment of a log and every fate, until visit returns false. It skips an outage that has the same
+// files and allows the same states as an earlier one.
 func outages(base faultfs.Files, log []faultfs.Op, rng *rand.Rand, sampled func(at int) bool, visit func(outage) (more bool)) (moments int) {
 	power := faultfs.NewPower(base)
 	var k known
@@ -133,7 +133,8 @@ func (o outage) sum() (sum [32]byte) {
 	return [32]byte(h.Sum(nil))
 }
 
-// reopen opens the files of an outage. It returns the disk operations of the recovery, and an error for a wrong state.
+// reopen opens the files that an outage leaves. It returns the disk operations of the recovery, and an error when the state of the journal
+// is wrong.
 func (o outage) reopen(t *testing.T, dir string, states []string) (log []faultfs.Op, wrong error) {
 	t.Helper()
 	if err := o.files.WriteTo(dir); err != nil {
@@ -193,7 +194,7 @@ func record(t *testing.T) (states []string, base faultfs.Files, log []faultfs.Op
 	defer disk.Close()
 	sc := newStory(t, disk, dir)
 	sc.run()
-	base, log = disk.Log() // The log ends as after a kill: before Close ends the journal cleanly.
+	base, log = disk.Log() // Take the log before Close ends the journal cleanly, so that it ends as after a kill.
 	if err := sc.s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -203,9 +204,9 @@ func record(t *testing.T) (states []string, base faultfs.Files, log []faultfs.Op
 // birth is how many operations it takes until the database has its first page. All outages in them are tested.
 const birth = 10
 
-// TestPowerLoss is P1, T85 and T109. The power fails after every recorded write. The unsynced operations are kept, dropped, torn or
-// reordered. The journal then shows the state after one of its steps: the last acknowledged step or a later one. The landing check tests a
-// sample. The nightly run tests all outages, and also outages during the recovery from an outage.
+// TestPowerLoss (P1, T85, T109) simulates a power failure after every recorded write. The operations that are not synced are kept, dropped,
+// torn or reordered. The journal must then have the state after the last acknowledged step, or after a later step. The landing check tests
+// a sample. The nightly run tests all outages, and also outages during the recovery from an outage.
 func TestPowerLoss(t *testing.T) {
 	states, base, log := record(t)
 	seed := powerSeed(t)
@@ -256,7 +257,7 @@ func powerSeed(t *testing.T) uint64 {
 	return n
 }
 
-// The power loss test detects a journal that acknowledges more than its disk holds.
+// TestPowerLossSeesLies checks that the power loss test would detect a journal that acknowledges more than its disk has stored.
 func TestPowerLossSeesLies(t *testing.T) {
 	states, base, log := record(t)
 	without := func(unwanted func(faultfs.Op) bool) []faultfs.Op {
@@ -304,7 +305,7 @@ func TestPowerLossSeesLies(t *testing.T) {
 	}
 }
 
-// acknowledgedEarly moves each acknowledgement to the submission of its step.
+// acknowledgedEarly changes a log so that each step is acknowledged when it is submitted.
 func acknowledgedEarly(log []faultfs.Op) (early []faultfs.Op) {
 	for _, op := range log {
 		early = append(early, op)

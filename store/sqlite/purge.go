@@ -52,13 +52,13 @@ func (w *writer) purge(key call.Key, by call.Purge) error {
 			return err
 		}
 	}
-	// Keep the times of the row, because retention depends on them.
+	// Do not change the times of the row, because retention depends on them.
 	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",
 		c.Revision, c.LastSequence, sumCall(c, record), record, row.position)
 	if err == nil {
 		err = exec(w.conn, "DELETE FROM events WHERE call = ?", row.position)
 	}
-	if err == nil { // The reason that a gate gave for blocking the run may quote the call.
+	if err == nil { // Remove the reason for which a gate blocked the run, because it may quote the call.
 		err = exec(w.conn, "UPDATE runs SET reason = '' WHERE namespace = ? AND id = ? AND call_id = ?", c.Namespace, c.Run.ID, c.ID)
 	}
 	return err
@@ -69,7 +69,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.trimming.Lock() // No backup may run meanwhile, because it would keep the old data.
+	s.trimming.Lock() // No backup may run at the same time, because it would contain the old data.
 	defer s.trimming.Unlock()
 	calls := make(map[string]bool, len(p.Calls))
 	for _, id := range p.Calls {
@@ -104,8 +104,8 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	return syncFiles(s.cfg.Dir) // Make the removal of output files durable, too.
 }
 
-// roomToRebuild returns ErrFull when a rebuild could fill the disk. During a rebuild the used pages exist twice more: in the temporary file
-// and in the write-ahead log.
+// roomToRebuild returns ErrFull when rewriting the files could fill the disk. During a rebuild, the used pages exist two more times: in the
+// temporary file and in the write-ahead log.
 func (s *Store) roomToRebuild(ctx context.Context) error {
 	var pages, unused int64
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
@@ -143,8 +143,8 @@ type keptDecision struct {
 
 const selectDecisions = "SELECT id, crc, decision FROM decisions WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
 
-// shredDecisions checks every decision, because the tombstone of a call does not name the call's decisions. A decision that cannot be read
-// stays, and reads of it fail.
+// shredDecisions looks for the decisions of calls among all decisions, because the tombstone of a call does not name them. It leaves a
+// decision that cannot be read unchanged; reading it fails.
 func (s *Store) shredDecisions(ctx context.Context, namespace string, calls map[string]bool) error {
 	after := ""
 	for n := shredPage; n == shredPage; {
@@ -246,8 +246,8 @@ func (w *writer) shredScopes(p *store.Shredding) error {
 	return nil
 }
 
-// rebuild rewrites every page and empties the write-ahead log. So no old data remains in free pages, in unused parts of pages, or in the
-// log. The temporary file of the rebuild is an unnamed file in the directory of the journal.
+// rebuild rewrites every page and empties the write-ahead log. Afterwards no old data remains in free pages, in unused parts of pages, or
+// in the log. The temporary file of the rebuild has no name and is in the directory of the journal.
 func (w *writer) rebuild() error {
 	if !w.begun.Load() {
 		return store.ErrFull
@@ -266,7 +266,7 @@ func (w *writer) rebuild() error {
 		err = w.point("rebuilt")
 	}
 	err = errors.Join(err, pragma(w.conn, "temp_store = MEMORY", nil))
-	if err == nil || errors.Is(mapError(err), store.ErrFull) { // A failed rebuild also leaves data in the log.
+	if err == nil || errors.Is(mapError(err), store.ErrFull) { // Truncate the log even after a failure because of a full disk: the failed rebuild has left data in the log.
 		err = errors.Join(err, w.truncate())
 	}
 	return err
@@ -288,7 +288,7 @@ func (w *writer) truncate() error {
 	return nil
 }
 
-// truncateTime bounds the wait for readers. Each reader uses the write-ahead log only briefly.
+// truncateTime is how long truncate waits for readers. It is long enough, because each reader uses the write-ahead log only briefly.
 const truncateTime = 20 * time.Second
 
 // statement runs a statement without caching it.

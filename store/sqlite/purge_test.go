@@ -38,7 +38,7 @@ func filesWith(t *testing.T, dir, text string) (found []string) {
 
 const secret = "plutonium in the left drawer"
 
-// live takes a call through its whole life, with the secret in every field that can hold it.
+// live takes a call through its whole life. Every field that can contain text contains the secret.
 func live(t *testing.T, s *sqlite.Store, id string, size int) {
 	t.Helper()
 	text := strings.Repeat(secret+" ", 1+size/len(secret))
@@ -83,8 +83,8 @@ func purgeAll(t *testing.T, s *sqlite.Store, calls ...string) error {
 	return s.Shred(t.Context(), store.Shredding{Namespace: "ns", Calls: calls, Threads: []string{"thread"}, PolicyKind: "rule"})
 }
 
-// After a purge no file of the journal contains a purged byte: not in rows, free pages, gaps in pages or the write-ahead log. This holds
-// for rows of any size, and while readers and a writer are active.
+// TestPurgeLeavesNothing checks that after a purge no file of the journal contains a purged byte: not in rows, free pages, gaps in pages or
+// the write-ahead log. This must hold for rows of any size, and while readers and a writer are active.
 func TestPurgeLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -155,7 +155,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	}
 }
 
-// When a purge could not rewrite the files, the next purge does it.
+// TestPurgeAgain checks a purge that could not rewrite the files. The next purge does it.
 func TestPurgeAgain(t *testing.T) {
 	var p points
 	dir := t.TempDir()
@@ -185,7 +185,8 @@ func TestPurgeAgain(t *testing.T) {
 	}
 }
 
-// Without space for a second journal, the purge is refused, other calls are not affected, and the same purge succeeds later.
+// TestPurgeWithoutRoom checks a purge on a disk without space for a second journal. It is refused, other calls are not affected, and the
+// same purge succeeds later.
 func TestPurgeWithoutRoom(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -15,9 +15,9 @@ import (
 
 var update = flag.String("update-released", "", "write the files of this `version` from the journal as it is now")
 
-// TestReleased is P10. It opens a journal of each released version, migrates it, and compares its content with the recorded content.
-// testdata/<version> has the journal and the recorded content. The files of a version do not change after its release; those of the first
-// version are remade until then.
+// TestReleased (P10) opens a journal of each released version, migrates it, and compares its content with the recorded content.
+// testdata/<version> has the journal and the recorded content. The files of a version must not change after its release. Until the first
+// release, its files may be made again.
 func TestReleased(t *testing.T) {
 	if *update != "" {
 		release(t, filepath.Join("testdata", *update))

@@ -14,11 +14,12 @@ import (
 	"github.com/toold-dev/toold/store/spool"
 )
 
-// reserveSize is the disk space that lets running calls finish when the disk is full. A small file system gets an eighth of its size
-// instead.
+// reserveSize is the disk space that is kept free so that running calls can finish when the disk is full. On a small file system, an eighth
+// of its size is used instead.
 const reserveSize = 16 << 20
 
-// A room is the reserve: a file that is deleted when the disk is full, and created again when the disk has twice its size free.
+// A room manages the reserve. The reserve is a file that is deleted when the disk is full. It is created again when the disk has twice its
+// size free.
 type room struct {
 	path string
 	now  func() time.Time
@@ -34,7 +35,7 @@ func newRoom(path string, now func() time.Time) *room {
 	return r
 }
 
-// full reports whether the reserve is gone. It tries to create the reserve again, at most once a second.
+// full reports whether the reserve is currently released. It tries to create the reserve again, at most once a second.
 func (r *room) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -54,7 +54,7 @@ func (r *Rows) Table(ctx context.Context, name string, columns []string) iter.Se
 		r.conn.SetInterrupt(ctx.Done())
 		defer r.conn.SetInterrupt(nil)
 		chosen := strings.Join(columns, ", ")
-		if name == "calls" { // A call that was already finished when it was created has NULL in ended; its end is updated.
+		if name == "calls" { // For a call that was created in its final state, ended is NULL. Its end time is then in the column updated.
 			chosen = strings.Replace(chosen, "ended", "CASE WHEN status IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN coalesce(ended, updated) END", 1)
 		}
 		err := query(r.conn, "SELECT "+chosen+" FROM "+name, func(st *sqlite.Stmt) error {

@@ -21,10 +21,10 @@ import (
 // Salvaged reports what [Salvage] saved.
 type Salvaged struct {
 	Tables []SalvagedTable
-	// Refused lists the calls with a damaged record or a damaged part of their log. They are in the new journal; reading a damaged part
-	// gives ErrCorrupt.
+	// Refused lists the calls whose record or log is partly damaged. They are in the new journal; reading a damaged part returns
+	// ErrCorrupt.
 	Refused []call.Key
-	// Lost lists the calls of which only the id remains. Each has a tombstone, so that it never runs again.
+	// Lost lists the calls of which only the id could be saved. Each has a tombstone, so that its id is never used for another call.
 	Lost  []call.Key
 	Files int // number of output files
 }
@@ -37,10 +37,10 @@ type SalvagedTable struct {
 	Damaged bool
 }
 
-// Salvage copies everything that is still readable in the journal in src into a new journal in dst. It reads row by row, so a broken page
-// costs only the rows on it. The journal in src does not change; no daemon may have it open.
+// Salvage copies everything that can still be read in the journal in src into a new journal in dst. It reads row by row, so a broken page
+// loses only the rows on it. The journal in src does not change. No daemon may have it open.
 //
-// A row with a wrong checksum is copied unchanged, and reads of it fail. The new journal counts as moved: its unfinished calls are held,
+// A row with a wrong checksum is copied unchanged, and reading it fails. The new journal counts as moved: its unfinished calls are held,
 // because it is unknown what the daemon did after the damage.
 func Salvage(ctx context.Context, src, dst string) (_ *Salvaged, err error) {
 	lock, err := dirlock.Take(filepath.Join(src, "lock"))
@@ -88,7 +88,7 @@ func newJournal(path string) (*writer, error) {
 	if err := migrate(conn, schema); err != nil {
 		return w, err
 	}
-	return w, mapError(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // mend reads the first page from the database file, so the log must be empty.
+	return w, mapError(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // Empty the log, because mend reads the first page from the database file.
 }
 
 // A salvage is the state of salvaging one journal.
@@ -104,7 +104,7 @@ type salvage struct {
 
 func (s *salvage) close() (err error) {
 	if s.from != nil {
-		_ = s.from.Close() // Closing a damaged database may fail.
+		_ = s.from.Close() // Ignore the error, because closing a damaged database may fail.
 	}
 	if s.w != nil {
 		err = s.w.conn.Close()
@@ -112,8 +112,8 @@ func (s *salvage) close() (err error) {
 	return err
 }
 
-// open copies the damaged journal and repairs the parts that SQLite needs to open it. That is the header. When the schema is unreadable, it
-// is also the schema pages, which are the same in a new journal.
+// open copies the damaged journal and repairs the parts that SQLite needs to open it: the header and, if the schema cannot be read, the
+// schema pages. The schema pages are the same in a new journal.
 func (s *salvage) open(src, damaged, fresh string) error {
 	for _, suffix := range []string{"", "-wal"} {
 		if err := copyFile(src+suffix, damaged+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -182,8 +182,8 @@ func mend(path string, sound []byte, n int) error {
 			copy(page[part[0]:part[1]], sound[part[0]:part[1]])
 		}
 	}
-	clear(page[24:44]) // SQLite then takes the size from the file. The list of free pages is lost, which does no harm here.
-	clear(page[92:96]) // the change counter for which the size in the header is valid
+	clear(page[24:44]) // Clear the size, so that SQLite uses the size of the file. This also clears the list of free pages, which is not needed here.
+	clear(page[92:96]) // Clear the change counter too: it says for which change the size in the header is valid.
 	_, err = f.WriteAt(page, 0)
 	for _, at := range schemaPages(sound) {
 		if err == nil && n > headerSize {

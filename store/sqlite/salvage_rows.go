@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// A salvageTable says how to read a table: by its position or rowid, or else from both ends of its key.
+// A salvageTable says how to read a table: by its position or rowid, or otherwise from both ends of its key.
 type salvageTable struct {
 	name, columns string
 	rowid         bool
@@ -36,8 +36,8 @@ func salvageTables() []salvageTable {
 	}
 }
 
-// beyond is the gap after the newest known position when the last assigned position is unknown. It keeps the feed cursors of clients from
-// naming other events.
+// beyond is added to the newest known position when the last assigned position is unknown. Without this gap, an old feed cursor of a client
+// could refer to a new event.
 const beyond = 1 << 20
 
 // copy fills the new journal in one transaction.
@@ -104,11 +104,11 @@ func (s *salvage) table(t salvageTable) error {
 	}
 	into := SalvagedTable{Name: t.name, Damaged: !s.sound(t.name)}
 	insert := "INSERT OR IGNORE INTO " + t.name + " (" + t.columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(t.columns, ",")) + ")"
-	var failed error // an error of the new journal
+	var failed error // an error of the new journal, not of the damaged one
 	take := func(st *sqlite.Stmt) error {
 		values := row(st, 1)
 		if err := exec(s.w.conn, insert, values...); err != nil {
-			if sqlite.ErrCode(errors.Unwrap(err)).ToPrimary() != sqlite.ResultConstraint { // A value of the wrong type for its column is damage.
+			if sqlite.ErrCode(errors.Unwrap(err)).ToPrimary() != sqlite.ResultConstraint { // A value with the wrong type for its column means that the row is damaged.
 				failed = err
 				return err
 			}
@@ -136,7 +136,7 @@ func (s *salvage) each(text string, take func(*sqlite.Stmt) error, args ...any) 
 	return query(s.from, text, take, args...) != nil
 }
 
-// probe is how many rowids after a broken place are looked up one by one before the scan resumes.
+// probe is the number of rowids after a broken place that are looked up one by one before the scan is tried again.
 const probe = 512
 
 // byRowid reads a table by its rowids. After a broken page it looks up rowids one by one until the scan works again.
@@ -183,8 +183,8 @@ func row(st *sqlite.Stmt, from int) (values []any) {
 	return values
 }
 
-// lostCalls makes tombstones for calls that an index names but that have no row. When a row has another id than its index entry, one of the
-// two is damaged, and neither id may run again.
+// lostCalls makes tombstones for calls that an index names but that have no row. If the id in a row differs from the id in the index, one
+// of the two is damaged. Neither id may run again, so both get a tombstone.
 func (s *salvage) lostCalls() error {
 	var failed error
 	take := func(st *sqlite.Stmt) error {
@@ -219,19 +219,19 @@ func (s *salvage) packs() error {
 		return nil
 	}
 	into := SalvagedTable{Name: "packs", Damaged: !s.sound("packs") || !s.sound("packed")}
-	var failed error // an error of the new journal
+	var failed error // an error of the new journal, not of the damaged one
 	take := func(st *sqlite.Stmt) error {
 		p := pack{position: st.ColumnInt64(1), last: st.ColumnInt64(2), namespace: st.ColumnText(3), updated: st.ColumnInt64(4), epoch: st.ColumnInt64(5)}
 		p.load(st, 6)
 		for at := p.position; at <= min(p.last, p.position+packCalls-1); at++ {
 			m := p.member(at)
 			if m.id == "" {
-				into.Damaged = true // lostCalls finds its id in the index.
+				into.Damaged = true // The id is unknown here, but lostCalls finds it in the index.
 				continue
 			}
 			if failed = s.w.restore(&m, nil); failed == nil {
 				into.Rows++
-			} else if sqlite.ErrCode(errors.Unwrap(failed)).ToPrimary() == sqlite.ResultConstraint { // Another row has the same id.
+			} else if sqlite.ErrCode(errors.Unwrap(failed)).ToPrimary() == sqlite.ResultConstraint { // Skip the call, because another row has the same id.
 				failed, into.Damaged = nil, true
 			} else {
 				return failed
@@ -282,7 +282,7 @@ func (s *salvage) rebuild() error {
 	}
 }
 
-// mendLog inserts an unreadable chunk in place of lost events, so that readers notice the gap. It reports whether the log is complete.
+// mendLog inserts an unreadable chunk for lost events, so that readers notice the gap. whole reports whether the log had no gap.
 func (s *salvage) mendLog(position, last int64) (whole bool, err error) {
 	whole = true
 	var chunks []rows.Chunk

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A hull is a journal with 300 calls and some output that was closed cleanly, with its expected content.
+// A hull is a journal with 300 calls and some output, and its expected content. It was closed cleanly.
 type hull struct {
 	file []byte
 	want map[string]*call.Call
@@ -189,7 +189,7 @@ func contents(t *testing.T, dir string) (all string) {
 	return all
 }
 
-// TestSalvage is the rest of P9: Salvage saves the readable data of a damaged journal and reports the lost calls.
+// TestSalvage (P9) checks that Salvage saves the data of a damaged journal that can be read, and reports the lost calls.
 func TestSalvage(t *testing.T) {
 	h := newHull(t)
 	t.Run("sound", func(t *testing.T) {

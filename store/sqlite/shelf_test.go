@@ -23,7 +23,7 @@ func waitingCall(i int) *call.Call {
 
 var inbox = call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 2000}
 
-// sameAsGet reads the inbox, which may come from the cache, and compares it with gets, which read the rows.
+// sameAsGet reads the inbox, which may come from the cache. It compares each call with the result of a get, which reads the row.
 func sameAsGet(t *testing.T, s *sqlite.Store, want int) {
 	t.Helper()
 	page, err := s.Calls(t.Context(), inbox)
@@ -38,7 +38,7 @@ func sameAsGet(t *testing.T, s *sqlite.Store, want int) {
 	}
 }
 
-// With more suspended calls than the cache holds, the list shows each kind of change at once.
+// TestListIsNeverOld checks that lists show each kind of change at once, even with more suspended calls than the cache holds.
 func TestListIsNeverOld(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	const calls = 1200
@@ -75,7 +75,8 @@ func TestListIsNeverOld(t *testing.T) {
 	sameAsGet(t, s, calls-1)
 }
 
-// With concurrent lists and changes, a list shows each call as it was at some moment, and later lists never show an older state.
+// TestListsBesideChanges runs lists and changes at the same time. A list must show each call as it was at some moment, and a later list
+// must never show an older state.
 func TestListsBesideChanges(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	c := waitingCall(0)

@@ -29,7 +29,7 @@ import (
 type Config struct {
 	Dir string           // Required. Open creates it when it does not exist.
 	Now func() time.Time // nil means time.Now
-	// Moved acknowledges that the database was moved or restored, so that its unfinished calls are not held.
+	// Moved confirms that the database was moved or restored on purpose, so that its unfinished calls are not held.
 	Moved bool
 	// MaxBytes limits the size of the database file. Beyond it the disk counts as full. Zero means no limit.
 	MaxBytes int64
@@ -37,8 +37,8 @@ type Config struct {
 	CheckBytes int64
 	MaxOpen    int // maximum open files of the spool; 0 means 256
 	Output     store.OutputLimits
-	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit, committed, and close. The store treats its
-	// error as an error of the disk. Some tests kill the process in it.
+	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit, committed, and close. The store treats the
+	// error that it returns as an error of the disk. Some tests kill the process in it.
 	FailPoint func(point string) error
 }
 
@@ -68,7 +68,7 @@ type Store struct {
 	unchecked bool // The last end was not clean, and the file was too large to check at start.
 
 	trimming sync.Mutex
-	trimmed  int64 // the position up to which Trim has handled calls that were finished when they were created
+	trimmed  int64 // the position up to which Trim has handled the calls that were created in their final state
 
 	shutdown func() error
 }
@@ -80,9 +80,9 @@ var _ interface {
 
 const readerCount = 4
 
-// Open opens the journal in cfg.Dir, or creates it, and begins an epoch. Beginning an epoch needs disk space, and may use the reserve.
-// Without that space the journal is readable, and changes fail with ErrFull. The first change that finds space then begins the epoch. The
-// caller closes the Store.
+// Open opens the journal in cfg.Dir, or creates it, and begins an epoch. Beginning an epoch needs disk space, for which Open may use the
+// reserve. If there is not enough space, the journal can be read, and changes fail with ErrFull. The first change that finds space then
+// begins the epoch. The caller closes the Store.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -148,7 +148,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	s.clock = newClock(s.cfg.Now, m.clock)
 	err = s.beginEpoch(conn, m)
 	if errors.Is(err, store.ErrFull) && os.Remove(s.reserve()) == nil {
-		err = s.beginEpoch(conn, m) // Try again: release has freed the reserve.
+		err = s.beginEpoch(conn, m) // Try again, because release has freed the reserve.
 	}
 	s.writer.begun.Store(err == nil)
 	if err != nil && !errors.Is(err, store.ErrFull) {
@@ -159,8 +159,8 @@ func (s *Store) openWriter(ctx context.Context) error {
 
 func (s *Store) reserve() string { return filepath.Join(s.cfg.Dir, "reserve") }
 
-// afterUncleanEnd checks the database and empties the write-ahead log of the last epoch. Each start reads the whole log. A daemon that is
-// killed before its first checkpoint would leave a longer log each time.
+// afterUncleanEnd checks the database and empties the write-ahead log of the last epoch. It empties the log because each start reads all of
+// it. If a daemon were killed before its first checkpoint again and again, the log would grow with each start.
 func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 	info, err := os.Stat(s.files.database)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 		}
 	}
 	err = mapError(pragma(conn, "wal_checkpoint(TRUNCATE)", nil))
-	if errors.Is(err, store.ErrFull) { // Committed changes are safe in the log.
+	if errors.Is(err, store.ErrFull) { // Ignore a full disk: the committed changes are safe in the log.
 		return nil
 	}
 	return err
@@ -221,7 +221,7 @@ func (s *Store) release() (err error) {
 		for range readerCount {
 			err = errors.Join(err, (<-s.readers).Close())
 		}
-	} else { // Open failed before it made the writer.
+	} else { // The writer does not exist, because Open failed before.
 		for len(s.readers) > 0 {
 			err = errors.Join(err, (<-s.readers).Close())
 		}

@@ -24,5 +24,5 @@ func (s *Store) Free() (int64, error) {
 
 const countDead = "SELECT namespace, count(*) FROM actions INDEXED BY actions_dead WHERE state = 'DEAD' GROUP BY namespace"
 
-// The order is that of the index, so SQLite sorts nothing.
+// The rows are grouped in the order of the index, so SQLite need not sort them.
 const selectWaiting = "SELECT action, count(*), min(call) FROM suspensions INDEXED BY suspensions_open WHERE open = 1 GROUP BY namespace, action"

@@ -25,7 +25,7 @@ type mark struct {
 }
 
 // A story runs a journal on a recorded disk. It contains each kind of change, alone and in groups, with checkpoints, trims and a restart.
-// states has the visible state after each step.
+// states has the visible state of the journal after each step.
 type story struct {
 	t      *testing.T
 	disk   *faultfs.Disk
@@ -188,7 +188,7 @@ func (sc *story) run() {
 	t.Helper()
 	sc.open()
 	sc.life(name(0), 100)
-	sc.commit(sc.made(name(1), 20_000, store.Full)) // needs overflow pages
+	sc.commit(sc.made(name(1), 20_000, store.Full)) // This call is so large that its row needs overflow pages.
 	sc.commit(sc.moved(name(1), call.Suspended))
 	var others []*store.Change
 	for n := 2; n < 14; n++ {
@@ -201,7 +201,7 @@ func (sc *story) run() {
 	sc.group(others[0], others[1:]...)
 	sc.commit(sc.said(name(2), 2))
 	sc.checkpoint()
-	sc.commit(sc.moved(name(2), call.Suspended)) // The log starts again from its beginning.
+	sc.commit(sc.moved(name(2), call.Suspended)) // After this change, the log starts again from its beginning.
 	for n := 14; n < 20; n++ {
 		sc.commit(sc.made(name(n), 9000, store.Normal)) // like read-only calls
 	}
@@ -218,7 +218,7 @@ func (sc *story) run() {
 	})
 	sc.group(sc.made(name(30), 100, store.Full), sc.ended(name(31)), sc.ended(name(32)), sc.made(name(33), 100, store.Full))
 	sc.commit(sc.moved(name(1), call.Cancelled))
-	sc.step(store.Full, func() error { // Frees pages, which later steps use again.
+	sc.step(store.Full, func() error { // This trim frees pages, which later steps use again.
 		_, err := sc.s.Trim(t.Context(), scriptStart.Add(24*time.Hour), time.Time{}, time.Time{}, 10)
 		return err
 	})

@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// Trim removes old data. It keeps finished calls of a thread with an open suspension, because the approver may need their output.
+// Trim removes old data. While a thread has an open suspension, it keeps the finished calls of the thread, because the approver may need
+// their output.
 func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -54,10 +55,10 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		}
 		s.trimmed = seen
 		gone = append(gone, some...)
-		more = len(atOnce) == room && len(gone) < limit // Some of these calls stay because their thread or batch is still open.
+		more = len(atOnce) == room && len(gone) < limit // The page may be shorter, because calls stay whose thread or batch is still open.
 	}
 	if len(gone) == limit {
-		return gone, nil // Only the last page runs the scans of whole tables.
+		return gone, nil // Do not scan whole tables yet; the last page does that.
 	}
 	if err := s.inParts(selectRunsEnd, func(w *writer, part []any) error {
 		return exec(w.conn, deleteRuns, append(part, nanos(tombstonesBefore))...)
@@ -72,8 +73,8 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	})
 }
 
-// trimOrphans removes the documents of runs and threads without calls. The owner of a run or thread is known only from its calls, so no
-// document may outlive the last call. A transaction that removes calls therefore runs this for all documents.
+// trimOrphans removes the documents of runs and threads that have no calls. The owner of a run or thread is known only from its calls, so
+// no document may exist longer than the last call. A transaction that removes calls therefore calls trimOrphans for all documents.
 func (w *writer) trimOrphans(part []any) error {
 	if err := exec(w.conn, deleteRunDocuments, part...); err != nil {
 		return err
@@ -87,9 +88,9 @@ const partSize = 256
 // wholeTable returns the bounds of a part that covers the whole table. SQLite sorts a blob after all texts.
 func wholeTable() []any { return []any{"", "", "", []byte{}, "", ""} }
 
-// inParts runs remove for a whole table, with a limited number of rows in each transaction. The table's key is a namespace and two texts.
-// part holds two keys: remove handles the rows after the first key, up to and including the second. The statement end selects the last key
-// of a part.
+// inParts runs remove for a whole table, with a limited number of rows in each transaction. The key of the table consists of a namespace
+// and two texts. part consists of two keys: remove handles the rows after the first key, up to and including the second key. The statement
+// end selects the last key of a part.
 func (s *Store) inParts(end string, remove func(w *writer, part []any) error) error {
 	from, more := wholeTable()[:3], true
 	for more {
@@ -120,14 +121,14 @@ const (
 		OR batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
 		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
-	// Calls that were finished when they were created ended in the order of their positions. For other calls, created is not exact: it
-	// comes from the caller's clock.
+	// Calls that were created in their final state ended in the order of their positions. For other calls, created cannot be used instead:
+	// it comes from the caller's clock.
 	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
 	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
 )
 
-// oldAtOnce finds old calls that were finished when they were created. It starts where the last trim stopped. It returns at most limit
+// oldAtOnce finds old calls that were created in their final state. It starts where the last trim stopped. It returns at most limit
 // positions, and the position that it has reached.
 func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old []int64, seen int64, err error) {
 	seen = s.trimmed
@@ -166,8 +167,8 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 	return w.bury(rows)
 }
 
-// trimAtOnce removes calls that were finished when they were created. A call whose thread waits gets a value in ended. From then on,
-// trimCalls finds it.
+// trimAtOnce removes calls that were created in their final state. If the thread of such a call waits, the call stays and gets a value in
+// the column ended, so that trimCalls finds it later.
 func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
 	var rows []endedRow
 	var scanner callScanner
@@ -249,7 +250,8 @@ func (w *writer) trimRest(tombstonesBefore time.Time) error {
 	return err
 }
 
-// Positions follow the clock, so old records come first. Each namespace keeps its newest chained record, because the next one links to it.
+// Positions grow with time, so the old records come first. The newest chained record of each namespace is kept, because the next record
+// will be linked to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= ?1 ORDER BY position LIMIT 1), 9223372036854775807))
 	DELETE FROM records WHERE position < (SELECT most FROM old) AND (NOT chained OR EXISTS (

@@ -26,7 +26,7 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 		}
 		for i := 0; i < len(old) && len(gone) < limit; i++ { // Each of them is removed or unpacked.
 			p := &old[i]
-			if int64(limit-len(gone)) <= p.last-p.position { // The limit allows only a part of the pack. Its calls become rows, and trimCalls removes the first of them.
+			if int64(limit-len(gone)) <= p.last-p.position { // The limit allows only a part of the pack. Turn its calls into rows, so that trimCalls can remove the first of them.
 				return gone, w.unpack(p.position, p.updated)
 			}
 			some, err := w.trimPack(p)
@@ -39,8 +39,8 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 	return gone, nil
 }
 
-// trimPack removes a whole pack. When a thread of one of its calls waits, it turns the pack into rows instead. From then on, trimCalls
-// finds them.
+// trimPack removes a whole pack. If the thread of one of its calls waits, trimPack turns the pack into rows instead, so that trimCalls
+// finds them later.
 func (w *writer) trimPack(p *pack) ([]call.Key, error) {
 	var rows []endedRow
 	waits := false

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// checkpointBytes is about how many bytes are written between checkpoints. It is large enough that a page that changes often is copied
-// once, and small enough that the pause stays short.
+// checkpointBytes is about how many bytes are written between two checkpoints. It is large enough that a page that changes often is copied
+// only once. It is small enough that the pause for a checkpoint is short.
 const checkpointBytes = 4 << 20
 
 // A writer owns the writing connection. The goroutine of the [group.Writer] calls its methods.
@@ -33,7 +33,7 @@ type writer struct {
 	block       int64             // the block of the bits in members
 	members     map[member]uint64 // bits of new calls that are not written yet
 	gathered    gathering         // the next pack
-	// insertPacked has the statements for packs of 1, 2, ... calls.
+	// insertPacked holds the statements that insert the ids of 1, 2, … calls of a pack.
 	insertPacked [packCalls]string
 	written      int // bytes since the last checkpoint
 }
@@ -56,8 +56,8 @@ func (s *Store) write(f func(*writer) error) error {
 	return s.Do(group.Op{Run: func(context.Context, *group.Plan) error { return f(s.writer) }})
 }
 
-// mayPublish reports whether the epoch is stored. If it is not, mayPublish tries to store it. An event that is published before that is
-// lost with the epoch: the next start would begin the same epoch and publish other events under the same numbers.
+// mayPublish reports whether the epoch is stored. If it is not, mayPublish tries to store it. Without a stored epoch, no event may be
+// published: the next start would begin the same epoch and publish other events under the same numbers.
 func (w *writer) mayPublish() bool {
 	if !w.begun.Load() && w.beginning.CompareAndSwap(false, true) {
 		nothing := group.Op{Run: func(context.Context, *group.Plan) error { return nil }}
@@ -156,8 +156,8 @@ func (w *writer) Apply(_ context.Context, p *group.Plan) error {
 	if err != nil {
 		return err
 	}
-	// Store the clock even when all changes were refused: after a restart, the clock must not go back to before a refusal that depended on
-	// it.
+	// Store the clock even when all changes were refused. A refusal may depend on the time, and after a restart the clock must not be
+	// earlier than at that refusal.
 	return exec(w.conn, "UPDATE meta SET clock = ?, position = ?", p.Now.UnixNano(), p.Position)
 }
 
@@ -201,7 +201,7 @@ func (w *writer) writePlan(p *group.Plan) error {
 	return w.writeRecords(p)
 }
 
-// Commit commits the transaction. After a disk failure here it is unknown whether the transaction is stored.
+// Commit commits the transaction. If the disk fails during the commit, it is unknown whether the transaction is stored.
 func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 	err := w.point("commit")
 	if err == nil {
@@ -255,9 +255,9 @@ func (w *writer) checkpoint() {
 	switch {
 	case err == nil, errors.Is(err, store.ErrCorrupt):
 	case errors.Is(err, store.ErrFull):
-		w.s.room.release() // Committed changes are safe in the log, and the next checkpoint has more space.
+		w.s.room.release() // Free the reserve for the next checkpoint. The committed changes are safe in the log.
 	default:
-		w.s.Lose(err) // The group is committed and synced in the log, but later writes cannot be trusted.
+		w.s.Lose(err) // The group is committed and synced in the log. Later writes cannot be trusted, so stop.
 	}
 }
 

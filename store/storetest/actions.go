@@ -94,7 +94,7 @@ func testActions(t *testing.T, f *fixture) {
 	}
 }
 
-// The removal of an action and its results commit together.
+// testAmend checks that the removal of an action and the results of the action commit together.
 func testAmend(t *testing.T, f *fixture) {
 	f.create("c1")
 	f.commit(&store.Change{Key: ns("c1"), Actions: []store.Action{action("a", tool.AfterCommit), action("b", tool.AfterCommit)}})
@@ -138,12 +138,12 @@ func testAmend(t *testing.T, f *fixture) {
 	if err != nil || got[0].Error != "no" || got[0].Attempts != 5 || !got[0].Due.IsZero() {
 		t.Errorf("dead %+v, %v", got, err)
 	}
-	// The end of a run makes no dead actions due.
+	// The end of a run must not make dead actions due.
 	f.amend(store.Amendment{Ended: "r", EndPhase: tool.RunEnd})
 	f.wantActions(store.ActionQuery{Due: true}, "next")
 }
 
-// A queue is read in commit order, over all namespaces. Actions in a queue are never due.
+// testQueues checks that a queue is read in commit order, over all namespaces, and that actions in a queue are never due.
 func testQueues(t *testing.T, f *fixture) {
 	queued := func(id, queue string) store.Action {
 		a := action(id, tool.AfterCommit)

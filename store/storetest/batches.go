@@ -49,7 +49,7 @@ func (f *fixture) openBatches() (open []string) {
 	return open
 }
 
-// A batch is stored with all of its calls, also after a crash, until it has ended.
+// testBatches checks that a batch is stored with all of its calls, also after a crash, and stays open until it has ended.
 func testBatches(t *testing.T, f *fixture) {
 	if _, err := f.Batch(t.Context(), ns("b1")); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("Batch before = %v, want ErrNotFound", err)
@@ -92,7 +92,7 @@ func testBatches(t *testing.T, f *fixture) {
 	}
 }
 
-// A batch is stored whole or not at all.
+// testBatchWhole checks that a batch is stored completely or not at all.
 func testBatchWhole(t *testing.T, f *fixture) {
 	f.create("known")
 	b := newBatch("b1", "c1", "known", "c2")
@@ -107,7 +107,7 @@ func testBatchWhole(t *testing.T, f *fixture) {
 			t.Errorf("call %s is there: %v", id, err)
 		}
 	}
-	f.createBatch("b1", "c1", "c2") // Both ids are free.
+	f.createBatch("b1", "c1", "c2") // Both ids can still be used, because the refused batch stored nothing.
 	again := newBatch("b1", "c3")
 	if err := f.CreateBatch(t.Context(), again, creations(again)); !errors.Is(err, store.ErrExists) {
 		t.Errorf("the same batch again = %v, want ErrExists", err)
@@ -126,7 +126,7 @@ func testBatchFeed(t *testing.T, f *fixture) {
 	f.createBatch("b2", "d1")
 	second := f.get("c2")
 	f.step(second, call.Running)
-	for i := range 600 { // more than a feed scans for the next event of a batch
+	for i := range 600 { // These are more events than a feed scans for the next event of a batch.
 		f.create(fmt.Sprint("other", i))
 	}
 	f.step(second, call.Succeeded)
@@ -153,7 +153,7 @@ func testBatchFeed(t *testing.T, f *fixture) {
 	}
 }
 
-// Calls of an open batch stay. A trimmed batch leaves a tombstone, which is removed later.
+// testBatchTrim checks that calls of an open batch are not trimmed, and that a trimmed batch leaves a tombstone, which is removed later.
 func testBatchTrim(t *testing.T, f *fixture) {
 	b := f.createBatch("b1", "c1", "c2")
 	for _, id := range b.Calls {

@@ -66,8 +66,8 @@ func testChain(t *testing.T, f *fixture) {
 	}
 }
 
-// testTrimChain checks that a trimmed chain begins with a record that is older than the retention time. This shows that retention removed
-// the beginning.
+// testTrimChain checks that a trimmed chain still begins with a record that is older than the retention time. A reader can conclude from it
+// that retention, and no attacker, removed the beginning.
 func testTrimChain(t *testing.T, f *fixture) {
 	put := func(namespace, kind string, names ...string) {
 		t.Helper()

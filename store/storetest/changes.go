@@ -30,7 +30,7 @@ func testCreate(t *testing.T, f *fixture) {
 	f.create("c1", func(c *call.Call) { c.Namespace = "other" })
 }
 
-// The store returns these bytes unchanged, because digests cover them and a decision is valid only for its digest.
+// testVerbatim checks that the store returns bytes unchanged. Digests cover them, and a decision is valid only for its digest.
 func testVerbatim(t *testing.T, f *fixture) {
 	odd := "{ \"html\" : \"<b>&\",\n \"n\": 1e0, \"bad\": \"\xff\" }"
 	c := newCall("c1", func(c *call.Call) { c.Requested, c.Effective = odd, odd })
@@ -80,8 +80,8 @@ func testCreateRace(t *testing.T, f *fixture) {
 	}
 }
 
-// race runs f n times concurrently. Exactly one run must succeed, and lost must accept the errors of the others. It returns the index of
-// the winner.
+// race calls f n times concurrently. Exactly one call must succeed, and lost must return true for the errors of the others. race returns
+// the index of the call that succeeded.
 func race(n int, f func(i int) error, lost func(error) bool, t *testing.T) int {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func testLogConflict(t *testing.T, f *fixture) {
 		}
 	}
 	stale := *c
-	stale.LastSequence = 4 // made before the last event
+	stale.LastSequence = 4 // This change was made before the last event.
 	stale.Revision++
 	if err := f.Commit(t.Context(), &store.Change{Call: &stale}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("record that does not know the last event = %v, want ErrConflict", err)
@@ -220,7 +220,8 @@ func testNoSharedPointers(t *testing.T, f *fixture) {
 	}
 }
 
-// Changes that are submitted together are written together. A refused change does not affect the others.
+// testLoserHarmsNobody checks changes that are submitted together and therefore written together. A refused change must not affect the
+// others.
 func testLoserHarmsNobody(t *testing.T, f *fixture) {
 	f.create("known")
 	const n = 200
@@ -245,7 +246,8 @@ func testLoserHarmsNobody(t *testing.T, f *fixture) {
 	}
 }
 
-// Changes of one durability keep the order of submission. So a log can be written without waiting for each event.
+// testLanesKeepOrder checks that changes of one durability keep the order in which they were submitted. A log can then be written without
+// waiting for each event.
 func testLanesKeepOrder(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	f.step(c, call.Running)

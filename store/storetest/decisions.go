@@ -95,7 +95,7 @@ func testNotAfter(t *testing.T, f *fixture) {
 	if err := f.Commit(t.Context(), expiry); !errors.Is(err, store.ErrTooEarly) {
 		t.Fatalf("expiry before its time = %v, want ErrTooEarly", err)
 	}
-	f.clock.move(time.Hour) // The expiry time itself is too late.
+	f.clock.move(time.Hour) // The expiry time itself is already too late.
 	late := *c
 	if err := f.Commit(t.Context(), decide(&late, "d", "x")); !errors.Is(err, store.ErrExpired) {
 		t.Fatalf("decision at the expiry = %v, want ErrExpired", err)
@@ -109,7 +109,7 @@ func testNotAfter(t *testing.T, f *fixture) {
 	f.commit(expiry)
 }
 
-// P8: a suspension that has expired stays expired, even when the machine's clock is set back.
+// testClockNeverBack (P8) checks that a suspension that has expired stays expired, even when the machine's clock is set back.
 func testClockNeverBack(t *testing.T, f *fixture) {
 	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
 		id := "c-" + name
@@ -133,7 +133,8 @@ func testClockNeverBack(t *testing.T, f *fixture) {
 	}
 }
 
-// When the machine's clock ran ahead and is set back, the store's clock still advances: suspensions expire and waiting actions become due.
+// testClockGoesOn checks a machine whose clock was ahead and is set back. The store's clock must still advance, so that suspensions expire
+// and waiting actions become due.
 func testClockGoesOn(t *testing.T, f *fixture) {
 	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
 		f.clock.move(24 * time.Hour)
@@ -221,7 +222,7 @@ func testCallBySuspension(t *testing.T, f *fixture) {
 	if err != nil || !same(ids(page.Calls), []string{"c1"}) {
 		t.Errorf("Calls(action input) = %v, %v", ids(page.Calls), err)
 	}
-	page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Action: "approval"}) // The suspension is closed now.
+	page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Action: "approval"}) // The suspension with this action is closed, so no call matches.
 	if err != nil || len(page.Calls) != 0 {
 		t.Errorf("Calls(action approval) = %v, %v", ids(page.Calls), err)
 	}

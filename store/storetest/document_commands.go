@@ -77,12 +77,13 @@ func testDocumentCommands(t *testing.T, f *fixture) {
 		command(tool.OpAppend, "list", "null"), command(tool.OpMerge, "list", `{"now":"an object"}`), set("n", "1", 3)),
 		"TYPE@2 TYPE@3 4 3 4 REVISION@4")
 	f.wantValues(`list={"now":"an object"}@4`, "n=9007199254740994@4", `o={"y":{"a":2,"b":3.10}}@2`)
-	// After a deletion, add and merge start from nothing.
+	// After a deletion, add and merge start from an empty value.
 	f.wantTold(f.apply(nil, del("n"), command(tool.OpAdd, "n", "1"), del("o"), command(tool.OpMerge, "o", `{"new":true}`)), "5 6 3 4")
 	f.wantValues(`list={"now":"an object"}@4`, "n=1@6", `o={"new":true}@4`)
 }
 
-// In a group, the first call to commit owns the documents that it claimed. Add and append are open to all calls.
+// testDocumentClaims checks the calls of a group. The first call that commits owns the documents that it claimed. Add and append are open
+// to all calls.
 func testDocumentClaims(t *testing.T, f *fixture) {
 	for _, id := range []string{"c1", "c2", "c3"} {
 		f.create(id)
@@ -111,10 +112,10 @@ func testDocumentLimits(t *testing.T, f *fixture) {
 	f.wantTold(f.apply(limited, set("c", "1"), set("d", "2"), set("a", "1"), set("d", "2"), del("a"), set("d", "12")), "1 ROOM@0 2 ROOM@0 3 1")
 	f.wantTold(f.apply(limited, set("b", `"12345678"`), set("c", "123456789"), set("c", "12345678")), "3 ROOM@1 2")
 	f.wantValues(`b="12345678"@3`, "c=12345678@2", "d=12@1")
-	// When a limit was lowered, a document above it may shrink or stay unchanged.
+	// If a limit was lowered, a document above it may only shrink or stay unchanged.
 	lower := func(c *store.Change) { c.Limits = store.DocumentLimits{Size: 4, Count: 1, Total: 4} }
 	f.wantTold(f.apply(lower, set("b", `"1234567"`), set("b", `"7654321"`), set("b", `"87654321"`), set("e", "1")), "4 5 SIZE@5 ROOM@0")
-	// Deleted documents keep a row, and their number is limited.
+	// Deleted documents still have a row, and the number of these rows is limited.
 	one := func(c *store.Change) { c.Limits = store.DocumentLimits{Count: 1} }
 	f.apply(nil, del("b"), del("c"), del("d"))
 	var told string
@@ -127,7 +128,7 @@ func testDocumentLimits(t *testing.T, f *fixture) {
 	f.wantTold(f.apply(one, set("b", "1")), "7") // Recreating a deleted document is allowed.
 }
 
-// A snapshot of several scopes shows one moment.
+// testDocumentSnapshot checks that documents of several scopes that are read together are from the same moment.
 func testDocumentSnapshot(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	scopes := []store.DocumentScope{{Scope: tool.NamespaceScope}, {Scope: tool.RunScope, ID: "r"}, {Scope: tool.ThreadScope, ID: "r"}}
@@ -171,7 +172,7 @@ func testDocumentSnapshot(t *testing.T, f *fixture) {
 	<-stopped
 }
 
-// Documents of a namespace belong to no run or thread, and are not visible in other namespaces.
+// testDocumentNamespace checks that the documents of a namespace belong to no run or thread, and are not visible in other namespaces.
 func testDocumentNamespace(t *testing.T, f *fixture) {
 	c := f.create("c1", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "t" })
 	d := set("a", "1")

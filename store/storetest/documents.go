@@ -83,7 +83,8 @@ func testDocuments(t *testing.T, f *fixture) {
 	f.wantValues("b=2@2")
 }
 
-// A document conflict never fails a call: the losing command is reported, and the rest of the change commits.
+// testDocumentConflict checks that a document conflict never fails a call: the command is reported as lost, and the rest of the change
+// commits.
 func testDocumentConflict(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	change := step(c, call.Running)
@@ -116,7 +117,7 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 	if err != nil || len(log) != 3 {
 		t.Fatalf("Events = %v, %v", log, err)
 	}
-	for i, want := range []string{"a@1", "c@0", "b@2"} { // the revision that won
+	for i, want := range []string{"a@1", "c@0", "b@2"} { // key and current revision of each document
 		if got := fmt.Sprintf("%s@%d", log[i].Document.Key, log[i].Document.Revision); got != want {
 			t.Errorf("conflict %d is %s, want %s", i, got, want)
 		}
@@ -131,7 +132,8 @@ func testDocumentConflictSilent(t *testing.T, f *fixture) {
 	f.wantValues()
 }
 
-// A recreated document does not reuse revisions. Else an old expected revision could match a new value.
+// testDocumentAgain checks that a document that is created again does not reuse revisions. Otherwise an old expected revision could match a
+// new value.
 func testDocumentAgain(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	for _, d := range []store.DocumentChange{set("a", "old"), del("a"), set("a", "new", 0)} {
@@ -192,7 +194,8 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	}
 }
 
-// For any number of runs, trim removes the state and documents of an ended run without calls. It keeps blocked runs and runs with calls.
+// testTrimRuns checks, for any number of runs, that trim removes the state and documents of an ended run without calls. It must keep
+// blocked runs, and runs with calls.
 func testTrimRuns(t *testing.T, f *fixture) {
 	for i := range 600 {
 		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: call.RunEnded, Changed: f.Now()}); err != nil {
@@ -234,8 +237,8 @@ func testTrimRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// The owner of a run or thread is known only from its calls. So its documents are removed with its last call; else the next caller that
-// uses the id could read them.
+// testTrimLastCall checks that the documents of a run or thread are removed with its last call. Only the calls tell who owns the run or
+// thread. Without this, the next caller that uses the id could read the documents.
 func testTrimLastCall(t *testing.T, f *fixture) {
 	thread := set("a", "1")
 	thread.Command.Scope = tool.ThreadScope

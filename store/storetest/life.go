@@ -75,10 +75,10 @@ func testTrim(t *testing.T, f *fixture) {
 	if _, err := f.Call(t.Context(), ns("a")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Call = %v, want ErrNotFound: the tombstone is forgotten", err)
 	}
-	f.create("a") // Only now is the id free.
+	f.create("a") // The id can be used again only now.
 }
 
-// A finished call and its output stay while its thread has an open suspension.
+// testTrimThreads checks that a finished call and its output stay while its thread has an open suspension.
 func testTrimThreads(t *testing.T, f *fixture) {
 	inThread := func(id string) func(*call.Call) { return func(c *call.Call) { c.Run.Thread = id } }
 	for _, thread := range []string{"waits", "quiet", ""} {
@@ -99,8 +99,8 @@ func testTrimThreads(t *testing.T, f *fixture) {
 	}
 }
 
-// Calls that were finished when they were created are trimmed like all others, each when its own end is old enough. The test uses small
-// pages and restarts. Calls stay when they are too young, unfinished, or in a thread with an open suspension.
+// testTrimPacked checks calls that were created in their final state. They are trimmed like all others, each when its own end is old
+// enough. Calls stay when they are too young, unfinished, or in a thread with an open suspension. The test uses small pages and restarts.
 func testTrimPacked(t *testing.T, f *fixture) {
 	packed := func(id, thread string, ended time.Time) {
 		f.create(id, func(c *call.Call) {
@@ -118,8 +118,8 @@ func testTrimPacked(t *testing.T, f *fixture) {
 		packed(fmt.Sprint("w", i), "waits", f.clock.Now())
 		f.clock.move(time.Minute)
 	}
-	packed("late", "", start.Add(time.Hour))       // ends after all other calls
-	packed("early", "", start.Add(-100*time.Hour)) // written long after its end
+	packed("late", "", start.Add(time.Hour))       // This call ends after all other calls.
+	packed("early", "", start.Add(-100*time.Hour)) // This call was written long after its end.
 	trim := func(before time.Time, limit int) (gone []string) {
 		t.Helper()
 		for {

@@ -108,7 +108,7 @@ func testFeedSelects(t *testing.T, f *fixture) {
 	}
 }
 
-// A reader of a quiet run continues after many changes elsewhere.
+// testFeedBehind checks that a reader of a quiet run finds the next change of the run after many changes elsewhere.
 func testFeedBehind(t *testing.T, f *fixture) {
 	quiet := f.create("quiet", func(c *call.Call) { c.Run.ID = "quiet" })
 	busy := f.create("busy", func(c *call.Call) { c.Run.ID = "busy" })
@@ -136,8 +136,8 @@ func testFeedBehind(t *testing.T, f *fixture) {
 	}
 }
 
-// A reader that follows a feed during concurrent writes sees each event once, and the events of each call in order. No entry appears later
-// at a position that the reader has passed.
+// testFeedOrder checks a reader that follows a feed during concurrent writes. It must see each event once, and the events of each call in
+// order. No entry may appear later at a position that the reader has already passed.
 func testFeedOrder(t *testing.T, f *fixture) {
 	const writers, each = 8, 60
 	var wg sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 )
 
 // testMoves takes calls through many steps, with several steps of one call in one group. Then it compares the results of all kinds of
-// queries with a selection from a list. So every index of a store must follow the changes.
+// queries with a selection from a list. The test finds an index that did not follow the changes.
 func testMoves(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	m := &moves{fixture: f, random: random}

@@ -37,7 +37,7 @@ func policyOf(key, value string) store.Policy {
 	return store.Policy{Namespace: "ns", Kind: "rule", Key: key, Scope: tool.NamespaceScope, Value: []byte(value)}
 }
 
-// A policy that is set with a decision is stored if and only if the decision is.
+// testPolicies checks that a policy that is set with a decision is stored if and only if the decision is stored.
 func testPolicies(t *testing.T, f *fixture) {
 	c := f.suspended("c1", start.Add(time.Hour))
 	stale := f.get("c1")
@@ -70,7 +70,8 @@ func testPolicies(t *testing.T, f *fixture) {
 	}
 }
 
-// The policies of a run end with it. Expired policies are removed some time later. Policies of unknown runs and threads are removed.
+// testPoliciesEnd checks that the policies of a run are removed when it ends. Expired policies are removed some time later, and also
+// policies of unknown runs and threads.
 func testPoliciesEnd(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "t" })
 	in := func(key string, scope tool.Scope, id string, expires time.Time) {

@@ -80,7 +80,8 @@ func testPurge(t *testing.T, f *fixture) {
 	}
 }
 
-// A call that was written once, with its whole log, can be purged like any other, and is trimmed at the same time as without the purge.
+// testPurgePacked checks a call whose record and log were written with one change. It can be purged like any other call, and is trimmed at
+// the same time as without the purge.
 func testPurgePacked(t *testing.T, f *fixture) {
 	var all []*call.Call
 	for i := range 3 {

@@ -27,7 +27,7 @@ func testQueries(t *testing.T, f *fixture) {
 	f.commit(suspend(c, "s", "approval", start.Add(time.Hour)))
 	tests := []struct {
 		q    call.Query
-		want string // newest first
+		want string // expected ids, newest first
 	}{
 		{call.Query{}, "d c b a"},
 		{call.Query{Namespace: "ns"}, "c b a"},
@@ -70,7 +70,7 @@ func testQueries(t *testing.T, f *fixture) {
 	}
 }
 
-// testQueriesOfMany compares queries over many calls, whose changes are interleaved, with a selection from a list.
+// testQueriesOfMany makes many calls with interleaved changes. It compares the results of queries with a selection from a list.
 func testQueriesOfMany(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	pick := func(of string, n int) string { return fmt.Sprint(of, random.IntN(n)) }
@@ -160,13 +160,14 @@ func testPaging(t *testing.T, f *fixture) {
 	if err != nil || len(page.Calls) != 10 || page.Next != 0 || page.Calls[9].ID != "0" {
 		t.Fatalf("second page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
-	// A full page at the end of the list is the last page.
+	// A full page that reaches the end of the list must be the last page.
 	if page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 60}); err != nil || len(page.Calls) != 60 || page.Next != 0 {
 		t.Errorf("full page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
 }
 
-// A client that reads page by page sees each call that existed at the first page once, even when calls are created or end meanwhile.
+// testPagingStable checks a client that reads page by page while calls are created and end. It must see each call that existed at the first
+// page exactly once.
 func testPagingStable(t *testing.T, f *fixture) {
 	var want []string
 	for i := range 20 {
@@ -241,8 +242,8 @@ func testRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// A blocked run stays when its calls are trimmed, and can be ended without a call. A run without calls is trimmed at the same time as
-// tombstones.
+// testEndRun checks that a blocked run stays when its calls are trimmed, and can be ended without a call. A run without calls is trimmed at
+// the same time as tombstones.
 func testEndRun(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
 	f.step(c, call.Running)

@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// An append that exceeds a quota is refused as a whole, even when other threads have quota left. After the removal of a call there is space
-// again. The counts survive reopening the spool.
+// testSpoolQuotas checks that an append that exceeds a quota is refused as a whole, even when other threads have quota left. After the
+// removal of a call there is space again. The counts survive reopening the spool.
 func testSpoolQuotas(t *testing.T, h SpoolHarness) {
 	s := h.Limited(t, store.OutputLimits{Thread: 10, Namespace: 25})
 	put := func(id, thread string, n int, of string) {

@@ -100,7 +100,8 @@ func testSpoolAppend(t *testing.T, h SpoolHarness) {
 	}
 }
 
-// Clients choose the names of streams: no name gives access to another call, and different names never share a stream.
+// testSpoolNames checks names of streams, which clients choose. No name may give access to another call, and different names must never
+// share a stream.
 func testSpoolNames(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	names := []string{"", ".", "..", "/", "../../escape", "a/b", "a", "A", "a\x00b", strings.Repeat("long", 1000), "a.lock", "日本", "\xff\xfe"}
@@ -123,7 +124,7 @@ func testSpoolNames(t *testing.T, h SpoolHarness) {
 	}
 }
 
-// The test uses more streams than files may be open.
+// testSpoolMany uses more streams than files may be open at once.
 func testSpoolMany(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	const calls = 200
@@ -141,7 +142,7 @@ func testSpoolMany(t *testing.T, h SpoolHarness) {
 	}
 }
 
-// Concurrent appends to one stream do not overlap, while other streams are released and removed.
+// testSpoolConcurrent checks that concurrent appends to one stream do not overlap while other streams are released and removed.
 func testSpoolConcurrent(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	const writers, each = 8, 50

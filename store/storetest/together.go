@@ -32,7 +32,7 @@ func (f *fixture) submit(changes []*store.Change) []error {
 			all.Done()
 		})
 	}
-	go submit(0) // A store that writes within Submit returns here only after the others are submitted.
+	go submit(0) // A store that writes during Submit returns from this call only after the other changes are submitted.
 	<-begun
 	for i := range changes[1:] {
 		submit(i + 1)
@@ -73,7 +73,7 @@ func assorted(random *rand.Rand, n int) *call.Call {
 // logOf returns the events with which an assorted call is created.
 func logOf(c *call.Call) []call.Event { return events(1, int(c.LastSequence)) }
 
-// Calls that are written in one group behave as if each had been written alone.
+// testTogether checks that calls that are written in one group behave as if each had been written alone.
 func testTogether(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	model := map[string]*call.Call{}
@@ -120,7 +120,7 @@ func testTogether(t *testing.T, f *fixture) {
 	f.trimTogether(random, model)
 }
 
-// trimTogether trims with many limits and compares the remaining calls each time.
+// trimTogether trims with many different limits, and compares the remaining calls after each trim.
 func (f *fixture) trimTogether(random *rand.Rand, model map[string]*call.Call) {
 	f.t.Helper()
 	f.clock.move(time.Hour)

@@ -1,8 +1,8 @@
 // Package pgtest starts a real PostgreSQL server for tests, from the binaries of Debian's package postgresql.
 //
-// The server is private. It has its own directory, listens on a unix socket there and on no network, and syncs to the disk like any server.
-// It ends with the test process, even when that process is killed. TOOLD_TEST_PGDIR sets the parent of its directory. The landing check
-// uses a file system in memory, because no test there simulates a power loss.
+// Each server has its own directory and listens only on a unix socket in it. It syncs to the disk like any server. It ends with the test
+// process, even when that process is killed. TOOLD_TEST_PGDIR sets the parent of its directory. The landing check uses a file system in
+// memory, because none of its tests simulates a power loss.
 package pgtest
 
 import (
@@ -65,7 +65,7 @@ func Start(settings ...string) (_ *Server, err error) {
 	if err := s.dropRoot(); err != nil {
 		return nil, err
 	}
-	// --no-sync affects only the files of the empty server.
+	// The flag --no-sync affects only the files of the new server, which are empty.
 	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "--pgdata", s.data(), "--username", Superuser, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.as}
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -152,8 +152,8 @@ func (s *Server) Resume() error {
 	return s.awaitAnswer()
 }
 
-// attend starts the server and waits for its end, on one locked thread. The kernel sends the parent-death signal when the thread that
-// started the server ends.
+// attend starts the server and waits for its end, in one goroutine that is locked to its thread. This is needed because the kernel sends
+// the parent-death signal to the server when the thread that started it ends.
 func (p *process) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -161,7 +161,7 @@ func (p *process) attend(started chan<- error) {
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
-		_ = p.cmd.Wait() // The server's log has the reason.
+		_ = p.cmd.Wait() // Ignore the error: the log of the server contains the reason.
 	}
 }
 

@@ -44,8 +44,8 @@ func NewPower(base Files) *Power {
 	return &Power{durable: maps.Clone(base), pending: map[string][]Op{}}
 }
 
-// Do applies the next operation. A sync makes all earlier operations on that file durable. The first sync of a new file also syncs the
-// directory, as SQLite's file system does, and so makes the set of files durable.
+// Do applies the next operation. A sync makes all earlier operations on the same file durable. The first sync of a new file also makes the
+// entry in the directory durable, because SQLite's file system then syncs the directory too.
 func (p *Power) Do(op Op) {
 	switch op.Kind {
 	case Mark:
@@ -90,8 +90,8 @@ func (p *Power) Pending() (n int) {
 	return n
 }
 
-// Cut returns the files after a power loss at this moment. It calls choose for each unsynced operation: file by file in the order of their
-// names, and for each file in the order of the operations.
+// Cut returns the files that a power loss at this moment leaves. It calls choose for each operation that is not synced. The order is by
+// file name, and for each file by operation.
 func (p *Power) Cut(choose func(Op) Survival) Files {
 	files := maps.Clone(p.durable)
 	for _, name := range slices.Sorted(maps.Keys(p.pending)) {

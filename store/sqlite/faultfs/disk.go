@@ -44,7 +44,7 @@ func (o Op) String() string {
 // A Fault is the error that an operation returns.
 type Fault uint8
 
-// A failed write leaves half of its bytes in the file, as a real failure can.
+// The possible faults. A failed write leaves half of its bytes in the file, as a real failure can.
 const (
 	None Fault = iota
 	IOError
