@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// T74: a tool that changes after it was trusted is not listed until the change is accepted. This holds even when only a nested description
-// changes. Other changes of the list take effect.
+// The test checks that a tool that changes after it was trusted is not listed until an operator accepts the change (T74). This holds even
+// when only a nested description changes. Other changes of the list take effect at once.
 func TestT74ChangedWhileItRuns(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestT74ChangedWhileItRuns(t *testing.T) {
 	}
 }
 
-// T75: invalid names, ids that are already taken, and schemas with remote references are refused with a reason. The other tools of the
-// server are listed.
+// The test checks that tools with invalid names, with ids that are already taken, or with schemas with remote references are refused with a
+// reason (T75). The other tools of the server are listed.
 func TestT75Names(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "a", "names"))
 	must(t, w.tools.Register("builtin", tool.Func(tool.Descriptor{ID: "bash"}, nil)))
@@ -72,8 +72,8 @@ func TestT75Names(t *testing.T) {
 	}
 }
 
-// T76: a server that sends an endless line, forged or duplicate answers, or a flood of messages is ended or slowed down. Other servers keep
-// working.
+// The test checks that a server that sends an endless line, forged or duplicate answers, or too many messages is ended or read more slowly
+// (T76). Other servers keep working.
 func TestT76Floods(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "endless", "endless"), own(t, "flood", "flood"), own(t, "foreign", "foreign"), own(t, "other", "good"), own(t, "twice", "twice")).ready()
 	for id, want := range map[string]string{
@@ -90,7 +90,7 @@ func TestT76Floods(t *testing.T) {
 	w.eventually("all are there again", func() bool {
 		ready := 0
 		for i, s := range w.hub.Sources() {
-			if s.State == tool.SourceReady && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // A call can return before the state changes.
+			if s.State == tool.SourceReady && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // The state may change only after the call has returned.
 				ready++
 			}
 		}
@@ -103,7 +103,8 @@ func TestT76Floods(t *testing.T) {
 	}
 }
 
-// T77: a server gets no model and no roots. Its hints about the effects of its tools count only as far as it is trusted.
+// The test checks that a server gets no model and no roots, and that its hints about effects count only as far as the operator trusts it
+// (T77).
 func TestT77Asks(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -132,14 +133,14 @@ func TestT77Asks(t *testing.T) {
 	}
 }
 
-// Some servers print lines that are not messages, and some never answer.
+// The test checks that toold tolerates servers that print lines that are not messages, and servers that never answer.
 func TestOddServers(t *testing.T) {
 	mute := connect(t, newMemory(), func(c *mcp.Config) { c.Connect = 300e6 }, own(t, "mute", "mute"))
 	contains(t, connect(t, newMemory(), nil, own(t, "banner", "banner")).ready().text("banner__long", `{}`), "fine")
 	mute.eventually("it is given up", func() bool { return strings.Contains(mute.hub.Sources()[0].Error, "not ready after 300ms") })
 }
 
-// An isolated server sees only its workspace and the paths it may read.
+// TestIsolated checks that an isolated server sees only its workspace and the paths that its policy permits it to read.
 func TestIsolated(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte("s3cret"), 0o644))
@@ -159,7 +160,7 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
-// A change by the operator is trusted. A hint that the server changes is not.
+// The test checks that a change of the operator's settings needs no new trust, and that a changed hint of the server does.
 func TestTrustOfTheOperator(t *testing.T) {
 	m := newMemory()
 	connect(t, m, nil, own(t, "w", "good")).ready().stop()
@@ -185,7 +186,7 @@ func (nowhere) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, errors.New("nowhere")
 }
 
-// T27: when the kernel kills a server for memory, the call that it was running reports that.
+// The test checks that when the kernel kills a server for its memory use, the error of the current call says so (T27).
 func TestT27OutOfMemory(t *testing.T) {
 	hungry := own(t, "in", "good", func(e *mcp.Entry) {
 		e.Dir = t.TempDir()
@@ -208,7 +209,7 @@ func TestT27OutOfMemory(t *testing.T) {
 	}
 }
 
-// A call id belongs to one namespace. Reports of a server about a call do not reach a call with the same id in another namespace.
+// The test checks calls with the same id in two namespaces. Reports of a server about one of them must not reach the other.
 func TestSameIDInTwoNamespaces(t *testing.T) {
 	type asked struct {
 		id    json.RawMessage

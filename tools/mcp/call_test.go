@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// eras are the modes of the test server for the two protocol eras.
+// modes of the test server, one for each protocol era
 var eras = []string{"good", "earlier"}
 
 func TestCall(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPieces(t *testing.T) {
 	contains(t, r.Message, "see\n", "[image, image/png, 5 bytes]", "[resource file:///a]", "words of b")
 }
 
-// A report that a server sends before its answer belongs to the call.
+// The test checks that a report that a server sends before its answer still reaches the call.
 func TestAnswerOvertakesNothing(t *testing.T) {
 	t.Parallel()
 	w := connect(t, newMemory(), nil, own(t, "telling", "telling")).ready()
@@ -82,7 +82,7 @@ func TestAnswerOvertakesNothing(t *testing.T) {
 	}
 }
 
-// A stuck accepts no output until freed is closed, like a call whose journal is full.
+// A stuck reporter blocks in Output until freed is closed, like a call whose journal is full.
 type stuck struct {
 	*reporter
 	freed chan struct{}
@@ -93,7 +93,7 @@ func (s stuck) Output(stream string, b []byte) error {
 	return s.reporter.Output(stream, b)
 }
 
-// After a call whose reports came too late, the next calls wait for their reports as before.
+// The test checks that after a call whose reports came too late, the next calls still wait for their own reports.
 func TestLateLinesCountOnce(t *testing.T) {
 	t.Parallel()
 	core, said := observer.New(zap.DebugLevel)
@@ -118,7 +118,8 @@ func TestLateLinesCountOnce(t *testing.T) {
 	}
 }
 
-// A cancelled call is cancelled at the server. Reports that the server sends meanwhile still reach the call.
+// TestCancel checks that cancelling a call also cancels the request at the server, and that reports that the server sends meanwhile still
+// reach the call.
 func TestCancel(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A server that ends is started again. The call that it was running reports that its outcome is unknown.
+// TestReconnect checks that a server that has ended is started again, and that the outcome of its interrupted call is unknown.
 func TestReconnect(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "good"), own(t, "other", "good")).ready()
 	c, _ := newCall(t, `{}`)
@@ -164,7 +165,7 @@ func TestReconnect(t *testing.T) {
 		}
 		return s.State == tool.SourceReady && s.Starts == 2
 	})
-	_ = words // The server may already be ready again.
+	_ = words // The words are not checked, because the server may already be ready again.
 	contains(t, w.text("w__echo", `{"text":"again"}`), "again")
 	contains(t, w.text("other__echo", `{"text":"here"}`), "here")
 	if s := w.hub.Sources()[0]; s.Starts != 1 {
@@ -172,7 +173,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// The status of a failed server shows the end of its standard error. Calls report that nothing ran.
+// TestDown checks that the status of a failed server contains the end of its standard error, and that the errors of calls say that nothing
+// ran.
 func TestDown(t *testing.T) {
 	broken := mcp.Entry{Key: "broken", Command: "sh", Args: []string{"-c", "printf 'no \\033[31mluck\\n' >&2; exit 7"}}
 	missing := mcp.Entry{Key: "missing", Command: "there-is-no-such-program"}

@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Limits for texts of a server that a model reads, in bytes.
+// Size limits in bytes for a server's texts that a model reads.
 const (
 	maxDescription  = 4 << 10
 	maxInstructions = 8 << 10
 	maxTitle        = 100
 )
 
-// markup matches markup that prompt templates of models use, or that hides text from a person. clean removes it from descriptions. The text
-// between two tags remains.
+// markup matches markup that the prompt templates of models use, and markup that hides text from people. clean removes the tags from
+// descriptions; the text between two tags remains.
 var markup = regexp.MustCompile(`(?is)<!--.*?-->|<\|[^<>|]{0,60}\|>|\[/?INST\]|<</?SYS>>|` +
 	`</?\s*(?:system|assistant|user|human|developer|instructions?|important|critical|secret|admin|prompt|override|` +
 	`thinking|antml:\w+|function_calls?|function_results?|tool_calls?|tool_results?|invoke|system[-_]reminder)\b[^<>]{0,200}>`)
 
-// turns matches the beginning of lines that look like a speaker's turn in a conversation.
+// turns matches beginnings of lines such as "system:", which look like a new speaker in a conversation.
 var turns = regexp.MustCompile(`(?im)^[ \t#*]*(?:system|assistant|human|developer)[ \t*]*:[ \t]*`)
 
 // clean returns a text that is safe for a model to read, at most most bytes long. It removes invisible characters, and markup that a model
@@ -35,7 +35,7 @@ func clean(text string, most int) string {
 		if next == out {
 			break
 		}
-		out = next // The remaining text may form new markup.
+		out = next // The loop repeats, because the remaining text may form new markup.
 	}
 	out = strings.TrimSpace(out)
 	note := ""
@@ -61,7 +61,7 @@ func visible(text string) string {
 			return -1
 		case r == '\u2028' || r == '\u2029':
 			return '\n'
-		case r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800': // Fillers have no visible shape.
+		case r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800': // These fillers are letters or symbols that look like a space.
 			return ' '
 		}
 		return r
@@ -84,7 +84,7 @@ func cut(text string, most int) string {
 	return text[:most]
 }
 
-// named are the keywords whose members have names that the author of the schema chose.
+// named are keywords whose members have free names, so a member there is a schema and not a keyword.
 var named = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
 
 // cleanSchema cleans the titles and descriptions in a schema, at any depth. It does not change values (const, enum, default, examples).
@@ -115,7 +115,8 @@ func cleanSchema(v any) any {
 	return v
 }
 
-// schemaText returns a server's schema for the registry: the text that the server sent, cleaned.
+// schemaText returns a server's schema for the registry. It cleans the texts in the schema; when nothing needs cleaning, it returns the
+// text that the server sent.
 func schemaText(exact any, decoded any) (json.RawMessage, error) {
 	text, ok := exact.(string)
 	if !ok {

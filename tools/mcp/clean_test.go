@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// taken returns a tool as the daemon lists it from its memory of a server.
+// taken returns a tool as the daemon lists it from Memory, and the refused tools.
 func taken(t *testing.T, instructions string, remote any) (tool.Descriptor, []tool.RefusedTool) {
 	t.Helper()
 	m := newMemory()

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// asConformance is the variable that turns this test binary into the client for the MCP conformance suite. The client is toold with one
-// server and a person who agrees to everything. The last argument is the address of the server. scripts/mcp-conformance.sh runs it.
+// When asConformance is set, this test binary is the client for the MCP conformance suite. The client is toold with one server, and a
+// person who agrees to everything. The last argument is the address of the server. scripts/mcp-conformance.sh runs it.
 const asConformance = "TOOLD_MCP_CONFORMANCE"
 
 // conform calls the tools of a server.
@@ -36,7 +36,7 @@ func conform(url string) error {
 			return err
 		}
 	}
-	if os.Getenv("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd" { // An operator configures the address of a metadata document as the client id.
+	if os.Getenv("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd" { // The client id is the address of a metadata document, which an operator configures.
 		given.ClientID = "https://conformance-test.local/client-metadata.json"
 	}
 	entry := mcp.Entry{Key: "w", URL: url}
@@ -70,7 +70,7 @@ func conform(url string) error {
 	}
 	for _, t := range list.all() {
 		args := plausible(t.Descriptor().Parameters)
-		if strings.Contains(args, `"schema":{}`) { // The scenario checks what happened to the schema of another tool.
+		if strings.Contains(args, `"schema":{}`) { // This tool only reports to the scenario what the client received as the schema of another tool.
 			args = fmt.Sprintf(`{"schema":%s}`, list.all()[0].Descriptor().Parameters)
 		}
 		wrong = append(wrong, list.call(ctx, t.Descriptor().ID, args))
@@ -78,7 +78,7 @@ func conform(url string) error {
 	return errors.Join(wrong...)
 }
 
-// conformed is the list for the tools of the server.
+// conformed implements [mcp.Tools] for the tools of the server.
 type conformed struct {
 	mu    sync.Mutex
 	order []tool.Tool
@@ -108,7 +108,7 @@ func (l *conformed) lookup(id string) tool.Tool {
 	return l.byID[id]
 }
 
-// signedIn waits until the server is ready, and signs in when the server requires it.
+// signedIn waits until the server is ready. When the server requires a sign-in, signedIn signs in.
 func (l *conformed) signedIn(ctx context.Context, hub *mcp.Hub) error {
 	for {
 		if hub.Sources()[0].State == tool.SourceReady {
@@ -160,7 +160,7 @@ func (l *conformed) call(ctx context.Context, id, args string) error {
 	return errors.New("too many questions")
 }
 
-// agree returns the answer of a person who signs in wherever needed and accepts the defaults of forms.
+// agree answers a ticket as a person who signs in wherever needed and accepts the defaults of forms.
 func agree(ctx context.Context, asked *tool.Ticket) (string, error) {
 	if asked.Action != "auth" {
 		return plausible(asked.ResponseSchema), nil
@@ -186,8 +186,7 @@ func agree(ctx context.Context, asked *tool.Ticket) (string, error) {
 	return addressed(at), nil
 }
 
-// plausible returns a value that fits the schema of an object. It uses defaults where they exist, and any value of the right type for other
-// required fields.
+// plausible returns a JSON object that fits a schema. It uses the defaults, and any value of the right type for other required fields.
 func plausible(schema json.RawMessage) string {
 	var s struct {
 		Properties map[string]struct {
@@ -197,7 +196,7 @@ func plausible(schema json.RawMessage) string {
 		}
 		Required []string
 	}
-	_ = json.Unmarshal(schema, &s) // A text that is not such a schema has no fields.
+	_ = json.Unmarshal(schema, &s) // When the text is not such a schema, s stays empty.
 	fields := []string{}
 	required := map[string]bool{}
 	for _, name := range s.Required {

@@ -18,10 +18,11 @@ import (
 // maxTools is the maximum number of tools accepted from one server.
 const maxTools = 512
 
-// maxShown is the maximum number of different tools that a server may list over time. The daemon stores the definition of each permanently.
+// maxShown is the maximum number of different tools that a server may list over time. It is limited because the daemon never deletes the
+// definition of a tool.
 const maxShown = 4 * maxTools
 
-// maxList is the maximum size of a server's list, in bytes. The journal stores the list.
+// maxList is the maximum size of a server's list in bytes, because the journal stores the list.
 const maxList = 4 << 20
 
 // maxPages is the maximum number of pages of a list.
@@ -30,12 +31,12 @@ const maxPages = 64
 // maxID is the maximum length of an id, in bytes.
 const maxID = 64
 
-// remoteName matches the tool names that the protocol permits. Spaces and letters that only look like these are refused, because a person
-// must be able to distinguish names.
+// remoteName matches the tool names that the protocol permits. It excludes spaces and look-alike letters, because a person must be able to
+// distinguish names.
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
 
-// prefix returns the prefix for ids of a server's tools: its key, with _ in place of characters that ids must not contain. It is empty when
-// nothing of the key remains.
+// prefix returns the prefix for the ids of a server's tools. This is the server's key, in which _ replaces the characters that ids must not
+// contain. It is empty when the key has no valid character.
 func prefix(key string) string {
 	var b strings.Builder
 	some := false
@@ -60,7 +61,7 @@ func prefix(key string) string {
 	return p + "__"
 }
 
-// toolID returns the id of a server's tool. An id that is too long is shortened and gets 8 digits of its SHA-256.
+// toolID returns the id of a server's tool. It truncates an id that is too long, and appends 8 hex digits of the SHA-256 of the full id.
 func toolID(key, name string) (string, error) {
 	if !remoteName.MatchString(name) {
 		return "", fmt.Errorf("the name %q is not 1 to 128 of a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))
@@ -95,7 +96,7 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 		ID: id, DisplayName: cleanLine(e.Key+": "+title(t), maxTitle), Category: "mcp",
 		Description: clean(t.Description, maxDescription),
 		Guidance:    instructions, Effects: e.effects(t.Annotations),
-		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // The tool can reach everything that the daemon's user can reach.
+		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // Without isolation, the tool can reach everything that the daemon's user can reach.
 		Annotations: map[string]string{"mcp_server": cleanLine(e.Key, maxTitle), "mcp_tool": t.Name},
 	}
 	if e.Policy != nil {
@@ -115,7 +116,7 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 	return d, nil
 }
 
-// claimed returns the descriptor with the server's own hints and without the operator's settings.
+// claimed returns the descriptor that follows from what the server sent, without the operator's settings.
 func (e *Entry) claimed(t *sdk.Tool, d tool.Descriptor) tool.Descriptor {
 	trusting := Entry{Trust: TrustFull}
 	d.Effects = trusting.effects(t.Annotations)
@@ -134,7 +135,7 @@ func title(t *sdk.Tool) string {
 	return t.Name
 }
 
-// effects returns the effects that follow from a server's hints and the operator's trust. Hints that make a tool stricter count for every
+// effects returns the effects of a tool. Hints that make a tool stricter always count. Other hints count as far as the operator trusts the
 // server.
 func (e *Entry) effects(a *sdk.ToolAnnotations) tool.Effects {
 	out := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}

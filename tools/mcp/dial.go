@@ -15,26 +15,26 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// endGrace is the time for a process to exit after its input has ended.
+// endGrace is the time that a process has to exit after its standard input was closed.
 const endGrace = 2 * time.Second
 
-// killGrace is the time between SIGTERM and SIGKILL. endGrace and killGrace together are shorter than the time that the engine gives a
+// killGrace is the time between SIGTERM and SIGKILL. The sum of endGrace and killGrace is shorter than the engine's grace period for a
 // cancelled tool.
 const killGrace = time.Second
 
-// errUnstopped is the cause for ending a server that did not stop a cancelled call.
+// errUnstopped is the cause when a server is ended because it did not stop a cancelled call.
 var errUnstopped = errors.New("the server did not stop a call that was cancelled; its processes were killed")
 
 // A line is a connection to a process or an address, before the SDK uses it.
 type line struct {
 	transport sdk.Transport
 	reports   *reports
-	cut       func()        // ends all current work
-	lost      chan struct{} // closed when nothing more will arrive; nil when the SDK's connection reports that
-	end       func() error  // waits until everything has ended, and returns the reason; nil when the daemon asked for the end
+	cut       func()        // ends the current work at once
+	lost      chan struct{} // closed when no more messages will arrive; nil when the SDK notices this itself
+	end       func() error  // waits until the connection and its processes have ended, and returns the reason; the reason is nil when the daemon ended the connection
 }
 
-// dial starts a connection. Errors become visible when the SDK connects.
+// dial starts a connection. It returns no error: errors appear when the SDK connects.
 func (s *server) dial(ctx context.Context) line {
 	if s.entry.URL != "" {
 		return s.dialHTTP(ctx)
@@ -51,7 +51,7 @@ func (s *server) dial(ctx context.Context) line {
 	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
-	dead := false // valid once over is closed
+	dead := false // may be read once over is closed
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
@@ -69,7 +69,7 @@ func (s *server) dial(ctx context.Context) line {
 		return dead
 	}
 	return line{transport: p, reports: p.guard.reports, cut: p.cut, end: func() error {
-		_ = p.Close() // Always returns nil.
+		_ = p.Close() // Close always returns nil.
 		grace := time.AfterFunc(endGrace, func() { kill(errEnded) })
 		<-over
 		grace.Stop()
@@ -78,12 +78,12 @@ func (s *server) dial(ctx context.Context) line {
 	}}
 }
 
-// An outOfMemoryError means that the kernel killed a server for memory.
+// An outOfMemoryError means that the kernel killed a server for its memory use.
 type outOfMemoryError struct{ why string }
 
 func (e *outOfMemoryError) Error() string { return "the server ran out of memory: " + e.why }
 
-// endOf returns the reason for the end of a process.
+// endOf returns the reason why a process ended.
 func endOf(exit *sandbox.Exit, err error) error {
 	switch {
 	case exit == nil:
@@ -123,7 +123,7 @@ func (s *server) environment() []string {
 	return env
 }
 
-// expand replaces references to secrets in a text that the operator wrote for a parameter.
+// expand replaces references to secrets in text by their values. The operator wrote the text for this parameter.
 func (s *server) expand(ctx context.Context, parameter, text string) (string, error) {
 	if s.cfg.Secrets == nil {
 		return text, nil
@@ -131,14 +131,14 @@ func (s *server) expand(ctx context.Context, parameter, text string) (string, er
 	return s.cfg.Secrets.Expand(ctx, everywhere, SourcePrefix+s.entry.Key, parameter, text)
 }
 
-// resolved returns the environment with the current values of its references, and the name of the home directory. The home is the server's,
-// or a fresh one when the server gets a secret.
+// resolved returns the environment, with the current values of secrets, and the name of the home directory. Each server has its own home
+// directory. A server that gets a secret has a fresh one.
 func (s *server) resolved(ctx context.Context) (env []string, home string, err error) {
 	env, home = s.environment(), SourcePrefix+s.entry.Key
 	if s.namespace != "" {
-		home += "\x00" + s.namespace // A name contains no NUL.
+		home += "\x00" + s.namespace // The names are unambiguous, because a namespace contains no NUL.
 	}
-	for i := range s.entry.Env { // The variables of the entry come first.
+	for i := range s.entry.Env { // The first len(s.entry.Env) variables are those of the entry.
 		name, text, _ := strings.Cut(env[i], "=")
 		value, err := s.expand(ctx, "env."+name, text)
 		if err != nil {

@@ -1,8 +1,8 @@
-// Package mcp offers the tools of MCP servers.
+// Package mcp makes the tools of MCP servers available as tools of toold.
 //
 // An [Entry] describes one server, in the format of the mcpServers files of desktop clients and editors. A [Hub] connects to all servers
-// and lists their tools as the source mcp:<key>. It follows changes of a list and reconnects to a server that ended. The sandbox starts the
-// processes; the SDK only uses their pipes.
+// and lists their tools as the source mcp:<key>. It reads a list again when the server changes it, and reconnects to a server that has
+// ended. The sandbox starts the processes; the SDK only uses their pipes.
 //
 // A server is not trusted:
 //   - Its key is the prefix of its tool names, so they cannot collide with other tools.
@@ -11,7 +11,7 @@
 //   - The size and the rate of its messages are limited.
 //   - It gets no model, no roots and no secrets, except the secrets in its entry.
 //
-// A server may ask a person a question: the call then suspends, and the decision holds the answer. Servers of the stateless protocol era
-// (2026-07-28) continue where they were. For servers of an earlier era the call is made again from its beginning, and the answer is sent
-// when the server asks the same question again.
+// A server may ask a person a question. The call then suspends, and the decision contains the answer. A server of the stateless protocol
+// era (2026-07-28) continues the call with the answer. With a server of an earlier era, toold makes the call again from its beginning, and
+// sends the answer when the server asks the same question again.
 package mcp

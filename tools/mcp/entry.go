@@ -14,73 +14,74 @@ import (
 
 // An Entry describes one server.
 type Entry struct {
-	Key string // key in the file; prefix of the ids of its tools
+	Key string // key in the file; also the prefix of the ids of the server's tools
 
 	// Command and Args start a server process, in Dir with Env (NAME=value).
 	Command string
 	Args    []string
 	Env     []string
 	Dir     string
-	// Within is the workspace that contains Dir. Callers may write there, so a symbolic link must not lead the server out of it. Empty
-	// means that callers cannot change where Dir leads.
+	// Within is the workspace that contains Dir. Callers may write in it, so a symbolic link there must not lead the server out of it.
+	// Empty means that callers cannot change the path Dir.
 	Within string
 
-	// URL is the address of a server over HTTP. Headers are sent with each request. Events means that the server uses the two endpoints of
-	// protocol version 2024-11-05.
+	// URL is the address of a server over HTTP. Headers are sent with each request. Events means that the server uses the transport of
+	// protocol version 2024-11-05, with two endpoints.
 	URL     string
 	Headers map[string]string
 	Events  bool
-	// Client identifies the daemon to the server's authorization server. Nil means that the daemon registers itself.
+	// Client is the daemon's registration at the server's authorization server. Nil means that the daemon registers itself.
 	Client *Client
 
-	// Policy isolates the process. Nil means that the process has all rights of the daemon. On a machine that cannot provide the isolation,
-	// the calls of its tools are refused.
+	// Policy isolates the process. Nil means that the process has all rights of the daemon. On a machine that cannot isolate the process
+	// so, calls of its tools are refused.
 	Policy *sandbox.Policy
 
 	Trust Trust
 	// OnCancel says what happens to a server process that does not stop a cancelled call.
 	OnCancel OnCancel
-	// Tools are globs on the server's own tool names. Nil means all tools.
+	// Tools are globs for the server's own tool names, without the prefix. Nil means all tools.
 	Tools []string
 
-	// In holds the entries for namespaces with a separate workspace, by namespace. Each of these namespaces has its own process, which
-	// starts with the first call. The entry itself determines the list of tools. Nil means that one process serves all namespaces.
+	// In contains, by namespace, the entries for namespaces with a separate workspace. Each of these namespaces has its own process, which
+	// starts with its first call. The list of tools always comes from the process of the entry itself. Nil means that one process serves
+	// all namespaces.
 	In map[string]Entry
 }
 
-// Trust is how far the hints of a server count.
+// Trust says how far the hints of a server count.
 type Trust string
 
-// Hints that make a tool stricter always count.
+// The levels of trust. On every level, hints that make a tool stricter count.
 const (
-	TrustNone  Trust = ""      // every tool may change anything
+	TrustNone  Trust = ""      // other hints are ignored, so every tool counts as one that may change anything
 	TrustHints Trust = "hints" // a tool with a read-only hint is READ_ONLY, but still needs consent
-	TrustFull  Trust = "full"  // such a tool also gets the tier OBSERVE
+	TrustFull  Trust = "full"  // a tool with a read-only hint is READ_ONLY and has the tier OBSERVE
 )
 
 // OnCancel says what happens to a server's process when the server does not stop a cancelled call.
 type OnCancel string
 
-// When a process is restarted, its other calls fail with CONNECTION_LOST.
+// The reactions. A restart makes the other calls of the process fail with CONNECTION_LOST.
 const (
-	CancelByTrust  OnCancel = ""        // restart with TrustNone, otherwise leave
+	CancelByTrust  OnCancel = ""        // the same as restart for TrustNone, and as leave otherwise
 	CancelRestarts OnCancel = "restart" // kill all processes of the server, and start it again
 	CancelLeaves   OnCancel = "leave"   // let the server continue; the outcome of the call is unknown
 )
 
-// restarts reports whether a server that does not stop a cancelled call is restarted.
+// restarts reports whether a server is restarted when it does not stop a cancelled call.
 func (e *Entry) restarts() bool {
 	return e.OnCancel == CancelRestarts || e.OnCancel == CancelByTrust && e.Trust == TrustNone
 }
 
-// Variables holds the values that a file may refer to.
+// Variables are the values for references in a file.
 type Variables struct {
-	Environment func(name string) (string, bool) // ${env:NAME}; for ${input:id} the name is MCP_INPUT_ID
-	Home        string                           // ${userHome}
-	Workspace   string                           // ${workspaceFolder}
+	Environment func(name string) (string, bool) // value of ${env:NAME}; for ${input:id}, the name is MCP_INPUT_ID
+	Home        string                           // value of ${userHome}
+	Workspace   string                           // value of ${workspaceFolder}
 }
 
-// rawEntry has the fields that the clients have in common. Other fields are ignored.
+// rawEntry has the fields of a file that are common to several clients. Other fields are ignored.
 type rawEntry struct {
 	Type     string            `json:"type"`
 	Command  string            `json:"command"`
@@ -97,11 +98,11 @@ type rawEntry struct {
 		ID     string   `json:"CLIENT_ID"`
 		Secret string   `json:"CLIENT_SECRET"`
 		Scopes []string `json:"scopes"`
-	} `json:"auth"` // Cursor
+	} `json:"auth"` // a field of Cursor
 }
 
-// Parse reads an mcpServers file. The format is {"mcpServers": {…}} of Claude Desktop and Cursor, or {"servers": {…}} of VS Code, with
-// comments and trailing commas. The entries are sorted by key. Disabled entries are omitted.
+// Parse reads an mcpServers file. The format is {"mcpServers": {…}}, as in Claude Desktop and Cursor, or {"servers": {…}}, as in VS
+// Code, with comments and trailing commas. Parse returns the entries sorted by key, without the disabled ones.
 func Parse(text []byte, vars Variables) ([]Entry, error) {
 	var file struct {
 		Desktop map[string]rawEntry `json:"mcpServers"`
@@ -156,7 +157,7 @@ func (r *rawEntry) entry(key string, vars Variables) (Entry, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		value := r.Env[name]
 		if value == nil {
-			continue // In VS Code, null means unset.
+			continue // In VS Code, null means that the variable is not set.
 		}
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			return e, fmt.Errorf("env has the name %q", name)
@@ -199,7 +200,7 @@ func (e *Entry) expand(vars Variables) error {
 	return nil
 }
 
-// replace returns s with the references of editors replaced. Any other "${" remains.
+// replace replaces the references that editors use, such as ${env:NAME}. It leaves any other "${" unchanged.
 func (v *Variables) replace(s string, missing *[]string) string {
 	var b strings.Builder
 	for {
@@ -231,7 +232,7 @@ func (v *Variables) lookup(name string) (value string, known, ours bool) {
 	case "env":
 		value, known = v.environment(rest)
 		return value, known, true
-	case "input": // An editor asks the user for this value. A daemon has no user, so it reads a variable.
+	case "input": // An editor would ask its user for this value. A daemon has no user, so the value comes from an environment variable.
 		value, known = v.environment("MCP_INPUT_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(rest)))
 		return value, known, true
 	case "userHome":
@@ -278,13 +279,13 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// Plain reports whether messages to the server are sent unencrypted to another machine.
+// Plain reports whether the daemon sends messages to the server unencrypted over the network.
 func (e *Entry) Plain() bool {
 	u, err := url.Parse(e.URL)
 	return err == nil && u.Scheme == "http" && !loopback(u.Hostname())
 }
 
-// plainJSON blanks out comments and trailing commas, which VS Code permits. It does not change strings or positions.
+// plainJSON replaces comments and trailing commas, which VS Code permits, by spaces. Strings and positions stay the same.
 func plainJSON(text []byte) []byte {
 	out := slices.Clone(text)
 	blank := func(from, to int) {

@@ -11,26 +11,27 @@ import (
 )
 
 var (
-	// errAsked ends the request of a call that has a question. The call suspends and repeats the request with the answer.
+	// errAsked ends the request of a call for which the server asks a question. The call suspends, and repeats the request with the answer.
 	errAsked = errors.New("the server asks")
-	// errAlone ends requests when it is unknown which of them asked a question. Each request is repeated alone.
+	// errAlone ends several requests when it is unknown which of them asked a question. Each request is then repeated alone.
 	errAlone = errors.New("the calls of this server are made one at a time")
 )
 
-// A flight is a request that a server has not answered.
+// A flight is a request that a server has not answered yet.
 type flight struct {
 	call    *tool.Call
 	end     context.CancelCauseFunc
-	answers []answer  // known answers of earlier rounds, in order
+	answers []answer  // answers of earlier rounds that are not used yet, in order
 	asked   *question // the question for which the call suspends
 	meter   meter
 }
 
-// A floor tracks the open requests to a server of an earlier era. Such a server does not say which request a question belongs to. With one
-// open request that is clear.
+// A floor tracks the open requests to a server of an earlier era. Such a server does not say which request a question belongs to. When only
+// one request is open, the question belongs to it.
 //
-// With several open requests, a question waits until the others have been answered, and new requests wait meanwhile. When requests and
-// questions still cannot be matched, all open requests are made again, one at a time, and so are all later requests.
+// When several requests are open, a question waits until the other requests have been answered. New requests wait meanwhile. When it is
+// still unclear which request a question belongs to, all open requests are ended and made again, one at a time. All later requests are then
+// also made one at a time.
 type floor struct {
 	mu      sync.Mutex
 	flights map[string]*flight // by progress token
@@ -39,7 +40,7 @@ type floor struct {
 	changed chan struct{}
 }
 
-// A pending is a question whose answer a server waits for.
+// A pending is a question to which a server waits for the answer.
 type pending struct {
 	question *question
 	answered chan *sdk.ElicitResult // buffered for one answer
@@ -96,7 +97,7 @@ func (f *floor) flight(token string) *flight {
 	return f.flights[token]
 }
 
-// only returns the open request if there is exactly one, otherwise nil.
+// only returns the open request if there is exactly one. Otherwise it returns nil.
 func (f *floor) only() *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +110,7 @@ func (f *floor) only() *flight {
 	return nil
 }
 
-// ask assigns a question to the request that it belongs to, and returns the answer for the server.
+// ask finds the request to which a question belongs, and returns the reply for the server.
 func (f *floor) ask(ctx context.Context, q *question) *sdk.ElicitResult {
 	p := &pending{q, make(chan *sdk.ElicitResult, 1)}
 	f.mu.Lock()
@@ -127,7 +128,7 @@ func (f *floor) ask(ctx context.Context, q *question) *sdk.ElicitResult {
 	}
 }
 
-// dismissed returns the reply for a question that gets no answer.
+// dismissed returns the reply that dismisses a question.
 func dismissed() *sdk.ElicitResult { return &sdk.ElicitResult{Action: "cancel"} }
 
 func (f *floor) settleLocked() {
@@ -150,7 +151,7 @@ func (f *floor) settleLocked() {
 	}
 }
 
-// answerLocked removes a question and sends its answer. A nil answer dismisses the question.
+// answerLocked removes a pending question and sends the reply. A nil reply dismisses the question.
 func (f *floor) answerLocked(p *pending, r *sdk.ElicitResult) {
 	for i, other := range f.asked {
 		if other == p {
@@ -164,7 +165,8 @@ func (f *floor) answerLocked(p *pending, r *sdk.ElicitResult) {
 	}
 }
 
-// take returns the answer from an earlier round. Without one, it ends the request so that the call can ask a person.
+// take returns the reply for a question from the answers of earlier rounds. When there is none, it ends the request, so that the call can
+// ask a person.
 func (x *flight) take(q *question) *sdk.ElicitResult {
 	for i, a := range x.answers {
 		if a.Digest == q.digest() {

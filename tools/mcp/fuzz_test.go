@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// inProcess is an Exec without a process. It answers the client's first requests with the fuzzer's list of tools, and then writes the
-// fuzzer's bytes.
+// inProcess is an Exec that plays a server without a process. It answers the client's first requests with the fuzzer's list of tools, and
+// then writes the fuzzer's bytes.
 type inProcess struct{ list, after []byte }
 
 func (p inProcess) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -44,7 +44,7 @@ func (p inProcess) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, e
 	return &sandbox.Exit{}, context.Cause(ctx)
 }
 
-// The hub survives any output of a server, and everything that it lists is a valid tool.
+// FuzzServer checks that no output of a server makes the hub panic, and that every listed tool is valid.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte(`{"tools":[{"name":"a","inputSchema":{"type":"object","maximum":1e400},"_meta":{"toold/inputSchema":"{"}}]}`), []byte(`[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"},5]`))
 	f.Add([]byte(`{"tools":[null,{"name":"b","inputSchema":null,"outputSchema":7,"annotations":{"readOnlyHint":true}}],"nextCursor":"x"}`), []byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"x","requestedSchema":{"properties":{"a":{"type":"array"}}}}}`))

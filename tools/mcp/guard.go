@@ -14,27 +14,27 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Limits for messages of a server.
+// Limits for the messages of a server.
 const (
-	MaxMessage  = 16 << 20 // bytes of one message
-	maxRefusal  = 1 << 20  // bytes of an HTTP error response
-	maxForeign  = 16       // answers to unknown requests before the connection ends
-	messageRate = 500      // messages per second; a faster server is read more slowly
-	messageRoom = 1000     // messages in one burst
-	byteRate    = 32 << 20 // bytes per second
-	maxWaiting  = 10_000   // requests that the server has not answered
-	maxBatch    = 100      // messages in one batch
+	MaxMessage  = 16 << 20 // maximum size of one message, in bytes
+	maxRefusal  = 1 << 20  // maximum size of an HTTP error response, in bytes
+	maxForeign  = 16       // number of answers to unknown requests at which the connection ends
+	messageRate = 500      // messages per second; the daemon reads no faster
+	messageRoom = 1000     // messages that may arrive in one burst
+	byteRate    = 32 << 20 // bytes per second; the daemon reads no faster
+	maxWaiting  = 10_000   // maximum number of requests that the server has not answered
+	maxBatch    = 100      // maximum number of messages in one batch
 )
 
-// Names of members of _meta that keep values as the server's text. As values of the SDK, numbers would lose digits.
+// Members that the guard adds to _meta. They contain the JSON text of other members, because the SDK decodes numbers with a loss of digits.
 const (
 	exactData   = "toold/structuredContent"
 	exactInput  = "toold/inputSchema"
 	exactOutput = "toold/outputSchema"
-	execution   = "toold/execution" // execution of a tool; the SDK's type lacks this member
+	execution   = "toold/execution" // execution of a tool, which the SDK's type does not have
 )
 
-// errForeign ends a connection with too many answers to unknown requests.
+// errForeign ends a connection on which the server answered too many requests that the daemon did not send.
 var errForeign = errors.New("the server answers what nobody asked")
 
 // A guard checks all messages to and from a server.
@@ -43,7 +43,7 @@ type guard struct {
 	reports         *reports
 
 	mu      sync.Mutex
-	waiting map[string]*request // open requests by id; nil values are requests that belong to no call
+	waiting map[string]*request // open requests by id; the value is nil for a request that is not for a call
 	foreign int
 }
 
@@ -53,7 +53,7 @@ func newGuard() *guard {
 	}
 }
 
-// envelope has the fields that distinguish messages.
+// envelope has the members by which kinds of messages differ.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -61,16 +61,16 @@ type envelope struct {
 
 func (e *envelope) hasID() bool { return len(e.ID) > 0 && string(e.ID) != "null" }
 
-// A request is the guard's record of one request of a call.
+// A request is what the guard stores about one request for a call.
 type request struct {
 	call     *tool.Call
 	sent     atomic.Bool
-	answered chan []byte // the server's answer; buffered for one
+	answered chan []byte // gets the server's answer; has a buffer for one
 }
 
 func newRequest(c *tool.Call) *request { return &request{call: c, answered: make(chan []byte, 1)} }
 
-// isTask reports whether the server answered that the call runs as a task. The result of a task is not in the answer.
+// isTask reports whether the server answered that it runs the call as a task. Such an answer does not contain the result.
 func (r *request) isTask() bool {
 	select {
 	case answer := <-r.answered:
@@ -86,18 +86,18 @@ func (r *request) isTask() bool {
 	}
 }
 
-// requestKey is the context key for the *request that is sent with this context.
+// requestKey is the context key of the *request that is sent with the context.
 type requestKey struct{}
 
-// noteSent records that the server may have received the request. A nil r is allowed.
+// noteSent records that the server may have received the request. It does nothing for a nil r.
 func (r *request) noteSent() {
 	if r != nil {
 		r.sent.Store(true)
 	}
 }
 
-// sending records a request that is sent to the server. It returns the *request of the context when the message is a request, and nil
-// otherwise. A notification that cancels a request has the same context, but is not a request.
+// sending records a message that is sent to the server. For a request, it returns the *request in the context. For other messages it
+// returns nil. The notification that cancels a request has the same context, but is not a request.
 func (g *guard) sending(ctx context.Context, message []byte) *request {
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
@@ -116,8 +116,8 @@ func (g *guard) sending(ctx context.Context, message []byte) *request {
 	return r
 }
 
-// received checks a message from the server and delays it when messages arrive too fast. It returns the message with values added that the
-// SDK would lose.
+// received checks a message from the server. When messages arrive too fast, it waits. It returns the message with additional members in
+// _meta that contain what the SDK would lose.
 func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 	if len(message) > MaxMessage {
 		return nil, fmt.Errorf("the server sent a message of more than %d bytes", MaxMessage)
@@ -146,7 +146,7 @@ func (g *guard) answered(id string, message []byte) error {
 	if r, ok := g.waiting[id]; ok {
 		delete(g.waiting, id)
 		if r != nil {
-			r.answered <- message // Does not block: the request was removed from waiting, so this is its only answer.
+			r.answered <- message // This does not block: the request is no longer in waiting, so it gets no other answer.
 		}
 		return nil
 	}
@@ -156,9 +156,9 @@ func (g *guard) answered(id string, message []byte) error {
 	return nil
 }
 
-// exact adds the original text of values that may contain numbers to _meta. It returns other messages unchanged.
+// exact adds to _meta the JSON text of members that may contain numbers. It returns messages without such members unchanged.
 func exact(message []byte) []byte {
-	escaped := bytes.Contains(message, []byte(`\u`)) // With escapes, any member name may be spelled in this form.
+	escaped := bytes.Contains(message, []byte(`\u`)) // With \u escapes, the name of a member can be written in many ways, so a simple search is not enough.
 	structured := escaped || bytes.Contains(message, []byte(`"structuredContent"`))
 	if !structured && !bytes.Contains(message, []byte(`"inputSchema"`)) {
 		return message
@@ -186,7 +186,8 @@ func exact(message []byte) []byte {
 	return encode(outer)
 }
 
-// keep stores the texts of members in the _meta of object, under other names. It returns false when _meta is not an object.
+// keep stores the JSON texts of members in the _meta of object. names maps each member to the name in _meta. keep returns false when _meta
+// is not an object.
 func keep(object map[string]json.RawMessage, names map[string]string) bool {
 	if object == nil {
 		return true
@@ -195,7 +196,7 @@ func keep(object map[string]json.RawMessage, names map[string]string) bool {
 	if text, ok := object["_meta"]; ok && string(text) != "null" && json.Unmarshal(text, &meta) != nil {
 		return false
 	}
-	for _, name := range names { // A server must not set these names itself.
+	for _, name := range names { // A server must not set these names itself, so they are deleted first.
 		delete(meta, name)
 	}
 	for member, name := range names {

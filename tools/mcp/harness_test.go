@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// A session can remain in the SDK server of a test when a request was in progress at the end of the test. The SDK server cannot close
-	// all sessions. The code under test is a client and has no such sessions.
+	// When a test ends during a request, a session may remain in the test's SDK server, which cannot close all sessions. The code under
+	// test is a client and has no such sessions.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
 }
 
-// hangs is the time after which a missing event counts as a failure. It allows for a machine with a high load.
+// hangs is the time after which a test fails because an event is missing. It is long, because the machine may have a high load.
 const hangs = 3 * time.Minute
 
 func must(t *testing.T, err error) {
@@ -53,7 +53,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world is a registry with servers.
+// world is a registry with the tools of running servers.
 type world struct {
 	t       *testing.T
 	tools   *registry.Registry
@@ -65,7 +65,7 @@ type world struct {
 	stop    context.CancelFunc
 }
 
-// listing connects the registry to sources as the daemon does.
+// listing passes the lists of sources to the registry as the daemon does.
 type listing struct {
 	r    *registry.Registry
 	tell chan struct{}
@@ -92,7 +92,7 @@ func (l listing) Replace(source string, tools []tool.Tool) map[string]error {
 	return refused
 }
 
-// memory stores lists and pins.
+// memory is a Memory that also stores the trusted definitions.
 type memory struct {
 	mu    sync.Mutex
 	lists map[string][]byte
@@ -194,9 +194,9 @@ func (w *world) eventually(what string, f func() bool) {
 	}
 }
 
-// said returns the content of the servers' journal.
+// said returns the content of the journal file, in which the servers record what they do.
 func (w *world) said() string {
-	text, _ := os.ReadFile(filepath.Join(w.dir, "journal")) // The file may not exist yet.
+	text, _ := os.ReadFile(filepath.Join(w.dir, "journal")) // An error is ignored, because the file may not exist yet.
 	return string(text)
 }
 
@@ -257,7 +257,8 @@ func (w *world) do(id string, c *tool.Call) (*tool.Result, error) {
 	return e.Tool.Execute(ctx, c)
 }
 
-// stays returns a free address that remains free while no server listens on it. Its port is below the range that the system assigns.
+// stays returns an address on which no other program listens, even while the test's server is stopped. The system never assigns its port
+// automatically.
 func stays(t *testing.T) string {
 	t.Helper()
 	for {
@@ -271,7 +272,7 @@ func stays(t *testing.T) string {
 	}
 }
 
-// text returns the text that a model reads after a call.
+// text makes a call and returns the text that a model reads.
 func (w *world) text(id, args string) string {
 	w.t.Helper()
 	c, _ := newCall(w.t, args)

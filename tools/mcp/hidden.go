@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	maxHidden   = 16        // number of values that are redacted in messages of the server
+	maxHidden   = 16        // maximum number of values that are redacted
 	hiddenMark  = "[token]" // replaces a redacted value
-	leastHidden = 8         // minimum length of a redacted value in bytes; longer than the mark, so that messages never grow
+	leastHidden = 8         // minimum length of a redacted value in bytes; longer than the mark, so that redaction never makes a message longer
 )
 
-// learn redacts the values of a record from now on.
+// learn makes hide redact the secret values of a record.
 func (s *signin) learn(r *record) {
 	values := []string{s.secret(&r.Way)}
 	for _, m := range r.members() {
@@ -23,10 +23,10 @@ func (s *signin) learn(r *record) {
 		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
 	}
 	for _, v := range values {
-		if len(v) < leastHidden { // Too short to be a secret.
+		if len(v) < leastHidden { // The value is too short to be redacted.
 			continue
 		}
-		if r.Token != nil && random(v) && s.cfg.Known != nil { // A token exists, so a person has approved the server that chose the value.
+		if r.Token != nil && random(v) && s.cfg.Known != nil { // A token exists only after a person has approved the authorization server, which chose the value.
 			s.cfg.Known(s.key, v)
 		}
 		s.mu.Lock()
@@ -36,8 +36,8 @@ func (s *signin) learn(r *record) {
 	}
 }
 
-// random reports whether a value looks random. The authorization server chooses these values, and Known redacts them in the texts of all
-// sources. So ordinary words, paths, type names and hashes must not be redacted: other texts contain them too.
+// random reports whether a value looks random. An authorization server chooses these values, and Known redacts them in the texts of all
+// sources. So a value that other texts may contain must not be redacted: an ordinary word, a path, a type name or a hash.
 func random(v string) bool {
 	return letters.MatchString(v) && strings.ContainsAny(v, "0123456789") &&
 		strings.ContainsAny(v, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -45,10 +45,10 @@ func random(v string) bool {
 
 var letters = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
 
-// hideText redacts a text of the daemon that may quote the server.
+// hideText redacts a text that the daemon wrote and that may quote the server.
 func (s *signin) hideText(text string) string { return string(s.hide([]byte(text))) }
 
-// hide redacts the current and recent credentials of the daemon in a message from the server.
+// hide replaces the daemon's current and recent credentials in a message from the server.
 func (s *signin) hide(message []byte) []byte {
 	if s == nil {
 		return message
@@ -58,7 +58,7 @@ func (s *signin) hide(message []byte) []byte {
 	s.mu.Unlock()
 	for _, v := range hidden {
 		for _, form := range []string{v, strings.ReplaceAll(v, "/", `\/`)} {
-			if bytes.Contains(message, []byte(form)) { // Avoids a copy when the value does not occur.
+			if bytes.Contains(message, []byte(form)) { // ReplaceAll would always copy the message, even without a match.
 				message = bytes.ReplaceAll(message, []byte(form), []byte(hiddenMark))
 			}
 		}

@@ -47,16 +47,17 @@ func (r *restarted) end() {
 	r.s.Close()
 }
 
-// A server over HTTP that is stopped becomes DOWN in every era. Calls wait for it, and after its restart its changed tools are listed.
+// The test checks, in every era, that a stopped HTTP server becomes DOWN, that calls wait for it, and that its changed tools are listed
+// after its restart.
 func TestHTTPReconnect(t *testing.T) {
-	for _, quiet := range []bool{false, true} { // Without a stream of messages, no message shows that the server stopped.
+	for _, quiet := range []bool{false, true} { // A quiet server sends no stream of messages, so the end of a stream cannot show that it has stopped.
 		for _, era := range eras {
 			t.Run(fmt.Sprint(era, quiet), func(t *testing.T) {
 				var servers []*sdk.Server
-				t.Cleanup(func() { // The cleanup runs after the hub has ended, because the hub would open new sessions.
+				t.Cleanup(func() { // This must run after the hub has ended, because the hub would open new sessions.
 					for _, server := range servers {
 						for s := range server.Sessions() {
-							_ = s.Close() // No client uses the session any more.
+							_ = s.Close() // No client uses the session any more, so an error does not matter.
 						}
 					}
 				})
@@ -103,7 +104,7 @@ func TestHTTPReconnect(t *testing.T) {
 	}
 }
 
-// Servers over HTTP that violate the protocol become DOWN with a reason, and leave nothing behind in the daemon.
+// The test checks that HTTP servers that violate the protocol become DOWN with a reason, and that no goroutine or connection remains.
 func TestT76HTTPHabits(t *testing.T) {
 	var n atomic.Int32
 	answer := func(w http.ResponseWriter, r *http.Request, list string) {

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// A scripted server is a function inside the test process. It costs no process start.
+// A scripted server is a function in the test process, so that a test can start many servers without processes.
 type scripted func(method string, id, params json.RawMessage, say func(format string, args ...any))
 
 func (s scripted) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
@@ -66,8 +66,8 @@ func began(method string, id json.RawMessage, list string, say func(string, ...a
 	return true
 }
 
-// A server that changes its tools in a loop, with new names each time, is read at longer and longer intervals. So the permanently stored
-// data grows more slowly than the server sends.
+// The test uses a server that changes its tools in a loop, with new names each time. It checks that the daemon reads the list at longer and
+// longer intervals, because it stores each definition permanently.
 func TestT76ChangesInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -96,13 +96,13 @@ func TestT76ChangesInALoop(t *testing.T) {
 	})
 }
 
-// A server that ends again and again leaves nothing behind in the daemon.
+// The test checks that nothing remains in the daemon of a server that ends again and again.
 func TestThousandReconnects(t *testing.T) {
 	for name, s := range map[string]scripted{
 		"ends after its list": func(method string, id, _ json.RawMessage, say func(string, ...any)) {
 			began(method, id, oneTool, say)
 			if method == "tools/list" {
-				say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // ends the connection
+				say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // This message ends the connection.
 			}
 		},
 		"never lists": func(method string, id, _ json.RawMessage, say func(string, ...any)) {
@@ -130,7 +130,7 @@ func TestThousandReconnects(t *testing.T) {
 				synctest.Wait()
 				runtime.GC()
 				hours := 30
-				if name != "never lists" { // This case is the cheapest and shows the same.
+				if name != "never lists" { // Only this case is repeated many times, because it is the fastest.
 					hours = 5
 				}
 				before, grown := runtime.NumGoroutine(), runtime.MemStats{}
@@ -162,7 +162,7 @@ func hostile(t *testing.T, s scripted) *world {
 	return connect(t, newMemory(), func(c *mcp.Config) { c.Exec = s }, mcp.Entry{Key: "h", Command: "/h"})
 }
 
-// Invalid ids, answers without a result, and invalid results end the call, and at most the connection.
+// The test checks that invalid ids, answers without a result, and invalid results end the call, and nothing beyond its connection.
 func TestT76OddAnswers(t *testing.T) {
 	for name, answer := range map[string]string{
 		"id is another type":      `{"jsonrpc":"2.0","id":"%[1]s","result":{"content":[]}}`,
@@ -200,7 +200,8 @@ func TestT76OddAnswers(t *testing.T) {
 	}
 }
 
-// A list of huge schemas is refused as a whole. A single schema that cannot be compiled is refused alone.
+// The test checks that a list of huge schemas is refused as a whole, and that of a list with one schema that does not compile only this
+// tool is refused.
 func TestT76HugeLists(t *testing.T) {
 	var wide strings.Builder
 	for i := range 50_000 {
@@ -242,7 +243,7 @@ func TestT76HugeLists(t *testing.T) {
 	}
 }
 
-// Repeated progress of a server reaches the log of a call only at the rate of the meter.
+// The test checks that a meter limits the rate at which a server's progress reaches the log of a call.
 func TestT76ProgressFlood(t *testing.T) {
 	w := hostile(t, func(method string, id, params json.RawMessage, say func(string, ...any)) {
 		if began(method, id, oneTool, say) {
@@ -267,7 +268,8 @@ func TestT76ProgressFlood(t *testing.T) {
 	}
 }
 
-// When a server does not answer in the newest era, the client falls back to an earlier one. After a reconnect it uses that era at once.
+// The test checks that the client uses an earlier era when a server does not answer in the newest one. After a reconnect, it uses the
+// earlier era at once.
 func TestSilentAboutTheNewestEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := 0
@@ -278,7 +280,7 @@ func TestSilentAboutTheNewestEra(t *testing.T) {
 			began(method, id, oneTool, say)
 			if method == "tools/list" {
 				if lists++; lists <= 3 {
-					say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // ends the connection
+					say(`{"jsonrpc":"2.0","id":{},"result":{}}`) // This message ends the connection.
 				}
 			}
 		})

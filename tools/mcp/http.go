@@ -21,20 +21,20 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// idle is how long an idle connection is kept. Node's HTTP server, which most servers use, closes a connection after 5 s. A request that is
-// written at that moment is lost with an unknown outcome, so idle is shorter.
+// idle is the time after which an unused connection is closed. It is shorter than the 5 s of Node's HTTP server, which most servers use. If
+// the server closed the connection first, a request sent at that moment would be lost with an unknown outcome.
 const idle = 4 * time.Second
 
 // dialHTTP starts a connection to an address.
 func (s *server) dialHTTP(ctx context.Context) line {
-	base := &http.Transport{ // Ignores the proxy settings of the environment.
+	base := &http.Transport{ // Proxy is not set, so the proxy settings of the environment are ignored.
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: idle, MaxIdleConnsPerHost: 16, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // The connection outlives ctx, so that it can be closed properly.
+	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // The connection continues after ctx ends, so that it can be closed properly.
 	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, own: s.cfg.Own, expand: s.expand, lost: make(chan struct{}), signin: s.signin}
-	if u, err := url.Parse(s.entry.URL); err == nil { // The URL was checked before.
+	if u, err := url.Parse(s.entry.URL); err == nil { // There is no error, because the URL was checked before.
 		g.host, g.scheme = u.Host, u.Scheme
 	}
 	client := &http.Client{Transport: g, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -53,15 +53,14 @@ func (s *server) dialHTTP(ctx context.Context) line {
 type transportError struct {
 	err  error
 	sent bool // the server may have received the request
-	busy bool // the server said that it did not accept the request
+	busy bool // the server answered that it did not accept the request
 }
 
 func (e *transportError) Error() string { return e.err.Error() }
 
-// Unwrap returns the underlying error.
 func (e *transportError) Unwrap() error { return e.err }
 
-// guarded checks all requests and responses of an HTTP connection.
+// guarded is the RoundTripper of an HTTP connection. It checks all requests and responses.
 type guarded struct {
 	ctx          context.Context //nolint:containedctx // of the connection: bodies are read by other goroutines
 	base         http.RoundTripper
@@ -84,7 +83,7 @@ func (g *guarded) broken() error {
 	return g.why
 }
 
-// fail ends the connection.
+// fail ends the connection with a reason.
 func (g *guarded) fail(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,15 +99,15 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
 		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
-	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // The connection is over. Without this check, the SDK would continue in an earlier era.
+	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // The connection has ended. Without this check, the SDK would try again in an earlier era.
 		return nil, &transportError{err: why}
 	}
 	ctx := r.Context()
-	if g.events && r.Method == http.MethodGet { // The stream of all messages outlives the deadline for its start.
+	if g.events && r.Method == http.MethodGet { // This request opens the stream of all messages. The stream continues after the time limit for opening it.
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	unbind := context.AfterFunc(g.ctx, cancel) // Ends the request together with the connection, even when the server does not answer.
+	unbind := context.AfterFunc(g.ctx, cancel) // The request ends with the connection, even when the server does not answer.
 	release := func() { unbind(); cancel() }
 	r = r.Clone(ctx)
 	if err := g.addHeaders(r); err != nil {
@@ -129,7 +128,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			if err == nil {
 				g.guard.sending(ctx, text).noteSent()
 			}
-			_ = body.Close() // The body is in memory.
+			_ = body.Close() // The body is in memory, so Close cannot fail.
 		}
 	}
 	resp, err := g.sendSignedIn(r)
@@ -141,7 +140,8 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.judge(resp)
 }
 
-// sendSignedIn sends a request with the current token. When the server rejects the token, it renews the token and tries once more.
+// sendSignedIn sends a request with the current token. When the server rejects the token, sendSignedIn renews it and sends the request once
+// more.
 func (g *guarded) sendSignedIn(r *http.Request) (*http.Response, error) {
 	if g.signin == nil {
 		return g.reach(r)
@@ -163,9 +163,9 @@ func (g *guarded) sendSignedIn(r *http.Request) (*http.Response, error) {
 		}
 		switch {
 		case renewed:
-		case r.Context().Err() != nil: // The renewal continues. No sign-in is needed.
+		case r.Context().Err() != nil: // Only this request was cancelled; the renewal continues. So no sign-in is needed.
 			return nil, context.Cause(r.Context())
-		case ended && silent != nil: // The renewal may succeed next time, so no sign-in is needed here either.
+		case ended && silent != nil: // The authorization server did not answer. The renewal may succeed later, so no sign-in is needed here either.
 			_ = g.fail(silent)
 			return nil, &transportError{err: silent}
 		}
@@ -175,7 +175,7 @@ func (g *guarded) sendSignedIn(r *http.Request) (*http.Response, error) {
 			}
 			continue
 		}
-		return nil, g.fail(errSignIn) // A new connection with another sign-in replaces this one.
+		return nil, g.fail(errSignIn) // The connection ends. After a sign-in, the hub opens a new one.
 	}
 }
 
@@ -186,13 +186,13 @@ func body(r *http.Request) (io.ReadCloser, error) {
 	return r.GetBody()
 }
 
-// wantsMore reports whether the server asks for scopes that the token does not have.
+// wantsMore reports whether the server refused the token because it lacks scopes.
 func wantsMore(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
 }
 
-// claim adds the headers by which a server can recognise a late request of a call. It returns an error when the store may belong to another
-// daemon.
+// claim adds headers by which a server can recognise a call of a daemon that has lost its store. It returns an error when another daemon
+// may own the store now.
 func (g *guarded) claim(r *http.Request) error {
 	of, ok := r.Context().Value(requestKey{}).(*request)
 	if !ok {
@@ -210,11 +210,11 @@ func (g *guarded) claim(r *http.Request) error {
 	return nil
 }
 
-// reach sends a request. When the server cannot be reached at all, it ends the connection; otherwise the failure could stay unnoticed for
-// hours.
+// reach sends a request. When the server cannot be reached, reach also ends the connection. Otherwise the daemon might not notice the
+// failure for hours.
 func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
-	if err := g.claim(r); err != nil { // Checks again, because the request may have waited for a token.
+	if err := g.claim(r); err != nil { // The store is checked again, because the request may have waited for a token.
 		return nil, err
 	}
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
@@ -225,11 +225,11 @@ func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	case sent.Load():
 		return nil, &transportError{err: err, sent: true}
 	}
-	_ = g.fail(err) // The error that fail returns would claim that the request was sent.
+	_ = g.fail(err) // The result of fail is not used, because it would say that the request was sent.
 	return nil, &transportError{err: err}
 }
 
-// judge handles HTTP status codes and wraps the body, so that its messages are checked.
+// judge returns an error for some HTTP status codes. For the others it wraps the body, so that the messages in it are checked.
 func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:
@@ -247,8 +247,8 @@ func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 		resp.Body = &eventBody{g: g, body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 32<<10)}
 	case kind == "application/json" && resp.StatusCode < 300:
 		err = g.single(resp)
-	case resp.StatusCode >= 400: // The SDK parses the body as a protocol error.
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // A partial text suffices.
+	case resp.StatusCode >= 400: // The SDK parses the body of an error response as a protocol error, so it must be checked too.
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // An error is ignored, because a part of the text is enough.
 		_ = resp.Body.Close()
 		resp.Body = io.NopCloser(bytes.NewReader(g.signin.hide(text)))
 	default:
@@ -272,13 +272,12 @@ func (g *guarded) addHeaders(r *http.Request) error {
 	return nil
 }
 
-// A boundBody releases the resources of its request when it is closed.
+// A boundBody is a response body. Close also releases the resources of the request.
 type boundBody struct {
 	io.ReadCloser
 	release func()
 }
 
-// Close implements io.Closer.
 func (b *boundBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.release()
@@ -290,7 +289,7 @@ type limitedBody struct {
 	io.Closer
 }
 
-// single checks and replaces the body of a response that is one message.
+// single checks the body of a response that contains one message, and replaces it by the checked message.
 func (g *guarded) single(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxMessage+1))
 	err = errors.Join(err, resp.Body.Close())
@@ -306,22 +305,20 @@ func (g *guarded) single(resp *http.Response) error {
 	return nil
 }
 
-// An eventBody is a stream of events with checked messages. Only one goroutine may read it.
+// An eventBody is the body of a stream of events. It checks the messages in them. Only one goroutine may read it.
 type eventBody struct {
 	g     *guarded
 	body  io.Closer
 	lines *bufio.Reader
-	data  []byte // of the current event, so far
+	data  []byte // data of the current event, as far as it was read
 	ready []byte
 	err   error
-	size  int  // of the current event, in bytes
-	named bool // The event has another name than "message".
+	size  int  // size of the current event in bytes
+	named bool // the name of the event is not "message", so it is ignored
 }
 
-// Close implements io.Closer.
 func (b *eventBody) Close() error { return b.body.Close() }
 
-// Read implements io.Reader.
 func (b *eventBody) Read(p []byte) (int, error) {
 	for len(b.ready) == 0 {
 		if b.err != nil {
@@ -343,7 +340,7 @@ func (b *eventBody) next() error {
 	trimmed := bytes.TrimRight(text, "\r\n")
 	if data, ok := bytes.CutPrefix(trimmed, []byte("data:")); ok && !b.named {
 		if b.data != nil {
-			b.data = append(b.data, ' ') // Replaces the line end between two parts of a JSON text.
+			b.data = append(b.data, ' ') // Two data lines of an event are parts of one JSON text; a space may replace the line end between them.
 		}
 		b.data = append(b.data, bytes.TrimPrefix(data, []byte(" "))...)
 		if b.data == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// overHTTP returns an entry for a handler that requires a token.
+// overHTTP returns an entry for a test server over HTTP that requires a token.
 func overHTTP(t *testing.T, key string, h http.Handler) mcp.Entry {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// A server cannot redirect the client, and its token, to another address.
+// The test checks that the client follows no redirect, because its token must not reach another address.
 func TestHTTPRedirect(t *testing.T) {
 	var reached atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -65,7 +65,7 @@ func TestHTTPRedirect(t *testing.T) {
 	}
 }
 
-// T76 over HTTP: endless events, and answers to unknown requests.
+// The test checks endless events, and answers to unknown requests, over HTTP (T76).
 func TestT76HTTP(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	endless := func(w http.ResponseWriter, _ *http.Request) {

@@ -19,8 +19,8 @@ import (
 // SourcePrefix is the prefix of the source names.
 const SourcePrefix = "mcp:"
 
-// OwnSource returns the source name that operators see for a namespace's own process of a server. Its tools are those of the source
-// mcp:<key>.
+// OwnSource returns the source name that operators see for the separate process of a namespace. The tools of this process belong to the
+// source mcp:<key>.
 func OwnSource(key, namespace string) string { return SourcePrefix + key + "@" + namespace }
 
 // An Exec starts processes; [sandbox.Runner] is one.
@@ -28,13 +28,14 @@ type Exec interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 }
 
-// Tools lists the tools of servers.
+// Tools is the list of the daemon's tools.
 type Tools interface {
 	// Replace replaces all tools of a source. It returns the refused tools by id, with the reasons.
 	Replace(source string, tools []tool.Tool) (refused map[string]error)
 }
 
-// A Memory stores the lists of servers across restarts. So a decision that arrives before the server is ready finds its tool.
+// A Memory stores the tool lists of servers across restarts. So when a decision arrives before its server is ready, the call's tool already
+// exists.
 type Memory interface {
 	Recall(key string) (list []byte, ok bool)
 	Keep(key string, list []byte) error
@@ -45,7 +46,7 @@ type Secrets interface {
 	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
 }
 
-// everywhere is the namespace of a server that serves all namespaces.
+// everywhere is the namespace for the secrets of a server that serves all namespaces.
 const everywhere = "*"
 
 // Config configures a [Hub].
@@ -55,37 +56,37 @@ type Config struct {
 	Dir     string                     // working directory of servers whose entry has none; absolute, required
 	Env     []string                   // NAME=value, in addition to the variables of the entries
 	Tools   Tools                      // required
-	Secrets Secrets                    // resolves values in env and headers, for mcp:<key> and env.NAME or headers.NAME; nil means that a reference is plain text
-	Memory  Memory                     // nil means that a list is unknown until the server sends it
-	Vault   Vault                      // nil disables sign-in to servers
-	Known   func(server, value string) // redacts the values of a sign-in in all texts; nil means that only the server's texts are redacted
-	Version string                     // version of the daemon that servers see
+	Secrets Secrets                    // resolves references in env and headers, for the tool mcp:<key> and the parameter env.NAME or headers.NAME; nil means that a reference is plain text
+	Memory  Memory                     // nil means that tools are unknown until the server has sent its list
+	Vault   Vault                      // stores credentials; nil disables sign-in to servers
+	Known   func(server, value string) // called with each secret value of a sign-in, so that all texts are redacted; nil means that only the server's texts are redacted
+	Version string                     // version of the daemon, which servers get
 	Log     *zap.Logger
-	// Own is called right before a call is sent over HTTP. An error stops the call, because the store may belong to another daemon. Nil
-	// means that no other daemon can take over the store.
+	// Own is called right before a call is sent over HTTP. When it returns an error, the call is not sent, because another daemon may own
+	// the store. Nil means that no other daemon can take over the store.
 	Own func(context.Context) error
 
-	Connect time.Duration // limit for a server to start and send its list; 0 means 60 s
-	Wait    time.Duration // limit for a call to wait for its server; 0 means 30 s
-	Drain   time.Duration // time that a reload gives the calls on a removed server; 0 means 10 s
-	Backoff time.Duration // first delay before a reconnect; 0 means 500 ms
-	Silence time.Duration // how long an authorization server may fail to answer before people must sign in again; 0 means 10 min
+	Connect time.Duration // maximum time for a server to start and send its list; 0 means 60 s
+	Wait    time.Duration // maximum time that a call waits for its server; 0 means 30 s
+	Drain   time.Duration // time that calls on a server have to finish when a reload removes the server; 0 means 10 s
+	Backoff time.Duration // delay before the first reconnect; 0 means 500 ms
+	Silence time.Duration // time without an answer from the authorization server after which people must sign in again; 0 means 10 min
 }
 
 // A Hub maintains the connections to the servers.
 type Hub struct {
 	cfg Config
-	all sync.WaitGroup // goroutines of servers
+	all sync.WaitGroup // counts the goroutines of servers
 
 	reload sync.Mutex         // allows one reload at a time
-	left   map[string]*signin // last sign-in of each removed key; guarded by reload
+	left   map[string]*signin // by key: the sign-in of a removed server, for a later server with the same key; guarded by reload
 	mu     sync.Mutex
 	//nolint:containedctx // servers that a reload adds live as long as those that were there
 	ctx     context.Context // context of Run; nil before Run
 	servers []*server
 }
 
-// New checks the entries and lists the tools from Memory. It connects to no server; [Hub.Run] does.
+// New checks the entries and lists the tools from Memory. It connects to no server; [Hub.Run] does that.
 func New(cfg Config) (*Hub, error) {
 	cfg.Connect = or(cfg.Connect, 60*time.Second)
 	cfg.Wait = or(cfg.Wait, 30*time.Second)
@@ -107,7 +108,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// checkAll rejects invalid entries, and entries whose tool ids would have the same prefix.
+// checkAll returns an error for an invalid entry, and for two entries whose tool ids would have the same prefix.
 func checkAll(entries []Entry) error {
 	taken := map[string]string{}
 	var wrong []error
@@ -134,8 +135,8 @@ func or(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// compare returns all servers of the new configuration (next), the new or changed ones among them (added), and by key the servers that
-// end (before).
+// compare compares new entries with the current servers. next are all servers of the new configuration, added are those of next that are
+// new or changed. before contains, by key, the current servers that must end.
 func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string]*server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +165,7 @@ func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string
 	return next, added, before
 }
 
-// Run keeps the servers connected. It blocks until ctx is done and the processes of all servers have ended.
+// Run keeps the servers connected until ctx is done. It returns when the processes of all servers have ended.
 func (h *Hub) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.ctx = ctx
@@ -173,13 +174,13 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
-	h.mu.Lock()   // Waits until no reload adds a server. Later reloads see that ctx is done.
+	h.mu.Lock()   // A reload that is in progress may still add a server, so Run waits for it. Later reloads see that ctx is done.
 	h.mu.Unlock() //nolint:staticcheck // it is a barrier
 	h.all.Wait()
 	return nil
 }
 
-// startLocked connects a server after the server that it replaces has ended.
+// startLocked starts a server. When it replaces another server, it first waits until that one has ended.
 func (h *Hub) startLocked(s, before *server) {
 	if h.ctx == nil || h.ctx.Err() != nil {
 		return
@@ -199,7 +200,8 @@ func (h *Hub) startLocked(s, before *server) {
 }
 
 // Reload replaces all entries. It returns the keys of the entries that are new, changed or removed. Servers with an unchanged entry
-// continue. The tools of the others follow the new entries at once. Calls on a changed or removed server get Config.Drain to finish.
+// continue. The tools of the other servers are listed from the new entries at once. Calls on a changed or removed server have the time
+// Config.Drain to finish.
 func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 	if err := checkAll(entries); err != nil {
 		return nil, err
@@ -217,7 +219,7 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 		}
 		changed = append(changed, key)
 		if old.signin != nil {
-			h.left[key] = old.signin // The next server of this key gets tokens that this one renews until its end.
+			h.left[key] = old.signin // The next server with this key needs the tokens that the removed server may still renew.
 		}
 		old.retire(nil)
 	}
@@ -241,23 +243,23 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 	return changed, nil
 }
 
-// Blocked records that the sandbox refused a network connection to a process of a source. why describes it.
+// Blocked records that the sandbox refused a network connection of a process of a source. why describes the connection.
 func (h *Hub) Blocked(source, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.servers {
 		for _, one := range s.all() {
-			if one.source.Name == source { // The name never changes.
+			if one.source.Name == source { // The name never changes, so it can be read without a lock.
 				one.block(why)
 			}
 		}
 	}
 }
 
-// Sources returns the status of all servers, by name.
+// Sources returns the status of all servers, sorted by name.
 func (h *Hub) Sources() []tool.SourceStatus {
 	h.mu.Lock()
-	servers := h.servers // The slice is never changed in place.
+	servers := h.servers // The slice is never changed in place, so it can be used after the unlock.
 	h.mu.Unlock()
 	out := make([]tool.SourceStatus, 0, len(servers))
 	for _, s := range servers {

@@ -20,7 +20,7 @@ type listed struct {
 	Tools        []*sdk.Tool `json:"tools"`
 }
 
-// list reads the list of tools over a connection and lists the tools.
+// list reads the list of tools over a connection and offers the tools.
 func (s *server) list(ctx context.Context, n *session) error {
 	about := n.client.InitializeResult()
 	l := listed{Instructions: about.Instructions}
@@ -48,14 +48,14 @@ func (s *server) list(ctx context.Context, n *session) error {
 	return nil
 }
 
-// claim records the tool descriptions of a namespace's own process.
+// claim records how the separate process of a namespace describes its tools.
 func (s *server) claim(l *listed) {
 	claims := map[string]string{}
 	instructions := clean(l.Instructions, maxInstructions)
 	for _, t := range l.Tools {
 		if d, err := s.entry.describe(t, instructions); err == nil {
 			claimed := s.entry.claimed(t, d)
-			claims[d.ID], _ = claimed.Digest() // Without a digest no call is accepted.
+			claims[d.ID], _ = claimed.Digest() // When there is no digest, calls of the tool are refused.
 		}
 	}
 	s.mu.Lock()
@@ -63,8 +63,8 @@ func (s *server) claim(l *listed) {
 	s.claims, s.source.Tools = claims, len(claims)
 }
 
-// agrees rejects a call when the process of the namespace describes the tool differently from the listed description. Callers saw the
-// listed one, and an operator trusted it.
+// agrees returns an error when the process of the call's namespace describes the tool differently from the listed description. Only the
+// listed description was seen by callers and trusted by an operator.
 func (s *server) agrees(t *remote) error {
 	if s.namespace == "" {
 		return nil
@@ -81,10 +81,10 @@ func (s *server) agrees(t *remote) error {
 	})
 }
 
-// offer lists the acceptable tools and records why others are refused.
+// offer lists the tools that are accepted. It records for the others why they are refused.
 func (s *server) offer(l *listed) {
 	why := map[string]error{}
-	names := map[string]string{} // by id
+	names := map[string]string{} // the server's names, by id
 	var tools []tool.Tool
 	instructions := clean(l.Instructions, maxInstructions)
 	for _, t := range l.Tools {
@@ -123,7 +123,7 @@ func (s *server) offer(l *listed) {
 	}
 }
 
-// recall lists the tools from Memory. It reports whether there were any.
+// recall lists the tools from Memory. It returns false when Memory has no list.
 func (s *server) recall() bool {
 	if s.cfg.Memory == nil {
 		return false

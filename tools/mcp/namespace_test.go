@@ -32,7 +32,7 @@ func inDirs(t *testing.T, e mcp.Entry, namespaces ...string) mcp.Entry {
 	return shared
 }
 
-// as does the same as text for a call of a namespace.
+// as makes a call of a namespace and returns the text that a model reads.
 func (w *world) as(namespace, id, args string) string {
 	w.t.Helper()
 	c, _ := newCall(w.t, args)
@@ -57,8 +57,8 @@ func (w *world) starts(source string) (n int) {
 	return n
 }
 
-// The process of a namespace starts with its first call and serves only that namespace. Its own description of the tools does not replace
-// the one that callers saw.
+// The test checks that the separate process of a namespace starts with the first call of the namespace and serves only this namespace. Its
+// own descriptions of the tools do not replace the descriptions that callers have seen.
 func TestProcessOfANamespace(t *testing.T) {
 	w := connect(t, newMemory(), nil, inDirs(t, own(t, "s", "good"), "a", "b")).ready()
 	if n := len(w.hub.Sources()); n != 1 {
@@ -87,8 +87,8 @@ func TestProcessOfANamespace(t *testing.T) {
 	}
 }
 
-// A reload ends the processes of namespaces that the new entry does not have. A call that began with the old entry uses the process of the
-// new one.
+// The test checks that a reload ends the processes of namespaces that are not in the new entry. A call that began with the old entry
+// continues on the process of the new entry.
 func TestProcessOfANamespaceReload(t *testing.T) {
 	w := connect(t, newMemory(), nil, inDirs(t, own(t, "s", "good"))).ready()
 	old, ok := w.tools.Lookup("s__peek")

@@ -19,26 +19,26 @@ import (
 // errEnded means that the connection accepts no more reads or writes.
 var errEnded = errors.New("the connection is closed")
 
-// maxWords is how many bytes of a server's standard error are kept.
+// maxWords is the number of bytes of a server's standard error that are kept.
 const maxWords = 4 << 10
 
-// A pipe is the SDK's connection over the standard input and output of a process, with one message per line.
+// A pipe is the connection of the SDK to a process, over standard input and output. Each line is one message.
 type pipe struct {
 	guard *guard
-	kill  func() (dead bool) // ends the process and its children, and reports whether all of them are dead
+	kill  func() (dead bool) // kills the process and its children, and reports whether all of them are dead
 
-	in     chan []byte // lines from the process; a process that writes too fast blocks
+	in     chan []byte // lines from the process; when the channel is full, the process must wait
 	out    chan []byte // lines to the process
 	closed chan struct{}
 	once   sync.Once
 
-	partial []byte // unfinished line of standard output; used only by the goroutine that reads it
+	partial []byte // beginning of a line of standard output; only the goroutine that reads this output uses it
 	queue   []jsonrpc.Message
-	rest    []byte // unread part of the current input line; used only by the goroutine that reads it
+	rest    []byte // part of the current input line that the process has not read; only one goroutine uses it
 
 	mu    sync.Mutex
-	words []byte // end of standard error
-	why   error  // reason for an unexpected end
+	words []byte // last bytes of standard error
+	why   error  // reason why the connection ended unexpectedly
 }
 
 func newPipe() *pipe {
@@ -51,13 +51,13 @@ func (p *pipe) Connect(context.Context) (sdk.Connection, error) { return p, nil 
 // SessionID implements [sdk.Connection].
 func (p *pipe) SessionID() string { return "" }
 
-// Close implements [sdk.Connection]. The process then reads the end of its input.
+// Close implements [sdk.Connection]. The process then reads the end of its standard input.
 func (p *pipe) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
-func (p *pipe) cut() { _ = p.Close() } // Always returns nil.
+func (p *pipe) cut() { _ = p.Close() } // Close always returns nil.
 
 func (p *pipe) isClosed() bool {
 	select {
@@ -68,18 +68,18 @@ func (p *pipe) isClosed() bool {
 	}
 }
 
-// fail ends the connection with a reason. Only the first reason counts, and none when the connection was closed before.
+// fail ends the connection with a reason. It does nothing when the connection already has a reason or was closed.
 func (p *pipe) fail(err error) {
 	p.mu.Lock()
 	if p.why == nil && !p.isClosed() {
 		p.why = err
 	}
 	p.mu.Unlock()
-	_ = p.Close() // Always returns nil.
+	_ = p.Close() // Close always returns nil.
 }
 
-// outOfMemory returns the error for calls on a server that the kernel killed for memory. It returns nil when the server did not end that
-// way. A nil pipe means that the server is not a local process.
+// outOfMemory returns an error for calls on a server that the kernel killed for its memory use. When the server ended in another way, it
+// returns nil. A nil pipe means that the server is not a local process.
 func (p *pipe) outOfMemory() error {
 	if p == nil {
 		return nil
@@ -96,7 +96,7 @@ func (p *pipe) outOfMemory() error {
 	}
 }
 
-// ended returns why the connection ended, with the end of the process's standard error.
+// ended returns an error that says why the connection ended. It contains the last bytes of the process's standard error.
 func (p *pipe) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *pipe) ended() error {
 	return fmt.Errorf("%w: %s", p.why, cleanLine(string(p.words), maxWords))
 }
 
-// Output handles output of the process, as [sandbox.Spec] requires.
+// Output is the Output function of [sandbox.Spec].
 func (p *pipe) Output(stream string, chunk []byte) error {
 	if stream != "stdout" {
 		p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *pipe) Output(stream string, chunk []byte) error {
 	}
 }
 
-// push passes a line on. It ignores lines that cannot be messages, because many servers print banners and stray text.
+// push passes a line to the SDK. It ignores lines that cannot be messages, because many servers also print banners and other text.
 func (p *pipe) push(line []byte) error {
 	if len(line) == 0 || line[0] != '{' && line[0] != '[' {
 		return nil
@@ -210,7 +210,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// take queues the messages of a line: one message, or the batch of an earlier era.
+// take passes on the messages of a line: one message, or a batch in an earlier era.
 func (p *pipe) take(ctx context.Context, line []byte) error {
 	list := []json.RawMessage{line}
 	if line[0] == '[' {

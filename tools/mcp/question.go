@@ -24,10 +24,10 @@ const (
 	maxQuestion   = 4 << 10
 	maxFields     = 50
 	maxChoices    = 200
-	maxChoice     = 500 // bytes
+	maxChoice     = 500 // maximum size of one option, in bytes
 	maxQuestions  = 8
-	maxPage       = 8 << 10   // bytes of the URL
-	maxStateBytes = 256 << 10 // bytes of the state that the server wants returned
+	maxPage       = 8 << 10   // maximum length of the URL, in bytes
+	maxStateBytes = 256 << 10 // maximum size in bytes of the state that the server gets back with the answers
 )
 
 // A question is a server's request to a person: a form to fill in, or a page to visit.
@@ -38,7 +38,7 @@ type question struct {
 	URL     string          `json:"url,omitempty"`
 }
 
-// An answer is a person's answer to the question with this digest.
+// An answer is a person's answer to the question that has this digest.
 type answer struct {
 	Digest  string          `json:"digest"`
 	Content json.RawMessage `json:"content,omitempty"`
@@ -63,8 +63,8 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	return q, nil
 }
 
-// plainHost reports whether a host contains only the characters of host names in DNS. Other letters can look like these, or be invisible,
-// to the person who visits the page.
+// plainHost reports whether a host contains only the characters of DNS host names. Other characters may look like these or be invisible, so
+// a person could visit a wrong page.
 func plainHost(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
@@ -74,14 +74,14 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// digest identifies the question.
+// digest returns a hash that identifies the question.
 func (q *question) digest() string {
 	sum := sha256.Sum256(encode([]any{q.ID, q.Message, string(q.Schema), q.URL}))
 	return hex.EncodeToString(sum[:])
 }
 
-// formSchema builds a new schema from the few elements that the protocol permits in a form. So the schema always compiles, is cheap, and
-// can be filled in.
+// formSchema makes the schema of a form from a server's schema. It copies only the few elements that the protocol permits. So the result
+// always compiles, is cheap to validate, and describes a form that a person can fill in.
 func formSchema(foreign any) (json.RawMessage, error) {
 	var form struct {
 		Type       string                     `json:"type"`
@@ -114,7 +114,7 @@ func formSchema(foreign any) (json.RawMessage, error) {
 	schema := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	for _, f := range properties {
 		if _, there := f.(map[string]any)["format"]; there {
-			schema["$schema"] = "http://json-schema.org/draft-07/schema#" // In 2020-12, formats are not checked.
+			schema["$schema"] = "http://json-schema.org/draft-07/schema#" // Draft 7 is used because version 2020-12 does not check formats.
 		}
 	}
 	return encode(schema), nil
@@ -205,7 +205,7 @@ func (f *field) choices(out map[string]any, titled []choice) error {
 	return nil
 }
 
-// result returns the answer in the form for the server.
+// result returns the answer as the server gets it.
 func (a *answer) result() *sdk.ElicitResult {
 	r := &sdk.ElicitResult{Action: "accept"}
 	d := json.NewDecoder(bytes.NewReader(a.Content))
@@ -256,7 +256,7 @@ func ticket(key string, list []*question) tool.Ticket {
 			t.Action = "input"
 			forms[q.ID] = q.Schema
 		} else {
-			u, _ := url.Parse(q.URL) // The URL was checked before.
+			u, _ := url.Parse(q.URL) // There is no error, because the URL was checked before.
 			shown.Pages = append(shown.Pages, page{q.ID, q.URL, u.Host})
 			text += "\n" + q.URL
 		}
@@ -279,11 +279,11 @@ func ticket(key string, list []*question) tool.Ticket {
 	return t
 }
 
-// answersTo splits the result of a decision into the answers to the questions of its round.
+// answersTo returns the answers to the questions of a round. result is the result of the decision, which answers all of them.
 func answersTo(list []*question, result string) []answer {
 	each := map[string]json.RawMessage{}
 	if len(list) > 1 {
-		_ = json.Unmarshal([]byte(result), &each) // Cannot fail: the result matches the schema, or there is no form.
+		_ = json.Unmarshal([]byte(result), &each) // There is no error: the result matches the schema, or no question has a form.
 	}
 	var out []answer
 	for _, q := range list {

@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A question suspends the call with a form. The attempt that the decision starts has the answer, even in a new daemon with a new server.
+// TestQuestion checks that a question suspends the call with a form, and that the attempt after the decision has the answer. This holds
+// even for a new daemon with a new server.
 func TestQuestion(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// An answer counts only for the same arguments and for the call's own question.
+// The test checks that an answer counts only for the same arguments, and only for the question that the call asked.
 func TestAnswerOfSomethingElse(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "good")).ready()
 	c, rep := newCall(t, `{}`)
@@ -81,7 +82,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// Servers of earlier eras do not say which call a question belongs to. Concurrent calls still get their own questions.
+// The test checks that each of several concurrent calls gets its own question, although servers of earlier eras do not say which call a
+// question belongs to.
 func TestQuestionsOfCallsAtOnce(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "earlier")).ready()
 	const n = 5
@@ -115,7 +117,7 @@ func TestQuestionsOfCallsAtOnce(t *testing.T) {
 	}
 }
 
-// A long call delays a question. Nothing is lost.
+// The test checks that a long call delays the question of another call, and that no question or answer is lost.
 func TestQuestionBesideALongCall(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "w", "earlier")).ready()
 	long, _ := newCall(t, `{}`)
@@ -125,7 +127,7 @@ func TestQuestionBesideALongCall(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = e.Tool.Execute(ctx, long) // The call is cancelled.
+		_, _ = e.Tool.Execute(ctx, long) // The call ends with an error, because it is cancelled.
 	}()
 	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "slow began") })
 	asking := make(chan *tool.Result, 1)

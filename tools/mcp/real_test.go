@@ -41,7 +41,7 @@ func listening(t *testing.T, kind, path string) mcp.Entry {
 	up := make(chan struct{}, 1)
 	go func() {
 		defer close(over)
-		_, _ = runner.Run(ctx, sandbox.Spec{ // The test cancels the server.
+		_, _ = runner.Run(ctx, sandbox.Spec{ // The test ends the server by a cancel, so an error is expected.
 			Path: lookPath(t, "node"), Args: e.Args, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "PORT=" + port},
 			Output: func(_ string, b []byte) error {
 				if strings.Contains(string(b), "port "+port) {
@@ -124,7 +124,7 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
-// The requests take effect, and a refusal of the server is an answer.
+// The test checks that calls change files and memory, and that a refusal of the server becomes an answer for the model.
 func TestServerFilesystemAndMemory(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// running starts a call. The channel returns its outcome.
+// running starts a call. The channel gets its outcome.
 func (w *world) running(id, callID string) (ended chan string) {
 	w.t.Helper()
 	e, ok := w.tools.Lookup(id)
@@ -42,7 +42,8 @@ func starts(w *world) map[string]int {
 	return out
 }
 
-// Servers are added, removed and changed while the others continue. A call on a removed server gets time to finish.
+// TestReload checks that a reload adds, removes and changes servers while the others continue, and that a call on a removed server has time
+// to finish.
 func TestReload(t *testing.T) {
 	entry := func(key string, change ...func(*mcp.Entry)) mcp.Entry { return own(t, key, "good", change...) }
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Drain = 2 * time.Second }, entry("stays"), entry("goes"), entry("changes")).ready()
@@ -70,7 +71,7 @@ func TestReload(t *testing.T) {
 	if e, ok := w.tools.Lookup("changes__writer"); !ok || e.Descriptor.Effects.Tier != tool.Observe {
 		t.Error("what the operator says of a server does not count at once")
 	}
-	contains(t, w.text("changes__echo", `{"text":"new"}`), "new") // The call waits for the server.
+	contains(t, w.text("changes__echo", `{"text":"new"}`), "new") // The call waits until the changed server is ready.
 	contains(t, w.text("stays__echo", `{"text":"old"}`), "old")
 	if text := <-short; text != "rested" {
 		t.Errorf("a call that ends soon ended with %q", text)
@@ -88,7 +89,7 @@ func TestReload(t *testing.T) {
 	contains(t, w.text("stays__echo", `{"text":"still"}`), "still")
 }
 
-// Calls that wait for a server use its replacement, or fail when it is removed.
+// The test checks that calls that wait for a server continue on the server that replaces it, and fail when it is removed.
 func TestReloadOfAServerThatIsDown(t *testing.T) {
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Wait = hangs }, own(t, "w", "good")).ready()
@@ -114,7 +115,7 @@ func TestReloadOfAServerThatIsDown(t *testing.T) {
 	}
 }
 
-// unbroken records when a source has no tools.
+// unbroken records whether a source had no tools at some time.
 type unbroken struct {
 	mcp.Tools
 	empty *atomic.Int32
@@ -127,7 +128,8 @@ func (u unbroken) Replace(source string, tools []tool.Tool) map[string]error {
 	return u.Tools.Replace(source, tools)
 }
 
-// The tools of a changing server stay listed all the time, so a decision during the change finds its tool.
+// The test checks that the tools of a changed server stay listed during the whole reload. Otherwise a decision that arrives meanwhile would
+// not find its tool.
 func TestReloadLeavesNoGap(t *testing.T) {
 	var empty atomic.Int32
 	e := own(t, "w", "good")
@@ -145,7 +147,8 @@ func TestReloadLeavesNoGap(t *testing.T) {
 	}
 }
 
-// A call waits for a server that does not support sign-in. When a reload replaces the server, the call asks for the sign-in of the new one.
+// The test checks a call that waits for a server without sign-in. When a reload replaces this server by one that requires a sign-in, the
+// call asks for it.
 func TestReloadToAServerThatWantsASignIn(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxTries is how often an attempt sends its request before it gives up.
+// maxTries is the maximum number of times that one attempt sends its request.
 const maxTries = 4
 
 // A remote is a tool of a server.
@@ -20,7 +20,7 @@ type remote struct {
 	server     *server
 	name       string // the server's name for the tool
 	descriptor tool.Descriptor
-	claimed    tool.Descriptor // without settings of the operator
+	claimed    tool.Descriptor // descriptor without the operator's settings
 }
 
 // Descriptor implements [tool.Tool].
@@ -29,7 +29,7 @@ func (t *remote) Descriptor() tool.Descriptor { return t.descriptor }
 // Claimed implements [tool.Claimer].
 func (t *remote) Claimed() tool.Descriptor { return t.claimed }
 
-// Describe implements [tool.Describer]. Only the server knows what its tool does, so the kind is KindOther.
+// Describe implements [tool.Describer]. The kind is always KindOther, because only the server knows what the tool does.
 func (t *remote) Describe(context.Context, *tool.Call) (tool.Description, error) {
 	return tool.Description{Kind: tool.KindOther, Title: t.descriptor.DisplayName}, nil
 }
@@ -63,7 +63,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 		case errors.Is(err, errSignIn):
 			n.server.drop(n)
 			return t.server.visit(ctx, c, m)
-		case errors.As(err, new(*unsentError)): // The next connection may deliver the request.
+		case errors.As(err, new(*unsentError)): // The server did not get the request, so it is sent again over the next connection.
 			n.server.drop(n)
 			continue
 		case err != nil:
@@ -79,7 +79,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 	return nil, tool.Errorf(tool.Upstream, "The server asks questions of which it cannot be told what call they belong to")
 }
 
-// answerOf turns an answer of the server into a result for the model, and returns other errors unchanged.
+// answerOf converts an error that is the server's answer to a result for the model. It returns other errors unchanged.
 func answerOf(err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == tool.ExecutionFailed {
 		return &tool.Result{Status: tool.StatusError, Error: e}, nil
@@ -87,7 +87,7 @@ func answerOf(err error) (*tool.Result, error) {
 	return nil, err
 }
 
-// ask suspends the call. It stores the memo before a person sees the question.
+// ask suspends the call with the questions of a round. It saves the memo first, so that an answer always finds the memo.
 func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
 	m.Open, m.State, m.Given, m.Visit = r.questions, r.state, nil, nil
 	text, err := json.Marshal(m)
@@ -102,20 +102,20 @@ func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
 
 // A memo is the state that a call with a question keeps between attempts.
 type memo struct {
-	Key     string      `json:"key"` // idempotency key; answers count only for the same arguments
+	Key     string      `json:"key"` // idempotency key of the call; the answers are valid only for this key
 	Open    []*question `json:"open,omitempty"`
 	State   string      `json:"state,omitempty"`
-	Answers []answer    `json:"answers,omitempty"` // of all rounds, in order
+	Answers []answer    `json:"answers,omitempty"` // answers of all rounds, in order
 
-	Given map[string]answer `json:"given,omitempty"` // by the id of the question in its round
+	Given map[string]answer `json:"given,omitempty"` // answers of the last round, by the ids of its questions
 	Visit *visit            `json:"visit,omitempty"` // the current request to sign in
 
-	Visits int `json:"visits,omitempty"` // how often people were asked to sign in
+	Visits int `json:"visits,omitempty"` // number of times that people were asked to sign in
 
-	arrived bool // The decision answers the visit.
+	arrived bool // the current decision answers Visit
 }
 
-// recallMemo combines the state of the last attempt with the decision that resumed the call.
+// recallMemo returns the memo of the last attempt, with the answers from the decision that resumed the call.
 func recallMemo(c *tool.Call) (*memo, error) {
 	m := &memo{Key: c.IdempotencyKey()}
 	if len(c.Checkpoint) == 0 || c.Resume == nil {
@@ -131,7 +131,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 	}
 	m.Visits = last.Visits
 	if last.Key != m.Key || len(last.Open) == 0 || c.Resume.Reason != ticket("", last.Open).Action {
-		return m, nil // The arguments differ, or the question was not the server's.
+		return m, nil // The decision does not count: the arguments have changed, or another part of toold asked the question.
 	}
 	answers := answersTo(last.Open, c.Resume.Result)
 	m.State, m.Given = last.State, map[string]answer{}
@@ -144,10 +144,10 @@ func recallMemo(c *tool.Call) (*memo, error) {
 	return m, nil
 }
 
-// earlier returns the answers for a server that asks again from the beginning.
+// earlier returns all answers. A server of an earlier era asks all questions again from the beginning.
 func (m *memo) earlier() []answer { return slices.Clone(m.Answers) }
 
-// responses returns the answers of the last round for a server that continues where it was.
+// responses returns the answers of the last round. A server of the stateless era continues with these.
 func (m *memo) responses() sdk.InputResponseMap {
 	if len(m.Given) == 0 {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// reports counts the reports of a server about its calls: how many came, and how many were passed on. The SDK passes a report on in a
-// separate goroutine, so a later answer could overtake it.
+// reports makes an answer wait for the reports that the server sent before it. Without it the answer could come first, because the SDK
+// handles each report in a separate goroutine. It counts the reports that have arrived, and those that were handled.
 type reports struct {
 	mu           sync.Mutex
 	came, passed int64
@@ -16,20 +16,20 @@ type reports struct {
 
 func newReports() *reports { return &reports{changed: make(chan struct{})} }
 
-// isReport reports whether a message is a report about a call.
+// isReport reports whether a message is a server's report about a call, such as progress.
 func isReport(method string) bool {
 	return method == "notifications/progress" || method == "notifications/message"
 }
 
-// arrive counts a report that came.
+// arrive counts a report that has arrived.
 func (t *reports) arrive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.came++
 }
 
-// pass counts a report that was passed on. The count never exceeds the reports that came, because settle may have counted late reports
-// already. Without this limit, later answers would not wait for their reports.
+// pass counts a report that was handled. Settle may have counted a late report already, so pass limits the count to the number of reports
+// that have arrived. Without the limit, later answers would not wait for their reports.
 func (t *reports) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,10 +38,10 @@ func (t *reports) pass() {
 	t.changed = make(chan struct{})
 }
 
-// settleWithin is the longest wait for reports that an answer overtook. The SDK drops reports that it cannot parse.
+// settleWithin is the maximum time that an answer waits for reports. A limit is needed because the SDK drops reports that it cannot parse.
 const settleWithin = time.Second
 
-// settle waits until all reports that came so far were passed on.
+// settle waits until all reports that have arrived so far were handled.
 func (t *reports) settle(ctx context.Context) {
 	t.mu.Lock()
 	want := t.came
@@ -65,7 +65,7 @@ func (t *reports) settle(ctx context.Context) {
 			return
 		case <-late:
 			t.mu.Lock()
-			t.passed = max(t.passed, want) // Later calls need not wait for these reports.
+			t.passed = max(t.passed, want) // Missing reports count as handled, so that later calls do not wait for them.
 			t.mu.Unlock()
 			return
 		}

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	maxInline   = 64 << 10  // bytes of an image or document inside a result; a larger one becomes an artifact
-	maxTogether = 160 << 10 // bytes of all inline pieces together
-	maxContents = 100       // pieces of a result
+	maxInline   = 64 << 10  // maximum size in bytes of an image or document inside a result; a larger one becomes an artifact
+	maxTogether = 160 << 10 // maximum size of all inline pieces together, in bytes
+	maxContents = 100       // maximum number of pieces in a result
 )
 
-// resultOf converts a server's result. The text becomes the message, the structured content becomes the data.
+// resultOf converts a server's result. The texts become the message, and the structured content becomes the data.
 func resultOf(c *tool.Call, r *sdk.CallToolResult) (*tool.Result, error) {
 	out := &tool.Result{Status: tool.StatusSuccess}
 	var texts []string
@@ -67,7 +67,7 @@ func dataOf(r *sdk.CallToolResult, text string) string {
 	return string(encode(text))
 }
 
-// contentOf returns a piece that is not text, and the words for it in the message.
+// contentOf converts a piece that is not text. It also returns the text that describes the piece in the message.
 func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, string, error) {
 	switch part := part.(type) {
 	case *sdk.ImageContent:
@@ -92,12 +92,12 @@ func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, strin
 		}
 		text := strings.ToValidUTF8(r.Text, "\uFFFD")
 		out, _, err := blob(c, out, n, room, []byte(text))
-		return out, text, err // The model reads the text.
+		return out, text, err // The piece is text, which goes into the message for the model.
 	}
 	return tool.Content{Type: tool.ContentText}, fmt.Sprintf("[%T is not understood]", part), nil
 }
 
-// blob stores bytes in the piece if there is room, otherwise in an artifact that the piece names.
+// blob stores bytes in the piece when there is room. Otherwise it stores them as an artifact and puts the artifact's name into the piece.
 func blob(c *tool.Call, out tool.Content, n, room int, b []byte) (tool.Content, string, error) {
 	out.MIMEType = cleanLine(out.MIMEType, maxTitle)
 	words := fmt.Sprintf("[%s, %s, %d bytes]", out.Type, out.MIMEType, len(b))

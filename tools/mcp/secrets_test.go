@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// keys replaces secret://key with its newest value, for servers that are entitled to it.
+// keys resolves secret://key to its newest value, for servers that are entitled to it.
 type keys struct {
 	mu    sync.Mutex
 	value string
@@ -46,7 +46,7 @@ func (k *keys) told() string {
 	return strings.Join(k.asked, "\n")
 }
 
-// A header's reference is resolved for each request. A replaced key takes effect at once, on the same connection.
+// The test checks that a reference in a header is resolved for each request, so that a new value is used at once, on the same connection.
 func TestSecretInHeader(t *testing.T) {
 	k := &keys{value: "right"}
 	var seen sync.Map
@@ -72,10 +72,10 @@ func TestSecretInHeader(t *testing.T) {
 	if r, err := w.do("w__echo", c); err == nil && r.Status != tool.StatusError {
 		t.Errorf("with a key of two lines it answers %+v", r)
 	}
-	k.set("right") // The client needs it to close the session.
+	k.set("right") // The client needs the right key to close the session.
 }
 
-// A process does not start without its secret. It gets the value from the time of its start.
+// The test checks that a process does not start without its secret, and that it gets the value that is current when it starts.
 func TestSecretInEnvironment(t *testing.T) {
 	k := &keys{}
 	e := own(t, "leaky", "leaky", func(e *mcp.Entry) { e.Env = append(e.Env, mcptest.Leak+"=secret://key") })
@@ -91,7 +91,7 @@ func TestSecretInEnvironment(t *testing.T) {
 	}
 }
 
-// homesOf records the home of each process.
+// homesOf is an Exec that records the home directory of each process.
 type homesOf struct {
 	mcp.Exec
 	homes *sync.Map
@@ -102,7 +102,7 @@ func (h homesOf) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 	return h.Exec.Run(ctx, spec)
 }
 
-// T116: each server has a separate home directory, and a fresh one when it gets a secret.
+// The test checks that each server has a separate home directory, and that a server that gets a secret has a fresh one (T116).
 func TestT116HomesOfServers(t *testing.T) {
 	k := &keys{}
 	k.set("the-value")

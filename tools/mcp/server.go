@@ -19,27 +19,27 @@ import (
 
 const (
 	maxBackoff = time.Minute
-	steady     = time.Minute // minimum duration of a connection that resets the backoff
-	relistRest = time.Second // first pause between two readings of a list
-	relistMost = time.Minute // longest pause, for a list that changes all the time
+	steady     = time.Minute // duration of a connection after which the next backoff starts from the beginning
+	relistRest = time.Second // minimum pause between two readings of a list
+	relistMost = time.Minute // maximum pause, which applies when a list changes all the time
 )
 
-// A server represents one entry. It outlives its connections.
+// A server maintains the connections for one entry, one after the other.
 type server struct {
 	cfg    *Config
 	entry  Entry
 	signin *signin       // nil when sign-in is not possible
-	kick   chan struct{} // ends the wait before the next connection
+	kick   chan struct{} // a value in it ends the wait before the next connection
 
-	own       map[string]*server // servers of namespaces with their own process, by namespace
-	namespace string             // namespace of this process; empty for the server that determines the list of tools
-	wanted    chan struct{}      // closed by the first call of the namespace; nil when the server connects without waiting for a call
-	want      sync.Once          // closes wanted
+	own       map[string]*server // servers for the separate processes of namespaces, by namespace
+	namespace string             // namespace of this separate process; empty for the server whose list of tools is used
+	wanted    chan struct{}      // closed by the first call of the namespace; nil when the server connects at once
+	want      sync.Once          // guards the close of wanted
 
-	stop context.CancelFunc // cancels run; nil before the start
+	stop context.CancelFunc // ends run; nil before the start
 	over chan struct{}      // closed when run has returned
 
-	listing sync.Mutex // held while tools are listed
+	listing sync.Mutex // held while the list of tools is replaced
 	retired bool       // the server lists no more tools; guarded by listing
 
 	mu      sync.Mutex
@@ -48,13 +48,14 @@ type server struct {
 	gone    bool          // a reload removed the server
 	next    *server       // the server that replaced this one
 	source  tool.SourceStatus
-	blocked []string          // refused network connections of its processes since it was last ready
-	kept    []byte            // list in Memory
-	shown   map[string]bool   // ids that were ever listed; used by one goroutine at a time
-	claims  map[string]string // for a namespace's own process: digests of its tool descriptions, by id; guarded by mu
+	blocked []string          // network connections that the sandbox refused since the server was last ready
+	kept    []byte            // the list as Memory has it
+	shown   map[string]bool   // ids that were ever listed; only one goroutine at a time uses it
+	claims  map[string]string // for a separate process of a namespace: digests of how it describes its tools, by id; guarded by mu
 }
 
-// newServer returns a server. It reuses last, the sign-in of the previous server, when address and client are the same. last may be nil.
+// newServer returns a server for an entry. last is the sign-in of the previous server with this key, or nil. It is used again when address
+// and client are the same.
 func newServer(cfg *Config, e Entry, last *signin) *server {
 	s := &server{cfg: cfg, entry: e, changed: make(chan struct{}), shown: map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.signin = newSignin(&s.entry, cfg)
@@ -79,7 +80,7 @@ func newServer(cfg *Config, e Entry, last *signin) *server {
 	return s
 }
 
-// of returns the server for a namespace.
+// of returns the server that serves a namespace.
 func (s *server) of(namespace string) *server {
 	if own := s.own[namespace]; own != nil {
 		return own
@@ -87,7 +88,7 @@ func (s *server) of(namespace string) *server {
 	return s
 }
 
-// all returns the server and the servers of namespaces that have had a call.
+// all returns this server, and those servers of namespaces that have had a call.
 func (s *server) all() []*server {
 	list := []*server{s}
 	for _, namespace := range slices.Sorted(maps.Keys(s.own)) {
@@ -112,7 +113,7 @@ func (s *server) health() tool.SourceStatus {
 	return out
 }
 
-// maxBlocked is how many refused connections are kept.
+// maxBlocked is the number of refused connections that are kept for the status.
 const maxBlocked = 8
 
 // block records a refused network connection of the server's processes.
@@ -139,7 +140,7 @@ func (s *server) become(state tool.SourceState, change func(*tool.SourceStatus))
 	change(&s.source)
 }
 
-// run connects again and again until ctx is done. It also runs the servers of namespaces after their first call.
+// run connects to the server again and again until ctx is done. It also runs the servers of namespaces, each after its first call.
 func (s *server) run(ctx context.Context) {
 	var own sync.WaitGroup
 	defer own.Wait()
@@ -182,12 +183,12 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// An eraProbe selects the protocol era for the next connection. After a failed connection in one era, the next one tries the other era. A
-// server that has answered before must fail three times first.
+// An eraProbe chooses the protocol era for the next connection. When a connection in one era fails, it chooses the other era. When the
+// server has answered in an era before, three connections must fail first.
 type eraProbe struct {
-	known  bool // A connection succeeded.
-	old    bool // The successful era was an earlier one.
-	misses int  // failures since then
+	known  bool // a connection has succeeded before
+	old    bool // the last successful connection was in an earlier era
+	misses int  // number of failures since the last success
 }
 
 func (e *eraProbe) earlier() bool {
@@ -202,7 +203,7 @@ func (e *eraProbe) note(served bool, err error) {
 	switch {
 	case served:
 		*e = eraProbe{known: true, old: e.earlier()}
-	case errors.As(err, new(*transportError)) || errors.Is(err, errSignIn): // The server did not receive the question, or wants a sign-in.
+	case errors.As(err, new(*transportError)) || errors.Is(err, errSignIn): // Such a failure says nothing about the era: the server did not get the request, or requires a sign-in.
 	default:
 		e.misses++
 	}
@@ -216,7 +217,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	defer func() {
 		if why := l.end(); err == nil || why != nil && ctx.Err() == nil {
 			if errors.Is(err, errEnded) {
-				err = nil // The other error has more detail.
+				err = nil // The error of the line has more details.
 			}
 			err = errors.Join(why, err)
 		}
@@ -254,7 +255,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// follow waits for the end of a connection. It reads the list again when the server reports a change.
+// follow waits for the end of a connection. Meanwhile it reads the list again when the server reports a change.
 func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) error {
 	over := make(chan error, 1)
 	go func() { over <- n.client.Wait() }() // The goroutine ends with the connection.
@@ -264,7 +265,7 @@ func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) e
 			return context.Cause(ctx)
 		case err := <-over:
 			return cmp.Or(err, errEnded)
-		case <-lost: // The line knows the reason.
+		case <-lost: // The caller gets the reason from the line.
 			return errEnded
 		case <-changed:
 		case <-rested:
@@ -287,13 +288,13 @@ func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) e
 		if err != nil {
 			return err
 		}
-		if rest = min(2*rest, relistMost); len(n.relist) == 0 { // Otherwise the list keeps changing, and the pause grows.
+		if rest = min(2*rest, relistMost); len(n.relist) == 0 { // While the list keeps changing, the pause grows. Otherwise it starts again at the minimum.
 			rest = relistRest
 		}
 	}
 }
 
-// publish makes a session the one that calls use. Nil means none.
+// publish sets the session for calls. Nil means that there is none.
 func (s *server) publish(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +307,7 @@ func (s *server) publishLocked(n *session) {
 	s.changed = make(chan struct{})
 }
 
-// drop stops the use of a session that is known to be broken.
+// drop unpublishes a session that is broken.
 func (s *server) drop(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +316,7 @@ func (s *server) drop(n *session) {
 	}
 }
 
-// ready returns the session for a namespace and waits for it if needed. When ready fails, nothing of the call was sent.
+// ready returns the session for a namespace. When there is none, it waits for one. After an error, nothing of the call was sent.
 func (s *server) ready(ctx context.Context, namespace string) (*session, error) {
 	if s = s.of(namespace); s.wanted != nil {
 		s.want.Do(func() { close(s.wanted) })
@@ -356,13 +357,13 @@ func (s *server) away(why string) error {
 	}
 }
 
-// retire removes a server: its tools are no longer listed and no new call starts on it. Calls that wait continue on next, if there is one.
-// The tools of next replace the old tools at once.
+// retire removes a server from the configuration. Its tools are replaced at once by those of next, or removed when next is nil. No new call
+// starts on it, and waiting calls continue on next.
 func (s *server) retire(next *server) {
 	s.listing.Lock()
 	s.retired = true
 	if next == nil || !next.recall() {
-		_ = s.cfg.Tools.Replace(s.source.Name, nil) // An empty list cannot be refused.
+		_ = s.cfg.Tools.Replace(s.source.Name, nil) // Nothing is refused, because the list is empty.
 	}
 	s.listing.Unlock()
 	s.follows(next)
@@ -371,7 +372,7 @@ func (s *server) retire(next *server) {
 	}
 }
 
-// follows sends the waiting calls to the next server, if there is one.
+// follows makes the waiting calls continue on the next server. Nil means that there is none, so they fail.
 func (s *server) follows(next *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,7 +381,7 @@ func (s *server) follows(next *server) {
 	s.changed = make(chan struct{})
 }
 
-// newest returns the latest server that replaced this one in reloads, or this one.
+// newest returns the last server in the chain of servers that replaced this one, or this server when it was not replaced.
 func (s *server) newest() *server {
 	for {
 		s.mu.Lock()
@@ -393,7 +394,7 @@ func (s *server) newest() *server {
 	}
 }
 
-// drain stops a removed server when its calls have ended, or after Config.Drain.
+// drain waits until the calls on a removed server have ended, at most for Config.Drain, and then stops the server.
 func (s *server) drain(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.Drain)
 	defer stop()

@@ -18,16 +18,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// stateless is the first protocol version in which a result can carry questions. lastEarlier is the version before.
+// stateless is the first protocol version in which a result can contain questions. lastEarlier is the version before it.
 const (
 	stateless   = "2026-07-28"
 	lastEarlier = "2025-11-25"
 )
 
-// logLevel is the member of a request that asks for the server's log messages.
+// logLevel is a member of a request's _meta with which the request asks for log messages of the server.
 const logLevel = "io.modelcontextprotocol/logLevel"
 
-// missingCapability is the error code of a server that requires a client capability, such as the tasks extension.
+// missingCapability is the error code with which a server requires a capability of the client, such as the tasks extension.
 const missingCapability = -32021
 
 // maxLog is the maximum size of a log message that a call keeps, in bytes.
@@ -41,10 +41,10 @@ type session struct {
 	relist  chan struct{}
 	pipe    *pipe // nil when the server is not a local process
 	reports *reports
-	calls   atomic.Int64 // number of calls so far
+	calls   atomic.Int64 // number of calls so far, for the tokens of requests
 }
 
-// connect starts the protocol. The client offers the server only forms and pages for people: no model, no roots.
+// connect starts the protocol. The client tells the server that it supports only forms and pages for people: no model and no roots.
 func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) error {
 	client := sdk.NewClient(&sdk.Implementation{Name: "toold", Version: n.server.cfg.Version}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler),
@@ -76,7 +76,7 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 	return nil
 }
 
-// tools reads the list, page by page.
+// tools reads all pages of the list of tools.
 func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 	params := &sdk.ListToolsParams{}
 	size := 0
@@ -102,23 +102,24 @@ func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 	return nil, fmt.Errorf("has more than %d pages", maxPages)
 }
 
-// askAgain requests another reading of the list.
+// askAgain makes follow read the list again.
 func (n *session) askAgain() {
 	select {
 	case n.relist <- struct{}{}:
-	default: // Another reading is already pending.
+	default: // The channel already contains a request to read the list.
 	}
 }
 
-// close ends the connection. The SDK waits for open requests, which a server may never answer, so cut ends the wait after endGrace.
+// close ends the connection. The SDK waits for open requests, which a server may never answer. So close calls cut after endGrace, which
+// ends the wait.
 func (n *session) close(cut func()) {
 	grace := time.AfterFunc(endGrace, cut)
 	defer grace.Stop()
-	_ = n.client.Close() // The connection is over, so the error does not matter.
+	_ = n.client.Close() // An error is ignored, because the connection is over.
 }
 
-// deny refuses requests that a server may not send to its client, and recovers from panics. The SDK handles each message in a new
-// goroutine, where a panic would end the daemon. Version 1.8.0 of the SDK panics when elicitation/create has no params.
+// deny refuses requests that a server may not send to its client. It also recovers from panics: the SDK handles each message in a new
+// goroutine, where a panic would end the daemon. For example, version 1.8.0 of the SDK panics when elicitation/create has no params.
 func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (_ sdk.Result, err error) {
 		defer func() {
@@ -135,7 +136,7 @@ func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// count counts the reports of a server about its calls.
+// count counts the server's reports about calls when they were handled.
 func (n *session) count(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if isReport(method) {
@@ -161,11 +162,11 @@ func (n *session) progress(_ context.Context, r *sdk.ProgressNotificationClientR
 	}
 }
 
-// A meter forwards the progress of a call at a limited rate.
+// A meter passes on the progress of a call at a limited rate.
 type meter struct {
 	mu    sync.Mutex
 	last  time.Time
-	whole bool // A completed progress was already reported.
+	whole bool // a progress of 100% was already reported
 }
 
 const meterRest = 50 * time.Millisecond
@@ -183,10 +184,10 @@ func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
 	if p.Total > 0 && p.Progress >= 0 && p.Progress <= p.Total {
 		told.Fraction, told.Loaded, told.Total = p.Progress/p.Total, int64(p.Progress), int64(p.Total)
 	}
-	_ = c.ReportProgress(told) // An error means that the call is over.
+	_ = c.ReportProgress(told) // The error is ignored, because it only means that the call is over.
 }
 
-// logged passes a log message of a server to the call that it belongs to, if that is clear.
+// logged adds a log message of a server to the output of its call. It drops the message when it is unclear which call it belongs to.
 func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 	text, isText := r.Params.Data.(string)
 	if !isText {
@@ -198,7 +199,7 @@ func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 		text = cleanLine(r.Params.Logger, maxTitle) + ": " + text
 	}
 	if x := n.floor.only(); x != nil {
-		_ = x.call.Output("log", []byte(cleanLine(string(r.Params.Level), 20)+" "+text+"\n")) // An error means that the call is over.
+		_ = x.call.Output("log", []byte(cleanLine(string(r.Params.Level), 20)+" "+text+"\n")) // The error is ignored, because it only means that the call is over.
 		return
 	}
 	n.server.cfg.Log.Debug("MCP server logs", zap.String("server", n.server.entry.Key), zap.String("text", text))
@@ -208,15 +209,15 @@ func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 type round struct {
 	result    *sdk.CallToolResult
 	questions []*question
-	state     string // returned to the server with the answers
+	state     string // state that the server gets back with the answers
 }
 
-// call makes one request. It returns errAlone when the request must be made again.
+// call makes one request for a call. When it returns errAlone, the caller must make the request again.
 func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) (*round, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	x := &flight{call: c, end: end, answers: m.earlier()}
-	token := fmt.Sprintf("%s/%d", c.ID, n.calls.Add(1)) // Another namespace may have a call with the same id.
+	token := fmt.Sprintf("%s/%d", c.ID, n.calls.Add(1)) // The number is needed because a call in another namespace may have the same id.
 	if err := n.floor.enter(ctx, token, x); err != nil {
 		return nil, notRun(err)
 	}
@@ -247,9 +248,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 			return nil, err
 		}
 		if way, ok := errors.AsType[*transportError](err); ok && way.sent && !way.busy {
-			n.askAgain() // Checks whether the server still answers.
+			n.askAgain() // Reading the list shows whether the server still answers.
 		}
-		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.sent.Load() { // The connection ended before the call began.
+		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.sent.Load() { // The connection ended before the request was sent.
 			return nil, &unsentError{err}
 		}
 		if dead := n.pipe.outOfMemory(); dead != nil {
@@ -264,14 +265,14 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	return &round{result: r}, nil
 }
 
-// stopped ends a request whose call was cancelled or timed out. The SDK has already sent the protocol's cancel. A server may answer
-// nevertheless: a result counts, and an error means that the server stopped. A server that does not answer within endGrace may still work
-// on the call. The error is then [tool.ErrLost], unless its processes were killed.
+// stopped ends a request whose call was cancelled or has timed out. The SDK has already sent the protocol's cancel. The server may still
+// answer within endGrace: a result counts, and an error means that the server has stopped. A server that does not answer may still work on
+// the call. Then the error is [tool.ErrLost], unless the server's processes were killed.
 func (n *session) stopped(cause error, sent *request) (*round, error) {
 	if !sent.sent.Load() {
 		return nil, notRun(cause)
 	}
-	if n.pipe == nil { // Over HTTP, closing the connection of the response is the cancel.
+	if n.pipe == nil { // Over HTTP, no answer can come, because the cancel closes the connection of the response.
 		return nil, fmt.Errorf("%w: %w", cause, tool.ErrLost)
 	}
 	grace := time.NewTimer(endGrace)
@@ -288,7 +289,7 @@ func (n *session) stopped(cause error, sent *request) (*round, error) {
 	return nil, fmt.Errorf("%w: %w", cause, tool.ErrLost)
 }
 
-// lateRound returns the outcome for an answer to a cancelled request.
+// lateRound returns the outcome when a server answers a request after the cancel.
 func lateRound(answer []byte, cause error) (*round, error) {
 	var message struct {
 		Result *sdk.CallToolResult `json:"result"`
@@ -299,13 +300,14 @@ func lateRound(answer []byte, cause error) (*round, error) {
 	return &round{result: message.Result}, nil
 }
 
-// notRun marks an error: the server received nothing of the call.
+// notRun adds to an error that the server has received nothing of the call.
 func notRun(err error) error { return fmt.Errorf("%w: %w", err, tool.ErrNotRun) }
 
-// An unsentError means that the server received nothing of a request.
+// An unsentError means that the server has received nothing of a request.
 type unsentError struct{ error }
 
-// failedRound returns the outcome for a protocol error: pages to visit, an answer of the server, or a lost connection.
+// failedRound returns the outcome of a request that failed. It depends on the error: pages that a person must visit, an answer of the
+// server, or a lost connection.
 func failedRound(err error, hidden func(string) string) (*round, error) {
 	var wire *jsonrpc.Error
 	way, isWay := errors.AsType[*transportError](err)
@@ -361,7 +363,7 @@ func pages(list []*sdk.ElicitParams) (*round, error) {
 	return out, nil
 }
 
-// inputRound returns the questions of a server of the stateless era.
+// inputRound returns the questions in a result of a server of the stateless era.
 func inputRound(r *sdk.CallToolResult) (*round, error) {
 	if len(r.InputRequests) == 0 {
 		return nil, &tool.Error{Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, Message: "The server is busy and asks to be called later"}
@@ -387,7 +389,7 @@ func inputRound(r *sdk.CallToolResult) (*round, error) {
 	return out, nil
 }
 
-// sentence returns the error's text with a capital letter, for models.
+// sentence returns the text of an error with a capital letter, as part of a message for models.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

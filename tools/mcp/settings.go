@@ -6,7 +6,7 @@ import (
 	"github.com/toold-dev/toold/setting"
 )
 
-// Settings configure the MCP servers.
+// Settings configure the connections to MCP servers.
 type Settings struct {
 	Files   []string         `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
 	Servers []ServerSettings `yaml:"servers" help:"settings for the servers in mcp.files"`

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	early       = 30 * time.Second // how long before its expiry a token is renewed; a token that lives less than twice as long is renewed at half its life
-	renewalTime = 10 * time.Second // limit for a renewal
-	renewalRest = 5 * time.Second  // pause after a failed renewal while the token is still valid
+	early       = 30 * time.Second // time before its expiry at which a token is renewed; a token valid for less than twice this time is renewed at half its lifetime
+	renewalTime = 10 * time.Second // time limit of a renewal
+	renewalRest = 5 * time.Second  // pause after a failed renewal, as long as the token is still valid
 )
 
 // A Vault stores the credentials from sign-ins. Only the daemon may read it.
@@ -32,53 +32,53 @@ type Vault interface {
 	Save(key string, text []byte) error
 }
 
-// A Client is the daemon's registration at an authorization server. Without one the daemon registers itself.
+// A Client is the daemon's registration at an authorization server, made by the operator.
 type Client struct {
 	ID, Secret string
 	Scopes     []string // nil means the scopes that the server asks for
 }
 
-// A signin holds the daemon's credentials for a server over HTTP. Successive servers at the same address share it, because a refresh token
-// may be valid only once.
+// A signin manages the daemon's credentials for a server over HTTP. When a reload replaces the server, the new server with the same address
+// uses the same signin, because a refresh token may be valid only once.
 type signin struct {
 	key, url string
 	cfg      *Config
 	http     *http.Client
 
-	turn    chan struct{} // held by the goroutine that begins a visit
-	writing sync.Mutex    // serializes changes of the record
+	turn    chan struct{} // semaphore: only one goroutine at a time may begin a visit
+	writing sync.Mutex    // held while the record is changed
 
 	mu        sync.Mutex
-	record    *record // never changed in place
+	record    *record // replaced by each change, never changed in place
 	client    *Client // nil when the daemon registers itself
-	gone      bool    // The key now has another address, so nothing more is stored.
+	gone      bool    // the key has another address now, so nothing more may be stored
 	renewing  *renewal
 	failed    time.Time // time of the last failed renewal
-	silent    time.Time // start of the time in which renewals got no answer; zero when the last one got an answer
-	hidden    []string  // newest last
-	challenge []string  // WWW-Authenticate headers of the last refusal; nil means none
-	more      bool      // The last refusal was about missing scopes; the token itself is valid.
-	missed    bool      // The server refused the daemon; no request was accepted and no sign-in happened since then.
+	silent    time.Time // time of the first of the last renewals that all got no answer; zero when the last renewal got one
+	hidden    []string  // values to redact, newest last
+	challenge []string  // WWW-Authenticate headers of the last refusal; may be nil
+	more      bool      // the last refusal was only because of missing scopes
+	missed    bool      // the server has refused the daemon, and since then neither accepted a request nor was there a sign-in
 }
 
-// A record holds the stored data for a server.
+// A record is the data that the vault stores for a server.
 type record struct {
 	Server string        `json:"server"` // URL of the server
 	Way    way           `json:"way"`
-	Token  *oauth2.Token `json:"token,omitempty"` // nil when there was no sign-in
+	Token  *oauth2.Token `json:"token,omitempty"` // nil before a sign-in
 	Visit  string        `json:"visit,omitempty"` // state of the visit that produced the token
 	Member *member       `json:"member,omitempty"`
 
-	Earlier []*member `json:"earlier,omitempty"` // older registrations, newest first; open visits may use them
+	Earlier []*member `json:"earlier,omitempty"` // older registrations, newest first; kept because visits that are not finished may use them
 }
 
-// A way describes how to get tokens.
+// A way describes how the daemon gets tokens.
 type way struct {
 	Issuer   string   `json:"issuer"`
-	URL      string   `json:"url"` // token endpoint
+	URL      string   `json:"url"` // URL of the token endpoint
 	Client   string   `json:"client"`
 	Given    bool     `json:"given,omitempty"`  // the operator configured the client
-	Secret   string   `json:"secret,omitempty"` // secret of a client that registered itself; stored only in the vault
+	Secret   string   `json:"secret,omitempty"` // secret of a client that the daemon registered; stored only in the vault
 	Style    int      `json:"style"`
 	Resource string   `json:"resource"`
 	Scopes   []string `json:"scopes,omitempty"`
@@ -87,11 +87,11 @@ type way struct {
 // A renewal is a token renewal in progress.
 type renewal struct {
 	done   chan struct{}
-	ok     bool  // valid once done is closed, like silent
-	silent error // temporary reason why the authorization server gave no answer; nil when it answered, or has given no answer for longer than Config.Silence
+	ok     bool  // there is a new token; valid once done is closed, as is silent
+	silent error // why the authorization server gave no answer, if this is temporary; nil when it answered, or has not answered for longer than Config.Silence
 }
 
-// newSignin returns nil for servers without sign-in, and for servers whose headers already identify the daemon.
+// newSignin returns nil for a server without sign-in, and for a server whose headers already contain credentials.
 func newSignin(e *Entry, cfg *Config) *signin {
 	if e.URL == "" || cfg.Vault == nil {
 		return nil
@@ -101,7 +101,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 			return nil
 		}
 	}
-	var rules address.Rules // Addresses that the server names must not be internal machines.
+	var rules address.Rules // The server chooses these addresses, so they must not be those of internal machines.
 	if u, err := url.Parse(e.URL); err == nil && loopback(u.Hostname()) {
 		rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
@@ -116,7 +116,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 	var r record
 	if text, ok := cfg.Vault.Load(e.Key); ok && json.Unmarshal(text, &r) == nil && r.Server == e.URL {
 		if r.Way.Given != (e.Client != nil) || e.Client != nil && e.Client.ID != r.Way.Client {
-			r.Token = nil // The token was issued to another client.
+			r.Token = nil // The token belongs to another client, so it is dropped.
 		}
 		s.record = &r
 	}
@@ -124,7 +124,7 @@ func newSignin(e *Entry, cfg *Config) *signin {
 	return s
 }
 
-// same reports whether the credentials of other are valid for s.
+// same reports whether s may use the credentials of other.
 func (s *signin) same(other *signin) bool {
 	return s != nil && other != nil && s.url == other.url && s.operators().id() == other.operators().id()
 }
@@ -160,7 +160,7 @@ func (s *signin) abandon() {
 	s.gone = true
 }
 
-// wanted reports whether the server refused the daemon for lack of a sign-in.
+// wanted reports whether the server has refused the daemon and needs a sign-in.
 func (s *signin) wanted() bool {
 	if s == nil {
 		return false
@@ -170,7 +170,7 @@ func (s *signin) wanted() bool {
 	return s.missed
 }
 
-// admitted records that the server accepts the daemon's credentials.
+// admitted records that the server has accepted the daemon's credentials.
 func (s *signin) admitted() {
 	if s == nil {
 		return
@@ -186,8 +186,8 @@ func (s *signin) current() *record {
 	return s.record
 }
 
-// token returns the access token for a request, or "" when there is none. silent is not nil when the token has expired and the
-// authorization server did not answer the renewal.
+// token returns the access token for a request, or "" when there is none. silent is set when the token has expired and the authorization
+// server did not answer the request for a new one.
 func (s *signin) token(ctx context.Context) (token string, silent error) {
 	t := s.current().Token
 	if t == nil {
@@ -201,7 +201,7 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	if t.Expiry.IsZero() || left >= soon {
 		return t.AccessToken, nil
 	}
-	if left > 0 { // The token is still valid, so no request waits for the renewal.
+	if left > 0 { // The token is still valid, so the request does not wait for the renewal.
 		s.renewal(t.AccessToken, true)
 		return t.AccessToken, nil
 	}
@@ -212,8 +212,8 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	return t.AccessToken, silent
 }
 
-// renew replaces a token that the server no longer accepts. It reports whether there is a new token. All callers wait for the same renewal.
-// The renewal continues when its callers are cancelled, because its response may contain the only valid refresh token.
+// renew gets a new token when the server no longer accepts used. It reports whether there is a new token. Concurrent callers wait for the
+// same renewal. The renewal continues when its callers are cancelled, because its response may contain the only valid refresh token.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	select {
 	case <-ctx.Done():
@@ -232,8 +232,8 @@ func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent e
 	}
 }
 
-// renewal starts a renewal, or returns the one in progress. It returns nil when there is no refresh token, or when there is already another
-// token; other reports the latter. After a failed renewal, an early one must wait for renewalRest.
+// renewal starts a renewal, or returns the one in progress. It returns nil in three cases: there is no refresh token; there is already
+// another token than used, which other reports; or an early renewal failed less than renewalRest ago.
 func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,18 +242,18 @@ func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	case r.Token == nil:
 		return nil, false
 	case r.Token.AccessToken != used:
-		return nil, true // Another goroutine has renewed the token.
+		return nil, true // Another goroutine has already renewed the token.
 	case r.Token.RefreshToken == "" || early && time.Since(s.failed) < renewalRest:
 		return nil, false
 	}
 	if s.renewing == nil {
 		s.renewing = &renewal{done: make(chan struct{})}
-		go s.replace(r, s.renewing) // The goroutine ends within renewalTime; settle waits for it.
+		go s.replace(r, s.renewing) // The goroutine ends within renewalTime. settle waits for it.
 	}
 	return s.renewing, false
 }
 
-// settle waits for a renewal in progress.
+// settle waits until no renewal is in progress.
 func (s *signin) settle() {
 	if s == nil {
 		return
@@ -266,19 +266,19 @@ func (s *signin) settle() {
 	}
 }
 
-// replace performs a renewal. A refusal is final: the refused refresh token is not used again.
+// replace performs a renewal. After a refusal, it drops the refresh token, so that it is not used again.
 func (s *signin) replace(r *record, under *renewal) {
 	defer close(under.done)
 	ctx, stop := context.WithTimeout(context.WithValue(context.Background(), oauth2.HTTPClient, s.http), renewalTime)
 	defer stop()
-	c := clientcredentials.Config{ // This type requests the configured scopes.
+	c := clientcredentials.Config{ // This type is used because it sends the configured scopes.
 		ClientID: r.Way.Client, ClientSecret: s.secret(&r.Way), TokenURL: r.Way.URL, AuthStyle: oauth2.AuthStyle(r.Way.Style),
 		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Token.RefreshToken}, "resource": {r.Way.Resource}},
 	}
 	next, err := c.Token(ctx)
 	silent := unanswered(err)
 	if err == nil {
-		if err = bearer(next); err != nil { // The new refresh token may still be the only valid one.
+		if err = bearer(next); err != nil { // The access token is not used. But the new refresh token is kept, because it may be the only valid one.
 			worn := *r.Token
 			worn.RefreshToken, next = next.RefreshToken, &worn
 		}
@@ -290,7 +290,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 	if next != nil {
 		s.change(func(now *record) {
-			if now.Token == r.Token { // No other sign-in happened meanwhile.
+			if now.Token == r.Token { // Otherwise another sign-in has replaced the record meanwhile.
 				now.Token, under.ok = next, err == nil
 			}
 		})
@@ -301,7 +301,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	switch {
 	case silent == nil:
 		s.silent = time.Time{}
-	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // A long time without any renewal does not count as silence.
+	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // When no renewal was tried for a long time, that time does not count as silence, which starts again now.
 		s.silent = now
 	}
 	if now.Sub(s.silent) < s.cfg.Silence {
@@ -312,13 +312,14 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 }
 
-// unanswered returns why a renewal got no decision, or nil when the authorization server decided. A temporary failure is not a refusal.
+// unanswered returns an error when the authorization server gave no decision on a renewal, for example because of a temporary failure. It
+// returns nil when the server granted or refused the renewal.
 func unanswered(err error) error {
 	said, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case err == nil:
 		return nil
-	case !ok: // The server was not reached, or its response is not an answer.
+	case !ok: // The authorization server was not reached, or its response was unreadable.
 		return errors.New("no renewal of the sign-in: " + cleanLine(err.Error(), maxDescription))
 	case said.Response.StatusCode >= 500 || said.Response.StatusCode == http.StatusTooManyRequests:
 		return errors.New("no renewal of the sign-in: the authorization server answers " + cleanLine(said.Response.Status, maxTitle))
@@ -326,7 +327,7 @@ func unanswered(err error) error {
 	return nil
 }
 
-// bearer rejects a token that is not a bearer token or is too short to be redacted. It also records the token's lifetime.
+// bearer returns an error for a token that is not a bearer token, or that is too short to be redacted. It also sets the token's lifetime.
 func bearer(t *oauth2.Token) error {
 	if len(t.AccessToken) < leastHidden {
 		return fmt.Errorf("the authorization server gave a token of fewer than %d bytes", leastHidden)
@@ -340,7 +341,7 @@ func bearer(t *oauth2.Token) error {
 	return nil
 }
 
-// secret returns the client's secret.
+// secret returns the secret of the client.
 func (s *signin) secret(w *way) string {
 	if c := s.operators(); c != nil {
 		return c.Secret
@@ -348,15 +349,15 @@ func (s *signin) secret(w *way) string {
 	return w.Secret
 }
 
-// change replaces the record and stores it. If storing fails, the new record is used nevertheless, because the old tokens may no longer be
+// change replaces the record and stores it. When storing fails, the new record is still used, because the old tokens may no longer be
 // valid.
 func (s *signin) change(f func(*record)) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	now := s.current() // Only the holder of writing changes it.
+	now := s.current() // The record cannot change meanwhile, because that needs the lock writing.
 	next := *now
 	f(&next)
-	s.learn(&next) // The values are redacted before they are sent.
+	s.learn(&next) // Redaction must begin before the values are sent.
 	s.mu.Lock()
 	if s.record = &next; next.Token != nil && (next.Visit != now.Visit || now.Token == nil || next.Token.AccessToken != now.Token.AccessToken) {
 		s.challenge, s.more, s.missed = nil, false, false
@@ -375,8 +376,8 @@ func (s *signin) change(f func(*record)) {
 	}
 }
 
-// refused records that the server refused a token. It returns false and records nothing when there is another token meanwhile, or the same
-// token from another visit.
+// refused records that the server refused a token. It records nothing and returns false when the current token is another one, or is the
+// same one from another visit.
 func (s *signin) refused(used, visit string, resp *http.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

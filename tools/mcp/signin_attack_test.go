@@ -23,7 +23,7 @@ func (v *vault) kept(key string) string {
 	return v.text[key]
 }
 
-// issuer returns an Issuer that ends with the test.
+// issuer starts an Issuer that ends with the test.
 func issuer(t *testing.T) *mcptest.Issuer {
 	t.Helper()
 	i, end := mcptest.NewIssuer(eras[0], false)
@@ -31,7 +31,7 @@ func issuer(t *testing.T) *mcptest.Issuer {
 	return i
 }
 
-// guest returns a world with one server, w, without a sign-in.
+// guest returns a world with the server w, to which no person has signed in yet.
 func guest(t *testing.T, v mcp.Vault, e mcp.Entry, change ...func(*mcp.Config)) *world {
 	t.Helper()
 	w := connect(t, newMemory(), func(c *mcp.Config) {
@@ -44,7 +44,7 @@ func guest(t *testing.T, v mcp.Vault, e mcp.Entry, change ...func(*mcp.Config)) 
 	return w
 }
 
-// asks makes a call that asks a person to sign in.
+// asks makes a call that asks a person to sign in. It returns the call and the suspended result.
 func (w *world) asks() (c *tool.Call, rep *reporter, asked *tool.Result) {
 	w.t.Helper()
 	c, rep = newCall(w.t, `{}`)
@@ -53,7 +53,7 @@ func (w *world) asks() (c *tool.Call, rep *reporter, asked *tool.Result) {
 	return c, rep, asked
 }
 
-// signIn signs in as a person does.
+// signIn makes a call and signs in, as a person does.
 func (w *world) signIn(i *mcptest.Issuer) *world {
 	w.t.Helper()
 	c, rep, asked := w.asks()
@@ -65,7 +65,7 @@ func (w *world) signIn(i *mcptest.Issuer) *world {
 	return w.ready()
 }
 
-// A sign-in for one server is not used for another server that gets its key meanwhile.
+// The test checks that a sign-in for one server is not used for another server that has the same key later.
 func TestVisitOfAnotherServer(t *testing.T) {
 	a, b, v := issuer(t), issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: a.URL + "/mcp"})
@@ -85,7 +85,7 @@ func TestVisitOfAnotherServer(t *testing.T) {
 	w.signIn(b)
 }
 
-// Checkpoints contain no client secrets. The daemon finds its own registration again after a restart.
+// The test checks that checkpoints contain no client secret, and that the daemon still knows its registration after a restart.
 func TestSecretOfClientIsNotInTheJournal(t *testing.T) {
 	const secret = "client-secret-0123456789"
 	for _, given := range []bool{true, false} {
@@ -118,7 +118,7 @@ func TestSecretOfClientIsNotInTheJournal(t *testing.T) {
 	}
 }
 
-// When a call is cancelled during a token renewal, the new refresh token is not lost.
+// The test checks that the new refresh token is not lost when the call is cancelled during the renewal.
 func TestRenewalOutlivesItsCall(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -138,8 +138,8 @@ func TestRenewalOutlivesItsCall(t *testing.T) {
 	contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
 }
 
-// A refresh token that is valid only once is used only once. Many concurrent calls cause one renewal. This holds even when a reload
-// replaces the server, changes its client, or removes the server and adds it again.
+// The test checks that a refresh token that is valid only once is used only once. Many concurrent calls cause one renewal, even when a
+// reload replaces the server, changes its client, or removes the server and adds it again.
 func TestRenewalIsOne(t *testing.T) {
 	client := func(scopes ...string) *mcp.Client { return &mcp.Client{ID: "known", Scopes: scopes} }
 	for name, reload := range map[string]func(e *mcp.Entry) (removed bool){
@@ -161,7 +161,7 @@ func renewalIsOne(t *testing.T, e mcp.Entry, reload func(*mcp.Entry) bool) {
 	for range 8 {
 		calls = append(calls, w.running("w__echo", "before"))
 	}
-	w.eventually("all of them wait for one renewal", func() bool { // A call that has not begun is not run on a removed server.
+	w.eventually("all of them wait for one renewal", func() bool { // All calls must have begun, because a call does not begin on a removed server.
 		n, _, _ := i.Counts()
 		return n == 1 && i.Visits() >= visits+8
 	})
@@ -199,7 +199,7 @@ func (f *failing) Save(key string, text []byte) error {
 	return f.vault.Save(key, text)
 }
 
-// Tokens that cannot be stored are used nevertheless, because the previous ones are no longer valid.
+// The test checks that new tokens are used even when they cannot be stored, because the old ones are no longer valid.
 func TestRenewalThatCannotBeKept(t *testing.T) {
 	i, v := issuer(t), &failing{vault: vault{text: map[string]string{}}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -210,7 +210,7 @@ func TestRenewalThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// T79: no answer contains current or recent credentials of the daemon, in any form.
+// The test checks that no answer contains current or recent credentials of the daemon, in any encoding (T79).
 func TestTokensAreHidden(t *testing.T) {
 	var told sync.Map
 	i, v := issuer(t), &vault{text: map[string]string{}}
@@ -241,7 +241,7 @@ func TestTokensAreHidden(t *testing.T) {
 	contains(t, text, "bad: [token], [token]")
 }
 
-// Malformed or excessive challenges do not prevent a sign-in, and do not make the daemon contact other addresses.
+// The test checks that malformed or excessive challenges do not prevent a sign-in, and do not make the daemon contact other addresses.
 func TestHostileChallenges(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Refuse(func(w http.ResponseWriter) {
@@ -261,7 +261,7 @@ func TestHostileChallenges(t *testing.T) {
 	}
 }
 
-// Concurrent calls register the daemon once, and one sign-in serves all of them.
+// The test checks that concurrent calls register the daemon once, and that one sign-in is enough for all of them.
 func TestOneSignInForManyCalls(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
@@ -275,7 +275,7 @@ func TestOneSignInForManyCalls(t *testing.T) {
 	door, _ := w.tools.Lookup("w__sign_in")
 	for _, c := range []*tool.Call{
 		answered(c, rep, asked, addressed(at)),
-		answered(c, rep, asked, addressed(at)), // the daemon was killed before the end of the call was stored
+		answered(c, rep, asked, addressed(at)), // The daemon was killed before it stored the end of the call, so the same answer arrives again.
 		answered(other, otherRep, otherAsked, addressed("http://127.0.0.1:33418/callback?state=x")),
 	} {
 		r, err := door.Tool.Execute(t.Context(), c)
@@ -284,7 +284,8 @@ func TestOneSignInForManyCalls(t *testing.T) {
 	}
 }
 
-// The sign-in fails for an address without a code, with the error of another authorization server, or with an invalid code.
+// The test checks that a sign-in fails when the address has no code, contains the error of another authorization server, or has an invalid
+// code.
 func TestWrongEndsOfASignIn(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
@@ -304,7 +305,7 @@ func TestWrongEndsOfASignIn(t *testing.T) {
 	}
 }
 
-// A token with a short lifetime is not renewed with each request.
+// The test checks that a token with a short lifetime is not renewed for each request.
 func TestShortLivedTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Live(25)
@@ -317,7 +318,8 @@ func TestShortLivedTokens(t *testing.T) {
 	}
 }
 
-// T48: a server on this machine can direct the daemon to this machine and to the public network, but not to private networks.
+// The test checks that a server on this machine can direct the daemon to this machine and to the public network, but not to private
+// networks (T48).
 func TestT48LocalServerLeadsNowhereElse(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	about := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

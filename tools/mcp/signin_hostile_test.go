@@ -18,8 +18,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// Redaction never makes a message grow. Values shorter than the mark are not redacted: a value could otherwise match inside a mark that an
-// earlier replacement inserted.
+// The test checks that redaction never makes a message longer. Values shorter than the mark are not redacted, because such a value could
+// match inside a mark that replaced another value.
 func TestShortTokensMakeNoMessageGrow(t *testing.T) {
 	srv := httptest.NewServer(mcptest.Over(mcptest.New(eras[0])))
 	t.Cleanup(srv.Close)
@@ -32,7 +32,7 @@ func TestShortTokensMakeNoMessageGrow(t *testing.T) {
 	}
 }
 
-// An access token that is too short to be redacted is not used.
+// The test checks that an access token that is too short to be redacted is not used.
 func TestShortTokenIsRefused(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Give(map[string]any{"access_token": "short", "token_type": "Bearer", "refresh_token": "refresh-0123456789"})
@@ -45,8 +45,8 @@ func TestShortTokenIsRefused(t *testing.T) {
 	contains(t, r.ModelText(), "fewer than 8 bytes")
 }
 
-// When a connection fails, the client does not retry in an earlier era. Such a connection would be ready for only a moment, and the calls
-// of that moment would be lost.
+// The test checks that the client does not try an earlier era when a connection fails. Such a connection would look ready for a moment, and
+// calls in that moment would be lost.
 func TestFailedConnectionIsOver(t *testing.T) {
 	h := mcptest.Over(mcptest.New(eras[0]))
 	var mu sync.Mutex
@@ -74,8 +74,8 @@ func TestFailedConnectionIsOver(t *testing.T) {
 	}
 }
 
-// A server's answer may have the text of a connection that closed before the call began. The server has still run the call, so it is not
-// called again.
+// A server's answer may contain the same text as the error for a connection that closed before the call began. The test checks that such an
+// answer is not mistaken for that error: the server has run the call, so it must not run again.
 func TestClosedConnectionInAnAnswer(t *testing.T) {
 	h := mcptest.Over(mcptest.New(eras[0]))
 	var calls atomic.Int32
@@ -103,8 +103,8 @@ func TestClosedConnectionInAnAnswer(t *testing.T) {
 	}
 }
 
-// T79: a value from an authorization server is redacted in all texts only when it looks like a token. It is reported with the server that
-// it came from.
+// The test checks that a value from an authorization server is redacted in all texts only when it looks like a token, and that Known gets
+// the key of the server with it (T79).
 func TestWordsAreNoTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	var told sync.Map
@@ -128,7 +128,7 @@ func TestWordsAreNoTokens(t *testing.T) {
 	}
 }
 
-// T79: a new token is redacted before the first request is sent with it.
+// The test checks that a new token is redacted before the first request with this token is sent (T79).
 func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	var renewing, refused atomic.Int32
@@ -158,7 +158,7 @@ func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// A renewal that returns a token of another type than bearer does not replace the access token.
+// The test checks that the access token is not replaced when a renewal returns a token that is not a bearer token.
 func TestRenewalOfAnotherType(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -174,7 +174,8 @@ func TestRenewalOfAnotherType(t *testing.T) {
 	w.eventually("what came with it is what the next one is asked for with", func() bool { return i.Last().Get("refresh_token") == "Next-0123456789" })
 }
 
-// While a token is valid, no request waits for its renewal. A failed renewal is not repeated with each request.
+// The test checks that no request waits for a renewal while the token is still valid, and that a failed renewal is not repeated for each
+// request.
 func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	e := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
@@ -198,7 +199,7 @@ func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// When two sign-ins run at the same time, the first one counts.
+// The test checks that the first of two concurrent sign-ins is used.
 func TestTwoSignInsAtOnce(t *testing.T) {
 	i, v := issuer(t), &saves{vault: vault{text: map[string]string{}}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
@@ -244,7 +245,7 @@ func (s *saves) Save(key string, text []byte) error {
 
 func (s *saves) visits() map[string]bool { s.mu.Lock(); defer s.mu.Unlock(); return s.all }
 
-// The status line of an authorization server's refusal is shortened and cleaned like other texts.
+// The test checks that the status line of an authorization server's refusal is shortened and cleaned like other texts.
 func TestStatusOfARefusal(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// The first person who was asked can still sign in after the daemon registered again for other scopes.
+// The test checks that a person who was asked first can still sign in after the daemon has registered again for other scopes.
 func TestSecondRegistrationKeepsTheFirst(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	i.Confidential("client-secret-0123456789")
@@ -46,7 +46,7 @@ func scopesOf(t *testing.T, asked *tool.Result) string {
 	return u.Query().Get("scope")
 }
 
-// A sign-in for more scopes includes the previous scopes, because the new token replaces the old one.
+// The test checks that a sign-in for more scopes also asks for the previous scopes, because the new token replaces the old one.
 func TestMoreScopes(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -69,7 +69,8 @@ func TestMoreScopes(t *testing.T) {
 	}
 }
 
-// A server refuses the daemon and then accepts it again. When the server is later down for another reason, no person is asked to sign in.
+// The test uses a server that refuses the daemon and later accepts it again. It checks that no person is asked to sign in when the server
+// is then down for another reason.
 func TestRefusalThatPassed(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -94,7 +95,7 @@ func TestRefusalThatPassed(t *testing.T) {
 	<-lost
 }
 
-// A sign-in that returns the same token with more rights counts as a sign-in.
+// The test checks that a sign-in is accepted when it returns the same token, which now has more rights.
 func TestSignInBringsTheSameToken(t *testing.T) {
 	const same = "Same-0123456789abcdef"
 	i, v := issuer(t), &vault{text: map[string]string{}}
@@ -122,7 +123,7 @@ func TestSignInBringsTheSameToken(t *testing.T) {
 	contains(t, said.ModelText(), "Signed in")
 }
 
-// T79: when an authorization server repeats the daemon's secret, the secret is redacted.
+// The test checks that the daemon's client secret is redacted when an authorization server repeats it in a refusal (T79).
 func TestSecretInARefusal(t *testing.T) {
 	const secret = "8c3a4d9f0e1b2a3c4d5e6f70"
 	i, v := issuer(t), &vault{text: map[string]string{}}
@@ -141,7 +142,7 @@ func TestSecretInARefusal(t *testing.T) {
 	contains(t, r.ModelText(), "no client has [token]")
 }
 
-// T79: when a server repeats the token outside of a message, the token is redacted, even one that looks like a hash.
+// The test checks that a token is redacted when a server repeats it outside of a message, even a token that looks like a hash (T79).
 func TestTokenInAStatusLine(t *testing.T) {
 	const token = "8c3a4d9f0e1b2a3c4d5e6f70"
 	var code atomic.Int32
@@ -166,12 +167,12 @@ func TestTokenInAStatusLine(t *testing.T) {
 		t.Errorf("it says %+v", e)
 	}
 	code.Store(http.StatusFound)
-	_, _ = w.do("w__echo", c) // The connection to the server ends.
+	_, _ = w.do("w__echo", c) // The call fails, because the connection to the server ends.
 	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == tool.SourceDown })
 	contains(t, w.hub.Sources()[0].Error, "302 [token]")
 }
 
-// A page whose host looks like another host is not shown.
+// The test checks that people are not asked to visit a page whose host looks like another host.
 func TestHostsThatLookLikeOthers(t *testing.T) {
 	for _, host := range []string{"acc\u0435pt.example", "acc\u200bept.example", "accept.example@evil.example"} {
 		for _, member := range []string{"authorization_endpoint", "token_endpoint"} {
@@ -206,7 +207,7 @@ func TestHostsThatLookLikeOthers(t *testing.T) {
 	}
 }
 
-// When a server refuses the call after each sign-in, the number of requests to sign in is limited.
+// The test checks that people are asked to sign in only a limited number of times when a server refuses the call after each sign-in.
 func TestSigninsOfACallAreBounded(t *testing.T) {
 	t.Parallel()
 	i, end := mcptest.NewIssuer("good", false)

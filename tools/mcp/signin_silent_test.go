@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// troubles returns responses of an authorization server that are not refusals.
+// troubles returns responses of an authorization server that fail temporarily and are not refusals.
 func troubles() map[string]http.HandlerFunc {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", code) }
@@ -26,7 +26,8 @@ func troubles() map[string]http.HandlerFunc {
 	}
 }
 
-// A temporary failure of an authorization server is not a refusal. No person is asked to sign in, and calls wait until it is over.
+// The test checks that a temporary failure of an authorization server does not count as a refusal. No person is asked to sign in, and calls
+// wait until the failure is over.
 func TestSilenceIsNoRefusal(t *testing.T) {
 	for name, answer := range troubles() {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestSilenceIsNoRefusal(t *testing.T) {
 	}
 }
 
-// The same holds for a token that expired while the daemon was down.
+// The test checks that a temporary failure also does not count as a refusal when the token expired while the daemon was down.
 func TestSilenceAtTheStart(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := signedInUntil(t, i, v, -time.Minute)
@@ -54,7 +55,7 @@ func TestSilenceAtTheStart(t *testing.T) {
 	w = connect(t, w.memory, func(c *mcp.Config) { c.Vault = v }, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
 	w.eventually("it says why", func() bool { return strings.Contains(w.hub.Sources()[0].Error, "answers 503") })
 	w.eventually("it is connected to again and again", func() bool { return w.hub.Sources()[0].Starts > 6 })
-	if tried, starts := i.Requests()-before, w.hub.Sources()[0].Starts; tried > starts+3 { // The first world may have tried once too.
+	if tried, starts := i.Requests()-before, w.hub.Sources()[0].Starts; tried > starts+3 { // One more, because the first world may have tried once too.
 		t.Errorf("it was tried %d times in %d connections", tried, starts)
 	}
 	i.Break(nil)
@@ -62,7 +63,7 @@ func TestSilenceAtTheStart(t *testing.T) {
 	contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
 }
 
-// signedInUntil returns a stopped world after a sign-in whose token ends after the given time.
+// signedInUntil signs in and stops the world. The token expires after the given time.
 func signedInUntil(t *testing.T, i *mcptest.Issuer, v *vault, end time.Duration) *world {
 	t.Helper()
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
@@ -76,7 +77,7 @@ func signedInUntil(t *testing.T, i *mcptest.Issuer, v *vault, end time.Duration)
 	return w
 }
 
-// When an authorization server has not answered for a long time, people are asked to sign in.
+// The test checks that people are asked to sign in when an authorization server has not answered for a long time.
 func TestLongSilence(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) { c.Silence = 50 * time.Millisecond }).signIn(i)

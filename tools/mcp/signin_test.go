@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// vault stores the data of sign-ins.
+// vault is a Vault in memory.
 type vault struct {
 	mu   sync.Mutex
 	text map[string]string
@@ -48,8 +48,8 @@ func addressed(address string) string {
 	return string(text)
 }
 
-// A person signs in to a server whose tools are still unknown, and later again during a call. After a restart the daemon uses the stored
-// credentials. It renews its tokens, and no result or error contains them.
+// TestOAuth signs in to a server whose tools are still unknown, and later again during a call. It checks that after a restart the daemon
+// uses the stored credentials and renews its tokens, and that no result or error contains them.
 func TestOAuth(t *testing.T) {
 	for _, era := range eras {
 		for _, plain := range []bool{false, true} {
@@ -69,7 +69,7 @@ func oauth(t *testing.T, era string, plain bool) {
 	}
 	v, m := &vault{text: map[string]string{}}, newMemory()
 	entry := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
-	with := func(c *mcp.Config) { c.Vault, c.Wait, c.Connect, c.Backoff = v, hangs, 5*time.Second, time.Hour } // The long backoff shows that a sign-in does not wait for the next try.
+	with := func(c *mcp.Config) { c.Vault, c.Wait, c.Connect, c.Backoff = v, hangs, 5*time.Second, time.Hour } // The backoff is long, so the test also checks that a sign-in ends the wait.
 	w := connect(t, m, with, entry)
 	w.eventually("somebody can sign in", func() bool { _, ok := w.tools.Lookup("w__sign_in"); return ok })
 	c, rep := newCall(t, `{}`)
@@ -90,7 +90,7 @@ func oauth(t *testing.T, era string, plain bool) {
 		t.Error("the tool to sign in is there although somebody did")
 	}
 
-	i.Forget(false) // The token is renewed without any effect on the call.
+	i.Forget(false) // The next call renews the token without a question.
 	contains(t, w.text("w__echo", `{"text":"renewed"}`), "renewed")
 	if i.Last().Get("grant_type") != "refresh_token" {
 		t.Errorf("the last request was %v", i.Last())
@@ -105,13 +105,13 @@ func oauth(t *testing.T, era string, plain bool) {
 		t.Errorf("a result holds the token: %s", text)
 	}
 
-	i.Forget(true) // The call needs a new sign-in.
+	i.Forget(true) // The next call must ask for a new sign-in.
 	c, rep = newCall(t, `{"text":"again"}`)
 	asked, err = w.do("w__echo", c)
 	must(t, err)
 	at = visit(asked)
 	w.stop()
-	w = connect(t, m, with, entry) // The daemon restarts before the answer.
+	w = connect(t, m, with, entry) // The daemon restarts before the question is answered.
 	r, err = w.do("w__echo", answered(c, rep, asked, addressed(at)))
 	must(t, err)
 	contains(t, r.ModelText(), "again")

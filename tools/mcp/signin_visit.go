@@ -19,25 +19,25 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// callback is the address to which a browser is redirected after a sign-in. No server listens there: the person copies the address into the
-// answer. The code in it is useless without the verifier that the daemon keeps.
+// callback is the address to which a browser is redirected after a sign-in. No server listens there; the person copies the address from the
+// browser into the answer. The code in it is useless without the verifier, which only the daemon has.
 const callback = "http://127.0.0.1:33418/callback"
 
-// membership is how long a registration is reused for the next sign-in. A limit is needed because only the person sees that an
-// authorization server has forgotten the daemon.
+// membership is the time for which a registration is used for further sign-ins. It is limited, because an authorization server may delete
+// the registration, and only the person at the sign-in page would see that.
 const membership = time.Hour
 
-// maxEarlier is how many registrations are kept in addition to the latest one.
+// maxEarlier is the number of registrations that are kept in addition to the latest one.
 const maxEarlier = 4
 
-// A visit is a request to a person to sign in. It is stored with the call and contains no secret of a client.
+// A visit is one request to a person to sign in. It is stored in the checkpoint of the call, so it contains no secret of a client.
 type visit struct {
 	Server   string `json:"server"` // URL of the server
 	Way      way    `json:"way"`
 	State    string `json:"state"`
 	Verifier string `json:"verifier"`
 	Before   string `json:"before,omitempty"` // state of the visit that was current when this one began
-	Named    bool   `json:"named,omitempty"`  // the answer contains its issuer
+	Named    bool   `json:"named,omitempty"`  // the authorization server says that the final address contains its issuer (RFC 9207)
 	Page     string `json:"page"`
 }
 
@@ -66,13 +66,13 @@ func (w *way) config(page, secret string) *oauth2.Config {
 	}
 }
 
-// errSignIn means that a person must sign in.
+// errSignIn means that the server accepts no request before a person has signed in.
 var errSignIn = errors.New("the server wants somebody to sign in, which a call of one of its tools asks for")
 
 // begin finds the authorization server and registers the daemon there.
 func (s *signin) begin(ctx context.Context) (*visit, error) {
 	select {
-	case s.turn <- struct{}{}: // One at a time, so that many calls register the daemon only once.
+	case s.turn <- struct{}{}: // Only one goroutine continues, so that many calls register the daemon only once.
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -107,7 +107,7 @@ func (s *signin) begin(ctx context.Context) (*visit, error) {
 	return v, nil
 }
 
-// challenged returns the parameters of the first bearer challenge in the last refusal. It ignores other and malformed challenges.
+// challenged returns the parameters of the first bearer challenge in the last refusal. It ignores other challenges and malformed ones.
 func (s *signin) challenged() (about string, scopes []string) {
 	s.mu.Lock()
 	list := s.challenge
@@ -126,10 +126,11 @@ func (s *signin) challenged() (about string, scopes []string) {
 	return "", nil
 }
 
-// about returns the server's metadata about its authorization servers, or nil when it has none, and the scopes to ask for.
+// about returns the server's metadata about its authorization servers, or nil when the server has none. It also returns the scopes to ask
+// for.
 func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMetadata, scopes []string) {
 	u, err := url.Parse(s.url)
-	if err != nil { // The URL was checked before.
+	if err != nil { // This cannot happen, because the URL was checked before.
 		u = &url.URL{}
 	}
 	root := &url.URL{Scheme: u.Scheme, Host: u.Host}
@@ -154,7 +155,7 @@ func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMet
 	return about, scopes
 }
 
-// plain rejects addresses that a person could mistake for others when reading them in a ticket.
+// plain returns an error for an address that a person could mistake for another one when reading it in a ticket.
 func plain(addresses ...string) error {
 	for _, text := range addresses {
 		u, err := url.Parse(text)
@@ -165,7 +166,7 @@ func plain(addresses ...string) error {
 	return nil
 }
 
-// together adds the scopes of a valid token to the missing ones, because the next token replaces the current one.
+// together returns the missing scopes and the scopes of the current token, because the next token replaces the current one.
 func (s *signin) together(issuer string, scopes []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +183,8 @@ func (s *signin) together(issuer string, scopes []string) []string {
 	return all
 }
 
-// issuer returns the metadata of the authorization server. A server without metadata is its own authorization server, as in the era of
-// 2025-03-26. Then default endpoints apply if it publishes none.
+// issuer returns the metadata of the authorization server. When the server has no metadata about one, it is its own authorization server,
+// as in the era of 2025-03-26. When it publishes no endpoints either, the default endpoints apply.
 func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMetadata) (*oauthex.AuthServerMeta, error) {
 	if about != nil {
 		at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)
@@ -206,7 +207,8 @@ func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMet
 	return at, err
 }
 
-// style returns how the operator's client authenticates. It is fixed in advance because a code may be sent only once.
+// style returns how the operator's client authenticates. The method must be chosen in advance, because a code may be sent only once, so
+// trying another method is not possible.
 func style(secret string, methods []string) int {
 	if secret == "" || slices.Contains(methods, "client_secret_post") && !slices.Contains(methods, "client_secret_basic") {
 		return int(oauth2.AuthStyleInParams)
@@ -214,7 +216,7 @@ func style(secret string, methods []string) int {
 	return int(oauth2.AuthStyleInHeader)
 }
 
-// register registers the daemon, unless a recent registration exists.
+// register registers the daemon at the authorization server, unless a recent registration exists.
 func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *way) error {
 	if c := s.operators(); c != nil {
 		w.Client, w.Given, w.Style = c.ID, true, style(c.Secret, at.TokenEndpointAuthMethodsSupported)
@@ -237,7 +239,7 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 	if refusal, ok := errors.AsType[*oauthex.ClientRegistrationError](err); ok {
 		return refusal
 	}
-	if err != nil { // The error text may contain the response with a secret.
+	if err != nil { // The text of the error is not used, because it may contain the response with a secret.
 		return errors.New("the authorization server " + at.Issuer + " did not register the daemon")
 	}
 	m := &member{Issuer: at.Issuer, ID: got.ClientID, Secret: got.ClientSecret, Style: int(oauth2.AuthStyleInParams), Scope: scope, Since: time.Now()}
@@ -256,14 +258,14 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 	return nil
 }
 
-// finish completes a sign-in with the final address of the browser.
+// finish completes a sign-in. address is the address to which the browser was redirected.
 func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 	now, client := s.current(), s.operators()
 	if v.Server != s.url || v.Way.Given != (client != nil) || client != nil && client.ID != v.Way.Client {
 		return errors.New("the server is another one now")
 	}
 	if now.Visit != v.Before {
-		return nil // Another sign-in happened meanwhile, or the daemon ended right after this one was stored.
+		return nil // Nothing is left to do: another sign-in happened meanwhile, or this one was already stored before the daemon ended.
 	}
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Query().Get("state") == "" {
@@ -292,17 +294,17 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		err = bearer(token)
 	}
 	if err != nil {
-		return errors.New(s.hideText(refusal(err).Error())) // The text may repeat the daemon's credentials.
+		return errors.New(s.hideText(refusal(err).Error())) // The error text may contain the daemon's credentials, which hideText redacts.
 	}
 	s.change(func(r *record) {
-		if r.Visit == v.Before { // Otherwise another person has signed in meanwhile.
+		if r.Visit == v.Before { // Otherwise another person has signed in meanwhile, and that token is kept.
 			r.Way, r.Token, r.Visit = w, token, v.State
 		}
 	})
 	return nil
 }
 
-// refusal returns an authorization server's answer, without parts that may repeat credentials.
+// refusal returns an error with the authorization server's answer, without the parts that may contain credentials.
 func refusal(err error) error {
 	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return errors.New("the authorization server answers " + cleanLine(cmp.Or(said.ErrorCode, said.Response.Status), maxTitle))
@@ -313,7 +315,7 @@ func refusal(err error) error {
 // ticket returns the ticket that asks a person to sign in.
 func (s *signin) ticket(v *visit) tool.Ticket {
 	u, err := url.Parse(v.Page)
-	if err != nil { // The URL was checked before.
+	if err != nil { // This cannot happen, because the URL was checked before.
 		u = &url.URL{}
 	}
 	where := u.Host

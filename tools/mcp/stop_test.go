@@ -16,7 +16,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// stubborn cancels a call that its server does not stop. It returns the error and the ids of the processes.
+// stubborn makes a call and cancels it with cause. The server does not stop the call. stubborn returns the call's error and the ids of the
+// server's processes.
 func (w *world) stubborn(cause error) (server, child int, err error) {
 	w.t.Helper()
 	c, _ := newCall(w.t, `{}`)
@@ -47,7 +48,8 @@ func withChild(t *testing.T, change func(*mcp.Entry)) mcp.Entry {
 	return e
 }
 
-// A server that does not stop a cancelled call is restarted, and all its processes are killed. The call counts as stopped.
+// The test checks that a server that does not stop a cancelled call is restarted, that all its processes are killed, and that the call
+// counts as stopped.
 func TestUnstoppedServerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]func(*mcp.Entry){
@@ -78,7 +80,8 @@ func TestUnstoppedServerIsRestarted(t *testing.T) {
 	}
 }
 
-// A server with on_cancel leave continues, and the outcome of the call is unknown.
+// With `on_cancel: leave`, set or implied by the trust, the server keeps running when it ignores a cancellation. The outcome of the call is
+// then unknown.
 func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]func(*mcp.Entry){
@@ -101,7 +104,8 @@ func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 	}
 }
 
-// Nothing ran for a call that is cancelled before its server is ready or received anything. The server is not restarted.
+// The test checks a call that is cancelled before its server is ready or has received the request. The error says that nothing ran, and the
+// server is not restarted.
 func TestCancelledBeforeItWasSent(t *testing.T) {
 	t.Parallel()
 	remembered := newMemory()
@@ -119,7 +123,7 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no tool w__nap", name)
 		}
-		for range 20 { // When two cases of a select are ready, the choice is random.
+		for range 20 { // The test repeats the call, because select chooses at random when two of its cases are ready.
 			c, _ := newCall(t, `{}`)
 			if _, err := e.Tool.Execute(ctx, c); !errors.Is(err, tool.ErrNotRun) || tool.AsError(err).Message != "enough" {
 				t.Fatalf("%s: the call ended with %v", name, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A tool that runs only as a task is not listed, and the source gives the reason. This holds for a list from Memory too.
+// The test checks that a tool that runs only as a task is not listed, and that the source says why. This also holds for a list from Memory.
 func TestTaskAloneIsNotOffered(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
@@ -30,7 +30,7 @@ func TestTaskAloneIsNotOffered(t *testing.T) {
 	}
 }
 
-// A task that the server starts without being asked is not a result of the call.
+// The test checks that the call fails when the server starts a task without being asked, because its answer contains no result.
 func TestTaskIsNoResult(t *testing.T) {
 	t.Parallel()
 	w := connect(t, newMemory(), nil, own(t, "w", "task")).ready()

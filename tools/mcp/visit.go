@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// signinName is the name of the tool that replaces the tools of a server while it needs a sign-in to show its list.
+// signinName is the name of the only listed tool of a server whose tools are unknown because it needs a sign-in first.
 const signinName = "sign_in"
 
 // A signinTool asks a person to sign in to a server.
@@ -39,31 +39,31 @@ func (d *signinTool) Execute(ctx context.Context, c *tool.Call) (*tool.Result, e
 	return &tool.Result{Status: tool.StatusSuccess, Message: "Signed in. The tools of the server are there.", Data: `"signed in"`}, nil
 }
 
-// offerSignin lists the sign-in tool when no other tool of the server is known.
+// offerSignin lists the sign-in tool, unless other tools of the server are known.
 func (s *server) offerSignin() {
 	s.listing.Lock()
 	defer s.listing.Unlock()
 	if s.retired || !s.signin.wanted() {
 		return
 	}
-	s.publish(nil) // Wakes the calls that wait for the server.
+	s.publish(nil) // This wakes the calls that wait for the server.
 	if s.kept != nil || len(s.shown) > 0 {
 		return
 	}
 	id, err := toolID(s.entry.Key, signinName)
 	if err != nil {
-		return // Cannot fail for a valid key.
+		return // This cannot happen, because the key is valid.
 	}
 	d := tool.Descriptor{
 		ID: id, DisplayName: cleanLine(s.entry.Key+": sign in", maxTitle), Category: "mcp",
 		Description: "Asks a person to sign in to the MCP server " + cleanLine(s.entry.Key, maxTitle) + ", whose tools are there afterwards.",
 		Parameters:  json.RawMessage(`{"type":"object","additionalProperties":false}`),
-		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // OBSERVE, because the call asks a person anyway.
+		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // The tier is OBSERVE because the call asks a person in any case.
 	}
 	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&signinTool{s, d}})
 }
 
-// maxVisits is how often people are asked to sign in for one call.
+// maxVisits is the maximum number of times that people are asked to sign in for one call.
 const maxVisits = 3
 
 // visit suspends a call until a person has signed in.
@@ -97,7 +97,7 @@ func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result
 	return tool.SuspendedWith(s.signin.ticket(v)), nil
 }
 
-// arrive signs in with the answer of a decision. The server is then connected at once.
+// arrive completes the sign-in with the answer in the decision. Then it makes the server connect at once.
 func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	s = s.newest()
 	v := m.Visit
@@ -105,7 +105,7 @@ func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	var answer struct {
 		Address string `json:"address"`
 	}
-	_ = json.Unmarshal([]byte(c.Resume.Result), &answer) // The result matches the schema.
+	_ = json.Unmarshal([]byte(c.Resume.Result), &answer) // There is no error, because the result matches the schema.
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	if s.signin == nil {
@@ -118,10 +118,10 @@ func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	return nil
 }
 
-// retry connects to the server without waiting for the backoff.
+// retry makes the server connect without waiting for the backoff.
 func (s *server) retry() {
 	select {
 	case s.kick <- struct{}{}:
-	default: // A retry is already pending.
+	default: // The channel already contains a value, so the server will connect.
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// habits are servers that violate the protocol. They answer by hand, in the era before 2026-07-28.
+// habits are servers that violate the protocol in different ways. They write their messages without the SDK, in the era before 2026-07-28.
 var habits = map[string]func(){
 	"names":   func() { script(func(string, json.RawMessage) {}) },
 	"endless": func() { script(func(string, json.RawMessage) { endless() }) },
@@ -63,7 +63,7 @@ var habits = map[string]func(){
 	"mute":  func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
 }
 
-// names are the tool names of such a server.
+// names are the tool names of the server that lists wrong names.
 const names = `["bash","read ","r\u0435ad","b__c","","a.b","a_b","` + "long" + `"]`
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

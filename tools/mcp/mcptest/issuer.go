@@ -18,36 +18,36 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An Issuer is an authorization server together with an MCP server that accepts its tokens.
+// An Issuer is an authorization server, and an MCP server that accepts its tokens.
 type Issuer struct {
 	URL    string // listening address
 	server *sdk.Server
-	plain  bool // has no metadata and no resource description, as in the era of 2025-03-26
+	plain  bool // the server has neither metadata nor a resource description, as in the era of 2025-03-26
 
-	requests atomic.Int32 // token requests
+	requests atomic.Int32 // number of token requests
 
 	mu             sync.Mutex
 	n              int
 	secret         string                      // secret of registered clients, which they must send
-	holding        chan struct{}               // closed when token requests are answered again; nil when they are answered
+	holding        chan struct{}               // while it is not nil, answers to token requests wait until it is closed
 	header         func(w http.ResponseWriter) // sets the headers of a refusal
-	admits         func(token string) int      // returns the status of a refusal, or 0 to accept; nil accepts valid tokens
-	spent          map[string]bool             // used refresh tokens
-	renewed, asked int                         // number of token renewals, and of requests for the wrong resource description
-	visits         int                         // requests to the MCP server
+	admits         func(token string) int      // returns the status with which a token is refused, or 0 to accept it; nil accepts valid tokens
+	spent          map[string]bool             // refresh tokens that were used
+	renewed, asked int                         // number of token renewals; number of requests for the wrong resource description
+	visits         int                         // number of requests to the MCP server
 	heard          []string                    // tokens that the MCP server received
 	clients        map[string]bool
-	codes          map[string]url.Values // authorization parameters, by code
+	codes          map[string]url.Values // parameters of authorization requests, by code
 	tokens         map[string]bool       // valid tokens
 	refresh        string
 	expires        int
-	given          any        // replaces the answer to token requests; nil means tokens
+	given          any        // answer to token requests; nil means tokens
 	last           url.Values // the last token request
 	broken         http.HandlerFunc
 }
 
-// NewIssuer returns an Issuer over HTTP whose MCP server has this mode and the path /mcp. A plain one has no metadata. The caller must call
-// end.
+// NewIssuer starts an Issuer over HTTP. mode is the mode of its MCP server, whose path is /mcp. A plain Issuer has no metadata. The caller
+// must call end.
 func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 	i = &Issuer{server: New(mode), plain: plain, clients: map[string]bool{"known": true}, codes: map[string]url.Values{}, tokens: map[string]bool{}, spent: map[string]bool{}, expires: 3600}
 	h := Over(i.server)
@@ -98,7 +98,7 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 		s.CloseClientConnections()
 		s.Close()
 		for session := range i.server.Sessions() {
-			_ = session.Close() // No client uses the session any more.
+			_ = session.Close() // No client uses the session any more, so an error does not matter.
 		}
 	}
 }
@@ -146,15 +146,15 @@ func (i *Issuer) judge(token string) int {
 	return http.StatusUnauthorized
 }
 
-// Admit sets the function that decides on each request to the MCP server. It returns the status of a refusal, or 0 to accept. Nil restores
-// the check of tokens.
+// Admit sets the function that checks the token of each request to the MCP server. The function returns the status with which the request
+// is refused, or 0 to accept it. Nil restores the check of valid tokens.
 func (i *Issuer) Admit(admits func(token string) (status int)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.admits = admits
 }
 
-// complains answers a request that contains "complain" with an error that contains the token. It reports whether it answered.
+// complains handles requests that contain "complain". It answers them with an error that contains the token, and returns true.
 func (i *Issuer) complains(w http.ResponseWriter, r *http.Request, token string) bool {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -170,10 +170,10 @@ func (i *Issuer) complains(w http.ResponseWriter, r *http.Request, token string)
 	return true
 }
 
-// Confidential makes every registered client get this secret. Clients must send it with token requests.
+// Confidential sets the secret that every registered client gets. Clients must send it with token requests.
 func (i *Issuer) Confidential(secret string) { i.mu.Lock(); defer i.mu.Unlock(); i.secret = secret }
 
-// Refuse sets the function that adds headers to refusals.
+// Refuse sets the function that adds headers to the responses that refuse a request.
 func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -183,14 +183,14 @@ func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 // Live sets the lifetime of new tokens, in seconds.
 func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
 
-// Give replaces the answer to token requests with this value, or with the response of an [http.HandlerFunc]. Nil restores the answer with
-// tokens.
+// Give sets the answer to token requests. answer is a value that becomes JSON, or an [http.HandlerFunc] that writes the response. Nil
+// restores the answer with tokens.
 func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = answer }
 
-// Break makes token requests get this response and change nothing. Nil ends that.
+// Break makes answer respond to token requests, which then have no effect. Nil ends that.
 func (i *Issuer) Break(answer http.HandlerFunc) { i.mu.Lock(); defer i.mu.Unlock(); i.broken = answer }
 
-// Hold delays the answers to token requests until letGo is called. The requests take effect at once.
+// Hold delays the answers to token requests until letGo is called. The effect of the requests is not delayed.
 func (i *Issuer) Hold() (letGo func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -267,7 +267,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.last = f
 	asked := i.codes[f.Get("code")]
 	sum := sha256.Sum256([]byte(f.Get("code_verifier")))
-	if i.spent[f.Get("refresh_token")] { // A second use means that the refresh token was stolen. All tokens of the sign-in become invalid.
+	if i.spent[f.Get("refresh_token")] { // A refresh token that is used twice may be stolen, so all tokens of the sign-in become invalid.
 		clear(i.tokens)
 		i.refresh = "gone"
 	}
@@ -299,7 +299,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.say(w, map[string]any{"access_token": access, "token_type": "Bearer", "refresh_token": refresh, "expires_in": i.expires})
 }
 
-// Visit acts as the person who signs in on a page, and returns the final address of the browser.
+// Visit opens a sign-in page as a person does, and returns the address to which the browser is redirected.
 func (i *Issuer) Visit(page string) (string, error) {
 	u, err := url.Parse(page)
 	if err != nil {

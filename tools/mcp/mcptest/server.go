@@ -1,6 +1,6 @@
-// Package mcptest is an MCP server for tests. It asks questions, changes its tools while it runs, and can violate the protocol.
+// Package mcptest provides MCP servers for tests. They ask questions, change their tools while they run, and can violate the protocol.
 //
-// A test binary becomes the server when [Mode] is in its environment. The server records its actions in the file that [Journal] names.
+// A test binary becomes such a server when its environment contains [Mode]. The server records its actions in the file [Journal].
 package mcptest
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Environment variables of a server.
 const (
-	// Mode is good, earlier (the era before 2026-07-28) or the name of a protocol violation: see [Main].
+	// Mode is good, earlier (for the era before 2026-07-28) or the name of a protocol violation; see [Main].
 	Mode = "TOOLD_MCPTEST_MODE"
 	// Journal is a file to which the server adds a line for each change that a call makes.
 	Journal = "TOOLD_MCPTEST_JOURNAL"
@@ -37,7 +37,7 @@ func Main(mode string) {
 	}
 }
 
-// Handler serves the same server over HTTP.
+// Handler serves a server of this mode over HTTP.
 func Handler(mode string) http.Handler { return Over(New(mode)) }
 
 // Over serves s over HTTP. A session lasts until the client or the test closes it.
@@ -49,7 +49,7 @@ func Over(s *sdk.Server) http.Handler {
 func note(text string) {
 	f, err := os.OpenFile(os.Getenv(Journal), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return // There is no journal.
+		return // The server has no journal.
 	}
 	defer f.Close()
 	_, _ = f.WriteString(text + "\n")
@@ -137,7 +137,7 @@ func pieces(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) 
 	}}, nil
 }
 
-// ask works in all eras: with an earlier client, the SDK asks the question itself and calls again.
+// ask asks a question in all eras. With a client of an earlier era, the SDK asks the question itself and then calls ask again.
 func (s server) ask(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	name, ok := r.Params.InputResponses["name"].(*sdk.ElicitResult)
 	if !ok {
@@ -176,7 +176,7 @@ func slow(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, err
 	return nil, ctx.Err()
 }
 
-// stubborn ignores a cancel and works until a file exists whose name is that of the journal plus ".go".
+// stubborn ignores a cancel. It returns when a file exists whose name is the journal's name followed by ".go".
 func stubborn(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	note(fmt.Sprintf("stubborn began %d", os.Getpid()))
 	for {
