@@ -10,19 +10,20 @@ type Limits struct {
 	Concurrency int // maximum running calls; 0 means 256
 	QueueLength int // maximum calls that wait for a slot; 0 means 4,096
 
-	// Maximum running calls of a namespace, of a principal and of tools. Zero or an empty list means no limit other than Concurrency.
+	// Maximum running calls of each namespace, of each principal and of tools. Zero or an empty list means no limit other than Concurrency.
 	NamespaceConcurrency, PrincipalConcurrency int
-	ToolConcurrency                            []ToolLimit // The first matching limit counts.
-	// Maximum waiting calls of a namespace and of a principal. Zero means three quarters and half of QueueLength.
+	ToolConcurrency                            []ToolLimit // limits of tools; for each tool, the first matching limit applies
+	// Maximum waiting calls of each namespace and of each principal. Zero means three quarters of QueueLength for a namespace and half of
+	// it for a principal.
 	NamespaceQueue, PrincipalQueue int
 
 	// Maximum open suspensions of a namespace and of a principal. Zero means no limit.
 	NamespaceQuestions, PrincipalQuestions int
-	// CircuitFailures is how many consecutive UPSTREAM failures open the circuit of a source. Zero means never. After CircuitOpen one call
-	// tries again; zero means 30 s.
+	// CircuitFailures is the number of consecutive UPSTREAM failures that open the circuit of a source. Zero means that circuits never
+	// open. CircuitOpen is the time after which one call tries the source again; zero means 30 s.
 	CircuitFailures int
 	CircuitOpen     time.Duration
-	// StoredBytes is about how many bytes a namespace may have in the journal and the spool. Zero means no limit.
+	// StoredBytes is the approximate number of bytes that a namespace may have in the journal and the spool. Zero means no limit.
 	StoredBytes int64
 }
 
@@ -34,7 +35,7 @@ func (l *Limits) QueueShares() (namespace, principal int) {
 
 // A ToolLimit limits the running calls of a tool.
 type ToolLimit struct {
-	Tools string // Glob on tool ids. Each matching tool has its own count, even when two sources have tools with the same id.
+	Tools string // Glob on tool ids. Each matching tool is counted separately, even when two sources have tools with the same id.
 	Calls int
 }
 

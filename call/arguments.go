@@ -10,9 +10,9 @@ import (
 // DefaultMaxArguments is the limit in bytes for the arguments of a tool without its own limit.
 const DefaultMaxArguments = 256 << 10
 
-// Arguments returns the parsed value as the arguments of a call, with their canonical text: the bytes that are digested and run. limit
-// applies to the text as sent, in bytes; 0 means [DefaultMaxArguments]. The error is written for the model and has the code
-// InvalidArguments. Broken JSON is never repaired.
+// Arguments returns the arguments of a call with their canonical text, whose bytes are digested and run. limit is the maximum size of the
+// text as sent, in bytes; 0 means [DefaultMaxArguments]. The error has the code InvalidArguments, and its text is for the model. Invalid
+// JSON is never repaired.
 func (p Parsed) Arguments(limit int) (tool.Arguments, error) {
 	if limit <= 0 {
 		limit = DefaultMaxArguments

@@ -26,21 +26,21 @@ const (
 	AllDecided Replay = "ALL_DECIDED" // The decided calls wait until the batch has no open suspension.
 )
 
-// ReasonBatch is the reason of calls that did not run because of another call of their batch.
+// ReasonBatch is the error reason of a call that did not run because of another call of its batch.
 const ReasonBatch = "BATCH"
 
 // BatchOptions say how the calls of a batch run.
 type BatchOptions struct {
 	Strategy    Strategy
 	MaxParallel int // maximum running calls; 0 means no limit
-	// FailFast ends the calls that have not started when one call does not succeed.
+	// FailFast means that, when one call does not succeed, the calls that have not started are ended.
 	FailFast bool
 	Replay   Replay
 }
 
 // A BatchSpec is an orchestrator's request: the calls of one model turn, in model order.
 type BatchSpec struct {
-	ID string // When empty, the daemon makes a UUIDv7.
+	ID string // If it is empty, the daemon generates a UUIDv7.
 	BatchOptions
 
 	Calls []Spec
@@ -51,7 +51,7 @@ type Batch struct {
 	Namespace string
 	ID        string
 	Caller    string // subject of the caller
-	// Digest distinguishes a repeat from a reuse of the id.
+	// Digest identifies the request. With it, a repeated request can be told from a different request with the same id.
 	Digest string
 	BatchOptions
 
@@ -65,8 +65,8 @@ func (b *Batch) Key() Key { return Key{b.Namespace, b.ID} }
 
 const batchDomain = "toold.batch.v1"
 
-// BatchDigest returns the digest, in hex, that identifies a repeated request for a batch. It covers the options and, for each call in
-// order, its id as sent and its request digest.
+// BatchDigest returns the digest, in hex, of a request for a batch. A repeated request has the same digest. It covers the options and, for
+// each call in order, its id as sent and its request digest.
 func BatchDigest(o BatchOptions, calls []Spec, requests []string) string {
 	b := append([]byte(nil), batchDomain...)
 	for _, v := range [...]string{string(o.Strategy), strconv.Itoa(o.MaxParallel), strconv.FormatBool(o.FailFast), string(o.Replay)} {

@@ -45,9 +45,9 @@ func Parse(text string) Parsed {
 	return p
 }
 
-// RequestDigest returns the digest, in hex, that identifies a repeated request for a call. It covers the tool id, the requested arguments,
-// the caller, the user on whose behalf the call acts, run and thread, and the declaration of a frontend tool. Arguments that do not parse
-// count by their bytes.
+// RequestDigest returns the digest, in hex, of a request for a call. A repeated request has the same digest. It covers the tool id, the
+// requested arguments, the caller, the user for whom the call acts, run and thread, and the declaration of a frontend tool. Arguments that
+// are not valid JSON are covered by their bytes.
 func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	var room [digestRoom]byte
 	b := append(room[:0], requestDomain...)
@@ -68,7 +68,7 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	return hexSum(b)
 }
 
-// digestRoom is the stack space, in bytes, that is enough for most requests. Longer ones use the heap.
+// digestRoom is the size of a buffer on the stack, in bytes. It is enough for most requests; longer ones use the heap.
 const digestRoom = 1 << 10
 
 // canonicalText returns the canonical form of JSON text, or the text itself when it does not parse.
@@ -96,7 +96,7 @@ type Approval struct {
 // Digest returns the approval digest in hex: SHA-256 over the domain "toold.approval.v1" and the canonical form of the fields.
 // testdata/digests.json has test vectors for other languages.
 func (a *Approval) Digest() string {
-	arguments := a.Arguments.Value() // The text of the arguments may not be canonical, so use the value.
+	arguments := a.Arguments.Value() // Use the value, because the text of the arguments may not be canonical.
 	b := make([]byte, 0, len(approvalDomain)+len(a.Arguments.Text())+1024)
 	b = append(b, approvalDomain...)
 	b = appendCanonicalObject(append(b, `{"arguments":`...), arguments)

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The vectors are published: clients in other languages compute digests and test them with the same file. Another program computed the
-// vectors.
+// digestVectors is the published file of test vectors. Clients in other languages test their digests with the same file. The vectors were
+// computed by a program that does not use this package.
 type digestVectors struct {
 	Approvals []struct {
 		Name           string          `json:"name"`

@@ -24,7 +24,7 @@ func (e *ConflictError) Error() string { return e.Detail }
 // MaxCommands is the maximum number of document commands of one step of a call, or of one handler.
 const MaxCommands = 256
 
-// CheckCommand returns an error for a command of a tool, a hook or a client that is wrong for every document.
+// CheckCommand returns an error for a command that no document could accept. The command comes from a tool, a hook or a client.
 func CheckCommand(c *tool.Command) error {
 	switch {
 	case c.Key == "" || !utf8.ValidString(c.Key):
@@ -43,7 +43,7 @@ func CheckCommand(c *tool.Command) error {
 	}
 	v, err := ParseJSON(c.Value, 0)
 	if err == nil && c.Op == tool.OpAppend {
-		_, err = ParseJSON("["+c.Value+"]", 0) // The value must not exceed the depth limit inside the list.
+		_, err = ParseJSON("["+c.Value+"]", 0) // Check the value inside a list, because there it is one level deeper and must still not exceed the depth limit.
 	}
 	if err != nil {
 		return fmt.Errorf("the value is not JSON: %w", err)
@@ -119,7 +119,7 @@ func appendTo(document, value string) (string, error) {
 		return "", &ConflictError{ConflictType, "the document is not an array"}
 	}
 	before := strings.TrimRight(array[:len(array)-1], jsonSpace)
-	if before[len(before)-1] == '[' { // The array is empty, because a value cannot end with '['.
+	if before[len(before)-1] == '[' { // The array is empty: the text of an element cannot end with '['.
 		return before + value + "]", nil
 	}
 	return before + "," + value + "]", nil

@@ -26,7 +26,7 @@ func add(document, value string) (string, error) {
 	return text, nil
 }
 
-// A decimal is digits × 10^exponent.
+// A decimal is the number digits × 10^exponent.
 type decimal struct {
 	digits   *big.Int
 	exponent int
@@ -57,7 +57,7 @@ func (d decimal) plus(o decimal) decimal {
 	return decimal{shift.Mul(shift, d.digits).Add(shift, o.digits), o.exponent}
 }
 
-// token formats the number in its only form: without an exponent if that is not longer than the limit for numbers, else with an exponent.
+// token formats the number in its canonical form: without an exponent if that is not longer than the limit for numbers, otherwise with one.
 // It returns false when both forms are too long.
 func (d decimal) token() (string, bool) {
 	text := d.digits.String()

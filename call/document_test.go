@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The table of RFC 7396, appendix A.
+// mergeExamples is the table of RFC 7396, appendix A.
 var mergeExamples = [][3]string{
 	{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 	{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
@@ -144,7 +144,7 @@ func FuzzAdd(f *testing.F) {
 		}
 		got, err := call.Apply(have, &c)
 		if err != nil {
-			return // An error is allowed; a wrong sum is not.
+			return // An error is allowed here, but a wrong sum is not.
 		}
 		if err := call.CheckCommand(&tool.Command{Op: tool.OpAdd, Key: "k", Value: got}); err != nil {
 			t.Fatalf("%s + %s = %s, which is no number: %v", have, plus, got, err)
@@ -188,7 +188,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Sums and the items of a list do not depend on the order of the commands.
+// TestAddAndAppendCommute checks that the order of add and append commands does not change a sum or the set of items in a list.
 func TestAddAndAppendCommute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		numbers := rapid.SliceOfN(rapid.StringMatching(`-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,10})?(e-?[0-9])?`), 1, 8).Draw(t, "numbers")

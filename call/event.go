@@ -9,7 +9,7 @@ import (
 // EventType says which field of an [Event] is set.
 type EventType string
 
-// The events of a call's log. A call that is allowed and finishes has EventAccepted, EventAttemptStarted and EventFinished.
+// The events of a call's log. A call that is allowed and finishes has only EventAccepted, EventAttemptStarted and EventFinished.
 const (
 	EventAccepted         EventType = "accepted"
 	EventQueued           EventType = "queued"
@@ -42,7 +42,7 @@ type Event struct {
 	Progress   *tool.Progress  `json:"progress,omitempty"`
 	Activity   *Activity       `json:"activity,omitempty"`
 	Output     *Output         `json:"output,omitempty"`
-	Suspension *Suspension     `json:"suspension,omitempty"` // in a resumed event: only its id and round
+	Suspension *Suspension     `json:"suspension,omitempty"` // for a resumed event, only its id and round are set
 	Decision   *tool.Decision  `json:"decision,omitempty"`
 	Vote       *VoteRecorded   `json:"vote,omitempty"`
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`
@@ -50,7 +50,7 @@ type Event struct {
 	Outcome    *Outcome        `json:"outcome,omitempty"`
 }
 
-// Accepted describes the call, for watchers that follow many calls.
+// Accepted describes the call. Watchers that follow many calls need not read the record of each call.
 type Accepted struct {
 	Tool        string `json:"tool"`
 	ToolDigest  string `json:"tool_digest,omitempty"` // empty when the tool does not exist
@@ -62,8 +62,8 @@ type Accepted struct {
 	BatchID       string `json:"batch_id,omitempty"`
 	BatchPosition int    `json:"batch_position,omitempty"`
 
-	// The effects of the call. Kind is empty when the call ended before it was described. Data that the tool looked up is not included,
-	// because not every watcher may see it.
+	// The effects of the call. Kind is empty when the call ended before it was described. Data that the tool looked up is left out, because
+	// not every watcher may see it.
 	Kind       tool.Kind    `json:"kind,omitempty"`
 	Title      string       `json:"title,omitempty"`
 	Degraded   bool         `json:"degraded,omitempty"`
@@ -83,7 +83,8 @@ type Activity struct {
 	Patch   string `json:"patch,omitempty"`
 }
 
-// An Output names bytes in the spool of a stream. Bytes is set only in events that are published live; the spool keeps them.
+// An Output names bytes of a stream in the spool. Bytes is set only in events that are published while the call runs; after that, only the
+// spool has the bytes.
 type Output struct {
 	Stream string `json:"stream"`
 	Offset int64  `json:"offset"`
@@ -104,7 +105,7 @@ type DocumentNotice struct {
 	Scope    tool.Scope `json:"scope"`
 	ScopeID  string     `json:"scope_id"` // empty for NAMESPACE
 	Key      string     `json:"key"`
-	Revision int64      `json:"revision"` // The revision after the change, or 0 when there was nothing to change. For a conflict, the current revision.
+	Revision int64      `json:"revision"` // the revision after the change, or 0 when there was nothing to change; for a conflict, the current revision
 	Expected *int64     `json:"expected,omitempty"`
 	Conflict Conflict   `json:"conflict,omitempty"` // Empty means that the command was applied.
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Stream delivers the frames of a call, of a batch, or of the calls of a run, a thread or a namespace. One goroutine uses it.
+// A Stream returns the frames of a call, of a batch, or of the calls of a run, a thread or a namespace. Only one goroutine may use it.
 type Stream interface {
 	// Next returns the next frame, and io.EOF after the last one. It waits no longer than ctx.
 	Next(ctx context.Context) (Frame, error)
@@ -22,11 +22,11 @@ type Watcher interface {
 	Stream
 	// Call returns the current record of the call.
 	Call() *Call
-	// Wait returns the call when it is terminal or suspended, or its current record after d. It closes the watcher.
+	// Wait returns the call when it is terminal or suspended, or its current record after the time d. It closes the watcher.
 	Wait(ctx context.Context, d time.Duration) (*Call, error)
 }
 
-// A Frame is the result of Stream.Next: events of one call, or one control.
+// A Frame contains events of one call, or one control message.
 type Frame struct {
 	Key    Key // the call to which events and gap belong
 	Events []Event
@@ -34,24 +34,24 @@ type Frame struct {
 
 	Snapshot  *Call // the current record of the call; later frames have the events after it
 	Gap       *Gap
-	CaughtUp  bool // The frames after this one are new.
+	CaughtUp  bool // all stored events were returned; later frames have new events
 	Heartbeat bool
-	Closing   bool // The daemon is stopping. The client reconnects with the cursor.
+	Closing   bool // the daemon is stopping; the client must reconnect with the cursor
 
 	Shared *Shared // Set when other watchers get the same frame.
 
-	BatchFinished *BatchFinished // No call of the batch can change any more, so the stream ends.
+	BatchFinished *BatchFinished // no call of the batch can change any more, so the stream ends
 }
 
 // A Gap reports that events are missing.
 type Gap struct {
-	LostTail  bool  // A crash lost events that the cursor had counted. When false, the beginning was removed.
+	LostTail  bool  // true: a crash lost events that the watcher had received; false: the beginning of the log was removed
 	Corrupt   bool  // The row with the events is damaged. Occurs in feeds only.
 	FirstKept int64 // sequence of the next event; 0 when a damaged row does not contain it
 	Epoch     int64 // epoch of the next event
 }
 
-// A BatchFinished has the calls of a batch when no call can change, temporarily or permanently.
+// A BatchFinished contains the calls of a batch at the end of a stream, when no call can change without a decision or at all.
 type BatchFinished struct {
 	BatchID string
 	Calls   []*Call  // In model order. A call that cannot be read has only its id.

@@ -18,9 +18,10 @@ import (
 //   - the string escapes of RFC 8785
 //   - number tokens unchanged
 //
-// So 1, 1.0 and 1e0 differ. RFC 8785 makes them equal, but it also makes different integers above 2^53 equal.
+// Numbers keep their token, so 1, 1.0 and 1e0 differ. RFC 8785 would make them equal, but it would also make different integers above 2^53
+// equal.
 //
-// The value comes from [ParseJSON], or from code of toold. It consists of maps, slices, strings, bools, integers and named types of these
+// The value comes from [ParseJSON] or from code of toold. It consists of maps, slices, strings, bools, integers and named types of these
 // scalars. Any other type, such as a float, is a bug in toold and panics. Strings are not checked: invalid UTF-8 stays unchanged, so that
 // two different strings never have the same form.
 func AppendCanonical(dst []byte, v any) []byte {

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The vectors are published: clients in other languages compute digests and test them with the same file. A vector may be added but never
-// changed.
+// TestCanonicalVectors checks the published test vectors. Clients in other languages test their digests with the same file. A vector may be
+// added but never changed.
 func TestCanonicalVectors(t *testing.T) {
 	data, err := os.ReadFile("testdata/canonical.json")
 	if err != nil {
@@ -53,8 +53,8 @@ func TestCanonicalVectors(t *testing.T) {
 	}
 }
 
-// T102: approvals are bound to digests of canonical forms. So values that a tool could distinguish must have different forms, and equal
-// values must have the same form.
+// TestT102CanonicalFormTellsValuesApart (T102) checks that values that a tool could distinguish have different canonical forms, and that
+// equal values have the same form. Approvals are bound to digests of canonical forms.
 func TestT102CanonicalFormTellsValuesApart(t *testing.T) {
 	tests := []struct {
 		name, a, b string

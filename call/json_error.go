@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError says where and why a JSON text was refused. The model that sent the text reads it. A text is never repaired, so the message
-// must be enough to correct the text.
+// A SyntaxError says where and why a JSON text was refused. Its reader is the model that sent the text. A text is never repaired, so the
+// message must tell the model how to correct the text.
 type SyntaxError struct {
 	Offset    int    // offset in bytes, from 0
 	Reason    string // the expected and the found token
-	Truncated bool   // The text ended inside a value, as when an output limit truncated it.
+	Truncated bool   // the text ended inside a value, for example because an output limit cut it
 }
 
 func (e *SyntaxError) Error() string {

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// FuzzParseJSON compares the parser with encoding/json. An accepted text has the same value there. A refused text is refused there, too, or
-// breaks one of the additional rules of the parser.
+// FuzzParseJSON compares the parser with encoding/json. For an accepted text, both must return the same value. A refused text must also be
+// refused by encoding/json, or break one of the additional rules of the parser.
 func FuzzParseJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := call.ParseJSON(text, 0)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// number parses a number and returns its token unchanged. The reader of the value converts it.
+// number parses a number and returns its token unchanged. The code that uses the value converts it.
 func (p *jsonParser) number() (json.Number, error) {
 	start := p.pos
 	if p.at('-') {

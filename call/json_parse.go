@@ -23,9 +23,9 @@ const (
 // ParseJSON parses one JSON text strictly, in one pass. The value consists of map[string]any, []any, string, json.Number, bool and nil.
 // Numbers keep their token. Strings without escapes share the memory of text.
 //
-// Strict means that all readers see the same value in a text: valid UTF-8, no duplicate member, no lone surrogate, and only white space
-// around the value. Depth and numbers are limited ([MaxDepth], tokens of 64 characters, exponents of 400). maxBytes <= 0 means no size
-// limit. The error is a [*SyntaxError].
+// Strict means that all readers see the same value in a text. It requires valid UTF-8, no duplicate member, no lone surrogate, and nothing
+// but white space around the value. The depth ([MaxDepth]), the length of number tokens (64 characters) and exponents (400) are limited.
+// maxBytes <= 0 means no size limit. The error is a [*SyntaxError].
 func ParseJSON(text string, maxBytes int) (any, error) {
 	if maxBytes > 0 && len(text) > maxBytes {
 		return nil, &SyntaxError{
@@ -58,8 +58,8 @@ func (p *jsonParser) parse() (any, error) {
 	return value, nil
 }
 
-// A jsonParser parses a text from position pos. It collects the members and items of open objects and arrays on two stacks. So each map and
-// slice is allocated once, in its final size.
+// A jsonParser parses a text from the position pos. It collects the members and items of open objects and arrays on two stacks. Each map
+// and slice is therefore allocated only once, in its final size.
 type jsonParser struct {
 	text    string
 	pos     int
@@ -118,7 +118,7 @@ func (p *jsonParser) value() (any, error) {
 	return nil, p.expected(p.pos, "a value")
 }
 
-// boxed returns nil after an error, so that a failed parse allocates nothing for the value.
+// boxed returns v as an interface, or nil after an error. A failed parse therefore allocates nothing for the value.
 func boxed[T string | json.Number](v T, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func makeObject(members []jsonMember) (any, error) {
 	for i := range members {
 		m := &members[i]
 		object[m.name] = m.value
-		if len(object) == i { // The length did not grow, so the name is a duplicate.
+		if len(object) == i { // The length of the map did not grow, so the name is a duplicate.
 			return nil, &SyntaxError{Offset: m.offset, Reason: "the object has the member " + quoteName(m.name) + " twice"}
 		}
 	}

@@ -14,8 +14,8 @@ type Purge struct {
 }
 
 // Purged returns a finished call without its content. It keeps the id, tool, caller, outcome, times and deciders. It removes everything
-// that a person, a model or a tool wrote. Purged builds a new record, so a field that is added later is removed until a developer decides
-// to keep it.
+// that a person, a model or a tool wrote. It builds a new record from the fields to keep. A field that is added to Call later is therefore
+// removed, unless Purged is changed too.
 func (c *Call) Purged(p Purge) *Call {
 	out := &Call{
 		Namespace: c.Namespace, ID: c.ID, Tool: c.Tool, ToolDigest: c.ToolDigest, RetryOf: c.RetryOf,

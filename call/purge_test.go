@@ -15,7 +15,7 @@ import (
 
 var aPath = regexp.MustCompile(`(Call|Decision)\.[A-Za-z0-9_.\[\]]+`)
 
-// texts returns the paths of the texts in a record. Each text is the path of its own field.
+// texts returns the values of all text fields in a record. The test has set each text to the path of its own field.
 func texts(t *testing.T, v any) []string {
 	t.Helper()
 	b, err := json.Marshal(v)

@@ -49,7 +49,7 @@ type Call struct {
 	Run        tool.Run       `json:"run,omitzero"`
 	Caller     tool.Principal `json:"caller"`
 	OnBehalfOf string         `json:"on_behalf_of,omitempty"`
-	// RequestDigest distinguishes a repeat from a reuse of the id.
+	// RequestDigest identifies the request. With it, a repeated request can be told from a different request with the same id.
 	RequestDigest string        `json:"request_digest"`
 	Timeouts      tool.Timeouts `json:"timeouts,omitzero"`
 	// Detached calls continue when their caller disconnects.
@@ -65,7 +65,7 @@ type Call struct {
 	Executed    Executed         `json:"executed"`
 	Assessment  tool.Effects     `json:"assessment,omitzero"`
 	Description tool.Description `json:"description,omitzero"`
-	Verdicts    []GateVerdict    `json:"verdicts,omitempty"` // verdicts of the last time that the gates were asked
+	Verdicts    []GateVerdict    `json:"verdicts,omitempty"` // verdicts of the gates when they were last called
 	Rounds      []Round          `json:"rounds,omitempty"`
 	Attempts    []Attempt        `json:"attempts,omitempty"`
 	Checkpoint  []byte           `json:"checkpoint,omitempty"`
@@ -92,7 +92,7 @@ type Call struct {
 	Purge *Purge `json:"purge,omitempty"`
 }
 
-// An EpochStart says that the events from First on were written in Epoch.
+// An EpochStart says that the events from the sequence First on were written in Epoch.
 type EpochStart struct {
 	Epoch int64 `json:"epoch"`
 	First int64 `json:"first"`
@@ -116,8 +116,8 @@ type Attempt struct {
 	Epoch   int64     `json:"epoch"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
-	Saved   bool      `json:"saved,omitempty"` // The attempt saved a checkpoint that differs from the previous one, so it made progress.
-	// Operation is set when the tool started work that continues elsewhere. The attempt is open until that work ends.
+	Saved   bool      `json:"saved,omitempty"` // the attempt saved a checkpoint that differs from the previous one, which counts as progress
+	// Operation is set when the tool started work that continues outside the daemon. The attempt stays open until that work ends.
 	Operation *Operation `json:"operation,omitempty"`
 }
 
@@ -144,7 +144,7 @@ type GateVerdict struct {
 	Reason string `json:"reason,omitempty"`
 	// Overruled means that a stronger or an earlier verdict won.
 	Overruled bool `json:"overruled,omitempty"`
-	// Answered means that the gate already had a decision for exactly these arguments.
+	// Answered means that the gate had a decision that was given for exactly these arguments.
 	Answered bool `json:"answered,omitempty"`
 }
 
@@ -159,7 +159,7 @@ type CancelRequest struct {
 	Time   time.Time      `json:"time"`
 }
 
-// Isolation records the isolation that was required and the isolation that was applied to the attempt's processes.
+// Isolation records which isolation the tool required, and which isolation its processes had.
 type Isolation struct {
 	Required tool.Isolation `json:"required,omitempty"`
 	Network  string         `json:"network,omitempty"`

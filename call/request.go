@@ -6,13 +6,14 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ExecuteOptions say how a client follows a call that it starts.
+// ExecuteOptions say how a client watches a call that it starts.
 type ExecuteOptions struct {
-	// Cursor is the client's position in the log of a call that it started earlier. When empty, the stream begins with a snapshot.
+	// Cursor is the position in the log up to which the client has already received events. If it is empty, the stream begins with a
+	// snapshot.
 	Cursor string
 	// WaitForDecision keeps the stream open across suspensions.
 	WaitForDecision bool
-	// Attended is set when a stream starts the call. The call is cancelled when no client watches it for the linger time.
+	// Attended is set when a stream starts the call. Such a call is cancelled when no client has watched it for the linger time.
 	Attended bool
 }
 
@@ -57,8 +58,8 @@ type Preview struct {
 // An Input is input that a client sends to the terminal of a running call. The fields take effect in their order.
 type Input struct {
 	Data []byte
-	// Position is the offset of Data in all input of the attempt, from 0. Each byte counts one, and so does a signal. The engine skips
-	// input that it has already accepted, so a client may send the same input again. nil appends.
+	// Position is the offset of Data in all input of the attempt, from 0. Each byte counts as one, and a signal too. The engine skips input
+	// that it has already accepted, so a client may safely send the same input again. nil appends to the input.
 	Position      *int64
 	Attempt       int // 0 means the running attempt
 	Rows, Columns int // size of the terminal; 0 leaves it unchanged

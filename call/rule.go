@@ -10,7 +10,7 @@ import (
 type Rule struct {
 	ID        string `json:"rule_id"`
 	Namespace string `json:"namespace"`
-	Gate      string `json:"gate"`   // the gate whose question the rule answers, now and later
+	Gate      string `json:"gate"`   // the gate that asked the question; the rule answers only questions of this gate
 	Option    string `json:"option"` // the pattern that the gate offered
 	Title     string `json:"title,omitempty"`
 	// A rule applies to the calls of one caller, on behalf of the same user, to one tool with the same definition.

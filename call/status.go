@@ -16,8 +16,8 @@ const (
 	Cancelled Status = "CANCELLED"
 )
 
-// transitions has every step to another status. Suspended to Running, Suspended to Succeeded and Running to Resuming are not allowed,
-// because a decision is a separate step.
+// transitions lists, for each status, the statuses that can follow. Suspended cannot become Running or Succeeded, and Running cannot become
+// Resuming, because a decision is a separate step.
 var transitions = map[Status][]Status{
 	New:       {Running, Suspended, Succeeded, Failed, Cancelled},
 	Running:   {Suspended, Succeeded, Failed, Cancelled},
@@ -40,7 +40,7 @@ func (s Status) CanBecome(next Status) bool {
 // Executed says how far the execution of the tool got.
 type Executed string
 
-// Started means that the tool began, was stopped and is dead. Unknown means that its end was not observed.
+// Started means that the tool began and was stopped, and that its end was observed. Unknown means that its end was not observed.
 const (
 	NotStarted      Executed = "NOT_STARTED"
 	Started         Executed = "STARTED"
@@ -51,7 +51,7 @@ const (
 // Class says what the journal promises for a call.
 type Class string
 
-// A crash may lose Behind calls, which are read-only, but no Sync calls.
+// A crash may lose Behind calls, which are read-only. It loses no Sync calls.
 const (
 	Sync   Class = "SYNC"
 	Behind Class = "BEHIND"

@@ -10,16 +10,17 @@ import (
 // The stored form of a call consists of a version byte, the length of the rest, and the call's fields. The stored form of events has the
 // events in place of the fields, each with its length.
 //
-// A field is a key and a value. The key is twice the field's number. It is one more when the value is a length and that many bytes; else
-// the value is a varint. Fields are in the order of their numbers, and zero fields are left out. So a new field does not change records
-// without it. Text is stored byte for byte, a time as its instant with nanoseconds, in UTC. An empty list or map is read as nil.
+// A field is a key and a value. The key is twice the number of the field, plus 1 when the value is a length and that many bytes. Otherwise
+// the value is a varint. Fields are in the order of their numbers, and zero fields are left out. A new field therefore does not change
+// records that do not have it. Text is stored byte for byte, and a time as its instant in nanoseconds, in UTC. An empty list or map is read
+// as nil.
 //
-// A reader refuses a field that it does not know, because it would lose the field when it writes the call again. Fields with numbers from
-// firstSkippable on may be lost in this way, so a reader skips them. They are for later versions. A number is never reused for another
-// field.
+// A reader normally refuses a record with a field that it does not know: when it writes the call again, the field would be lost. It skips
+// unknown fields with numbers from firstSkippable on. These numbers are for later fields whose loss is harmless. A number is never used for
+// another field later.
 //
 // Memory is bounded by the input: a length beyond the remaining bytes is refused. The strings of a decoded record share one copy of its
-// bytes. A caller that keeps one of them for long must clone it.
+// bytes. A caller that keeps one of these strings for long must clone it.
 const storedVersion = 1
 
 // ErrStoredForm means that stored bytes are damaged or have a version that this build does not know.
@@ -120,7 +121,7 @@ func DecodeEventsAfter(b []byte, after int64, limit int) ([]Event, error) {
 	return decodeEvents(body[from:w.at])
 }
 
-// unframe checks version and length and returns the bytes between them and the end.
+// unframe checks the version and the length, and returns the bytes after them.
 func unframe(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] != storedVersion {
 		return nil, fmt.Errorf("%w: want version %d", ErrStoredForm, storedVersion)

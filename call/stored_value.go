@@ -80,7 +80,8 @@ func flag(w *wire, number uint64, p *bool) {
 	}
 }
 
-// fraction codes a float. It reverses the bits, because simple fractions end in zero bits, and a varint of few bits is short.
+// fraction codes a float. It reverses the bits, because the bits of simple fractions end in zeros: the reversed bits are a small number,
+// which has a short varint.
 func fraction(w *wire, number uint64, p *float64) {
 	key := number<<1 | asVarint
 	if !w.reading() {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A wire writes or reads a record. One function describes each kind of record: it lists the fields in the order of their numbers, for
-// writing and for reading, so that the two cannot differ. err keeps the first error; all values that are read after it are zero.
+// A wire writes or reads a record. For each kind of record there is one function for both: it lists the fields in the order of their
+// numbers, so writing and reading cannot differ. err holds the first error; after an error all values that are read are zero.
 type wire struct {
 	out []byte // written bytes
 
@@ -80,7 +80,7 @@ func (w *wire) close(start int) {
 	binary.PutUvarint(w.out[start-1:], length)
 }
 
-// wants reports whether the next field has this key.
+// wants skips the fields with smaller keys, and reports whether the field that follows has this key.
 func (w *wire) wants(key uint64) bool { return w.next <= key && w.reach(key) }
 
 func (w *wire) reach(key uint64) bool {

@@ -43,7 +43,7 @@ type Pending struct {
 	Arguments string `json:"arguments"`
 }
 
-// AfterGates reports whether the call was suspended after the gates had allowed it.
+// AfterGates reports whether the question was asked after the gates had allowed the call.
 func (s *Suspension) AfterGates() bool { return s.Origin == OriginTool || s.Origin == OriginDoubt }
 
 // OnExpiry returns what happens when the suspension expires: "CANCEL", or "DEFAULT" when the tool gave a default answer.

@@ -81,7 +81,8 @@ func TestCallFormsOfArguments(t *testing.T) {
 	}
 }
 
-// A result's text is shown when the output did not already contain it, and nothing is shown twice.
+// TestCallShowsTheResultBesideOutput checks that the text of a result is shown unless the output already contained it, and that nothing is
+// shown twice.
 func TestCallShowsTheResultBesideOutput(t *testing.T) {
 	long := strings.Repeat("0123456789ä", 2000)
 	for _, tt := range []struct {
@@ -111,7 +112,8 @@ func TestCallShowsTheResultBesideOutput(t *testing.T) {
 	}
 }
 
-// After a broken connection the command requests the same call again from its last cursor. Output that was shown is not shown again.
+// TestCallReattaches checks a call whose connection breaks. The command requests the same call again from its last cursor, and does not
+// show output again.
 func TestCallReattaches(t *testing.T) {
 	var seen []string
 	s := &script{execute: func(r *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
@@ -157,7 +159,8 @@ func TestCallJSON(t *testing.T) {
 	}
 }
 
-// Events from the journal carry no output bytes, so the client fetches them.
+// TestWatchFetchesStoredOutput checks that the client fetches the bytes of output for events from the journal, because these events do not
+// contain them.
 func TestWatchFetchesStoredOutput(t *testing.T) {
 	text := "0123456789 all of it\n"
 	s := &script{artifact: []byte(text), watch: func(r *tooldv1.WatchCallsRequest, send func(*tooldv1.Frame) error) error {
@@ -188,7 +191,8 @@ func TestWatchRunKeepsLinesApart(t *testing.T) {
 	}
 }
 
-// The answer carries the digest of the ticket that was shown. After a broken connection the client sends the same decision again.
+// TestDecisionCarriesWhatWasShown checks that an answer contains the digest of the ticket that was shown. After a broken connection the
+// client sends the same decision again.
 func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	var asked []*tooldv1.ResumeToolRequest
 	question := waitingCall("abd")
@@ -278,7 +282,7 @@ func TestApproveEdited(t *testing.T) {
 	}
 }
 
-// On a terminal an approval needs confirmation, and the default answer is n.
+// TestTerminalAsksFirst checks that on a terminal an approval needs a confirmation, whose default answer is no.
 func TestTerminalAsksFirst(t *testing.T) {
 	decided := 0
 	s := &script{waiting: []*tooldv1.Call{waitingCall("abc")}, resume: func(_ *tooldv1.ResumeToolRequest, send func(*tooldv1.Frame) error) error {
@@ -299,8 +303,8 @@ func TestTerminalAsksFirst(t *testing.T) {
 	}
 }
 
-// Tool output reaches a pipe unchanged. On a terminal it is escaped, also when a piece ends within a character. Colours and the spinner
-// appear on terminals only, and NO_COLOR turns colours off.
+// TestT66Terminal (T66) checks the output of tools. A pipe gets it unchanged. On a terminal it is escaped, even when a piece ends within a
+// character. Colours and the spinner appear only on terminals, and NO_COLOR turns colours off.
 func TestT66Terminal(t *testing.T) {
 	evil := "\x1b[2Jred\u202e\u009b"
 	s := &script{execute: func(_ *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-const completionTime = 500 * time.Millisecond // a shell that blocks longer is worse than one that offers no words
+const completionTime = 500 * time.Millisecond // Short, because a shell that blocks is worse than one that offers no words.
 
 // complete asks the daemon for the possible first arguments. If no daemon answers, it offers nothing.
 func (a *App) complete(args []string, word string, ask func(context.Context, *client) []string) ([]string, cobra.ShellCompDirective) {

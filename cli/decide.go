@@ -69,8 +69,8 @@ func closed(ctx context.Context, c *client, name string) error {
 	if !strings.HasPrefix(name, "s-") {
 		return nil
 	}
-	// The daemon reports that a suspension is closed only in reply to a decision. No ticket has this digest, so an open suspension would
-	// not be decided.
+	// The daemon reports that a suspension is closed only in reply to a decision. The digest of this decision matches no ticket, so a
+	// suspension that is still open is not decided.
 	id, err := uuid.NewV7()
 	if err != nil {
 		return err

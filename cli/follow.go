@@ -37,10 +37,11 @@ func framesOf[T any, P interface {
 type follower struct {
 	open func(ctx context.Context, cursor string) (frames, error)
 	take func(ctx context.Context, f *tooldv1.Frame) error
-	// done reports whether everything was read. It is asked when a stream ended without an error.
+	// done reports whether everything was read. It is called when a stream ended without an error.
 	done func() bool
 	say  func(text string)
-	// patience limits the time without a frame, after the first frame arrived. Zero never reconnects; a negative value never gives up.
+	// patience is how long to try to reconnect, counted from the last frame. It applies only after the first frame. Zero never reconnects;
+	// a negative value never gives up.
 	patience time.Duration
 	cursor   string // first the cursor to start from, later the last one received
 
@@ -101,7 +102,7 @@ func (f *follower) stream(ctx context.Context) (got bool, err error) {
 			return got, err
 		}
 		if c := frame.GetCursor(); c != "" {
-			f.cursor = c // stored after take, so that frames that were not shown are requested again
+			f.cursor = c // Set the cursor only after take, so that frames that were not shown are requested again.
 		}
 	}
 }

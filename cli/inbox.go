@@ -40,8 +40,8 @@ func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsReque
 // subagentAction is the action of a suspension in which a subagent waits for the calls that it made.
 const subagentAction = "subagent"
 
-// eachQuestion is eachWaiting without the subagents that wait for their own calls: the user answers those calls instead. A request for
-// [subagentAction] includes them.
+// eachQuestion is like eachWaiting, but skips subagents that wait for their own calls, because the user answers those calls instead. A
+// request for [subagentAction] does not skip them.
 func eachQuestion(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
 	return eachWaiting(ctx, c, request, func(call *tooldv1.Call) bool {
 		return call.GetSuspension().GetAction() == subagentAction && request.GetAction() == "" || take(call)

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// A outputFilter parses a call's output as a terminal does. From output printed before the user attached, it passes only text and complete
-// sequences that no terminal answers. A terminal would type its answer into the call, which no longer expects one. The outputFilter also records
-// the modes that the output sets, so that they can be undone.
+// An outputFilter parses a call's output as a terminal does. Output from before the user attached may contain queries. The terminal would
+// answer them, and the answer would become input of the call, which no longer expects it. From such output the filter therefore passes only
+// text and complete sequences that no terminal answers. It also records the modes that the output sets, so that they can be undone.
 type outputFilter struct {
 	modes modes
 	live  bool // the output is current and passes unchanged

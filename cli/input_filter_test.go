@@ -23,7 +23,8 @@ func questions() []string {
 	}
 }
 
-// Old output keeps its text and display sequences but no queries, wherever it is split.
+// TestInputShowsThePastWithoutItsQuestions checks that old output keeps its text and display sequences but no queries, wherever it is
+// split.
 func TestInputShowsThePastWithoutItsQuestions(t *testing.T) {
 	t.Parallel()
 	for _, seen := range []string{
@@ -43,7 +44,7 @@ func TestInputShowsThePastWithoutItsQuestions(t *testing.T) {
 	}
 }
 
-// Current output passes unchanged. Only a sequence that began in old output is filtered.
+// TestInputShowsThePresentAsItIs checks that current output passes unchanged, except a sequence that began in old output.
 func TestInputShowsThePresentAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, q := range questions() {
@@ -64,7 +65,7 @@ func TestInputShowsThePresentAsItIs(t *testing.T) {
 	}
 }
 
-// The modes that a call leaves set are undone, also when the sequence arrived in two pieces.
+// TestInputUndoesModes checks that the modes that a call leaves set are undone, even when the sequence arrived in two pieces.
 func TestInputUndoesModes(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {

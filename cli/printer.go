@@ -239,8 +239,8 @@ func (p *printer) finish(ctx context.Context) error {
 	return endOf(p.status)
 }
 
-// resultText writes the result to standard output. If the output was streamed there, it does not write it again. The rest of the result
-// then goes to standard error.
+// resultText writes the text of the result to standard output. If the same text was already streamed there, it does not write it again, and
+// the rest of the result goes to standard error.
 func (p *printer) resultText() error {
 	if p.result == nil || p.result.GetError() != nil {
 		return nil // already printed
@@ -262,8 +262,8 @@ func (p *printer) resultText() error {
 	return p.screen.data(text, p.a.OutTerminal)
 }
 
-// unseen returns the text of the result unless it repeats what was streamed. It repeats it when the data has a member with the name of a
-// stream, or when the text begins like the stream.
+// unseen returns the text of the result, or "" when that repeats what was streamed. It is a repetition when the data has a member with the
+// name of a stream, or when the text begins like the stream.
 func unseen(r *tooldv1.ToolResult, streamed map[string]string) string {
 	text := show.ResultText(r)
 	var members map[string]json.RawMessage
@@ -272,7 +272,7 @@ func unseen(r *tooldv1.ToolResult, streamed map[string]string) string {
 	}
 	for stream, begin := range streamed {
 		begin = strings.TrimSpace(strings.ToValidUTF8(begin, "\uFFFD"))
-		begin = begin[:min(len(begin), streamBegin/2)] // stay clear of a character that streamBegin cut in half
+		begin = begin[:min(len(begin), streamBegin/2)] // Keep away from the end of the kept bytes, where a character may be cut.
 		if members[stream] != nil || begin != "" && strings.HasPrefix(strings.TrimSpace(text), begin) {
 			return ""
 		}

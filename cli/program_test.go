@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Suggested commands begin with the path that started the program, because a path may not be in PATH.
+// TestAdviceNamesTheProgram checks that suggested commands begin with the path that started the program, because its name alone may not be
+// in PATH.
 func TestAdviceNamesTheProgram(t *testing.T) {
 	s := &script{waiting: nil}
 	dir := s.start(t)

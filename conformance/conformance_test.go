@@ -11,7 +11,7 @@ import (
 // TestSQLite plays all transcripts against the release build of the daemon, including kills with SIGKILL.
 func TestSQLite(t *testing.T) { playAll(t, start(t)) }
 
-// TestPostgres does the same with the store on a real PostgreSQL server.
+// TestPostgres plays all transcripts against a daemon whose store is on a real PostgreSQL server.
 func TestPostgres(t *testing.T) {
 	server, err := pgtest.Start()
 	must(t, err)

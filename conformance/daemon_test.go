@@ -94,7 +94,7 @@ func start(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-// stays returns a free address that stays free while the daemon restarts. Its port is below the range from which the system takes ports for
+// stays returns an address that stays free while the daemon restarts. Its port is below the range from which the system takes ports for
 // outgoing connections and for listeners on port 0.
 func stays(t *testing.T) string {
 	t.Helper()

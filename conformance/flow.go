@@ -32,7 +32,7 @@ type flow struct {
 	pending []arrived
 	ended   bool
 	size    int              // bytes received in this step
-	last    map[string]int64 // newest sequence by call
+	last    map[string]int64 // newest sequence of each call
 	over    map[string]bool  // calls whose terminal event has arrived
 	holes   []string         // errors in the sequences; they fail every transcript
 }
@@ -211,7 +211,7 @@ func (f *flow) frame(m *tooldv1.Frame, group string) error {
 		return err
 	}
 	if v, ok := f.pending[len(f.pending)-1].value.(map[string]any); ok && m.GetCursor() != "" {
-		v["cursor"] = m.GetCursor() // no control has a field with this name
+		v["cursor"] = m.GetCursor() // overwrites nothing: no control message has a field named cursor
 	}
 	return nil
 }

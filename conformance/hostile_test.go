@@ -45,8 +45,8 @@ func serveHostile(t *testing.T, h *hostile) conformance.Config {
 	return conformance.Config{Conn: conn, Tokens: map[string]string{"free": "x"}, Patience: 20 * time.Second}
 }
 
-// A daemon that breaks the contract fails the transcript even if the expected lines do not cover the breach. It must neither block the
-// player nor fill its memory.
+// TestHostileDaemon checks daemons that break the contract in ways that the expected lines do not cover. The transcript must still fail.
+// Such a daemon must neither block the player nor fill its memory.
 func TestHostileDaemon(t *testing.T) {
 	t.Parallel()
 	type out = grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]
@@ -71,7 +71,7 @@ func TestHostileDaemon(t *testing.T) {
 			}
 		}
 	}
-	// skips lines after the end of the call, as a careless transcript might
+	// execute skips lines after the end of the call, as a careless transcript might.
 	const execute = "x\n-- free ExecuteTool skip=progress --\n{}\n-- answer --\nevent {\"finished\":{},\"callId\":\"c\"}\n"
 	const open = "x\n-- free ExecuteTool open=s --\n{}\n-- answer --\n-- read s skip=progress --\n-- answer --\nevent {\"finished\":{},\"callId\":\"c\"}\nend\n"
 	tests := []struct {

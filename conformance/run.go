@@ -104,7 +104,7 @@ func (c *Config) unmet(ctx context.Context, t *Transcript) (unmet []string, err 
 	return unmet, nil
 }
 
-// lacks returns how the daemon fails a requirement, or "" when it meets it.
+// lacks returns why the daemon does not meet a requirement, or "" when it does.
 func (c *Config) lacks(ctx context.Context, n Need, users []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
@@ -173,8 +173,8 @@ func (c *Config) restart(ctx context.Context, token string) error {
 	}
 }
 
-// lifeline returns a channel that closes when the daemon is gone, perhaps at once. It watches a stream, because one gRPC connection may
-// lead to different daemons over time.
+// lifeline returns a channel that is closed when the daemon ends. It watches a stream, because a gRPC connection may reconnect to another
+// daemon without an error.
 func (c *Config) lifeline(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	stream, err := healthv1.NewHealthClient(c.Conn).Watch(ctx, &healthv1.HealthCheckRequest{})

@@ -7,8 +7,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The limits of one fast check, about 10 ms. Beyond them the library checks the value with its meter. A visit takes a tenth of the time of
-// a visit of the library.
+// The limits of one fast check, which then takes at most about 10 ms. A larger value is checked by the library with its own meter. A visit
+// takes a tenth of the time of a visit of the library.
 const (
 	fastVisits      = checkPrice / visitPrice
 	fastPatterns    = maxPatternEffort / 8

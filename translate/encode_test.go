@@ -78,7 +78,8 @@ func anyEvent(t *rapid.T) call.Event {
 	return ev
 }
 
-// A client receives hand-encoded events like events from the generated code. Both encoders refuse the same events.
+// TestFramesAreReceivedAsTheyWouldBeWritten checks that a client receives the same events from the hand-written encoder as from the
+// generated code, and that both encoders refuse the same events.
 func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -107,7 +108,7 @@ func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 
 func anyCall(t *rapid.T) *call.Call {
 	text, number := rapid.OneOf(rapid.String(), rapid.Just("")), rapid.Int64()
-	if rapid.IntRange(0, 3).Draw(t, "broken") == 0 { // With so many texts, one would almost always be invalid.
+	if rapid.IntRange(0, 3).Draw(t, "broken") == 0 { // Draw invalid text rarely: with so many texts, one would otherwise almost always be invalid.
 		text = anyText()
 	}
 	times := func(name string) time.Time {
@@ -167,7 +168,8 @@ func anyCall(t *rapid.T) *call.Call {
 	return c
 }
 
-// A client receives a hand-encoded record like a record from the generated code. Both encoders refuse the same records.
+// TestRecordsAreReceivedAsTheyWouldBeWritten checks that a client receives the same record from the hand-written encoder as from the
+// generated code, and that both encoders refuse the same records.
 func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +193,8 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	})
 }
 
-// A new field must be added to encoder.call and to anyCall. Else it would be missing in the encoded records.
+// TestRecordsHaveTheFieldsThatAreWritten fails when a message has a new field. The field must then be added to encoder.call and to anyCall.
+// Otherwise encoded records would not contain it.
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{

@@ -22,7 +22,7 @@ func FromFrame(f *call.Frame) *tooldv1.Frame {
 	if out := encodedFrame(f); out != nil {
 		return out
 	}
-	return plainFrame(f) // Encoding this frame fails with the reason.
+	return plainFrame(f) // FromFrame returns this frame, and sending it then fails with the reason.
 }
 
 // controlFrame translates a frame without events.
@@ -139,7 +139,7 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 			Reason: tooldv1.StateConflictReason(tooldv1.StateConflictReason_value["STATE_CONFLICT_REASON_"+string(d.Conflict)]),
 		}}
 	}
-	// An event that the API does not have is sent with its sequence only, so that the log has no gaps.
+	// The API has no such event. Send only its sequence, so that the log has no gaps.
 }
 
 func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {

@@ -175,7 +175,7 @@ const (
 	longBlank = 12  // for line breaks
 )
 
-// fold replaces long repetitions of a character with a mark that says which character and how many. Megabytes of spaces can therefore not
+// fold replaces a long repetition of a character with a mark that names the character and the count. Without it, megabytes of spaces could
 // push the text after them out of sight.
 func fold(s string) string {
 	var b strings.Builder

@@ -83,7 +83,7 @@ func FuzzSafe(f *testing.F) {
 	})
 }
 
-// An approver sees the arguments escaped, complete and with their length, whatever they contain.
+// TestT66Ticket (T66) checks that an approver sees the arguments escaped, complete and with their length, whatever they contain.
 func TestT66Ticket(t *testing.T) {
 	const danger = "rm -rf / # the end"
 	padding := map[string]string{
@@ -123,7 +123,7 @@ func TestT66Ticket(t *testing.T) {
 	}
 }
 
-// An inbox entry is short and says how much it omits.
+// TestT66Inbox (T66) checks that an inbox entry is short and says how much it omits.
 func TestT66Inbox(t *testing.T) {
 	c := ticket()
 	c.Suspension.Pending.Arguments = `{"command":"` + strings.Repeat("ab", 5<<20) + `; rm -rf /"}`

@@ -176,7 +176,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// Descriptions and lists wrap between words. Text that users copy does not wrap.
+// TestLongTexts checks that descriptions and lists wrap between words, and that text that users copy does not wrap.
 func TestLongTexts(t *testing.T) {
 	sentence := strings.Repeat("several wörter 日本語 ", 20)
 	path := "/srv/" + strings.Repeat("p", 100)

@@ -8,7 +8,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Text that a server reports about itself cannot control the terminal.
+// TestSources checks that text that a server reports about itself cannot control the terminal.
 func TestSources(t *testing.T) {
 	text := show.View{}.Sources([]*tooldv1.Source{
 		{Name: "builtin", State: tooldv1.SourceState_SOURCE_STATE_READY, Tools: 13},

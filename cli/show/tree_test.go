@@ -41,7 +41,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Every call gets one line that fits, whatever parent it names.
+// TestTreeShowsAll checks that every call gets one line that fits, whatever parent it names.
 func TestTreeShowsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, width := rapid.IntRange(0, 30).Draw(t, "calls"), rapid.IntRange(1, 100).Draw(t, "width")
@@ -61,7 +61,7 @@ func TestTreeShowsAll(t *testing.T) {
 	})
 }
 
-// Wrapping loses no text, and each line closes its colours.
+// TestWrap checks that wrapping loses no text, and that each line closes its colours.
 func TestWrap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := show.Text(rapid.StringOf(rapid.SampledFrom([]rune("ab 宽\n\u0301\x1b\tz"))).Draw(t, "text"))

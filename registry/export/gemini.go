@@ -14,8 +14,8 @@ var geminiName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 var geminiFormats = map[string][]string{"STRING": {"date-time"}, "NUMBER": {"float", "double"}, "INTEGER": {"int32", "int64"}}
 
-// gemini translates a schema to Gemini's format, a subset of OpenAPI 3.0. It has one type, in capitals; null is a flag; enums have only
-// strings; counts are strings.
+// gemini translates a schema to Gemini's format, a subset of OpenAPI 3.0. In this format a schema has one type, in capitals. null is a
+// flag, enums contain only strings, and counts are strings.
 func (p *conversion) gemini(o *object, at string) (*object, error) {
 	p.spread(o, at)
 	out := &object{}

@@ -35,7 +35,8 @@ func (r nameRule) clean(name string) string {
 func isLetter(c rune) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
 // names gives each id a unique name that the provider accepts. A valid id keeps its name. An invalid id is shortened and gets as many
-// digits of its SHA-256 as it needs to be unique. So other tools in the list change a name only in a collision.
+// digits of its SHA-256 as it needs to be unique. The name of a tool therefore depends on other tools only when two shortened names
+// collide.
 func (r nameRule) names(ids []string) map[string]string {
 	names := make(map[string]string, len(ids))
 	taken := make(map[string]bool, len(ids))
@@ -57,7 +58,7 @@ func (r nameRule) names(ids []string) map[string]string {
 
 func (r nameRule) cut(id string, taken map[string]bool) string {
 	clean := r.clean(id)
-	for sum := sha256.Sum256([]byte(id)); ; sum = sha256.Sum256(sum[:]) { // More than one round only happens in a deliberate collision.
+	for sum := sha256.Sum256([]byte(id)); ; sum = sha256.Sum256(sum[:]) { // A second round is needed only when somebody created ids that collide on purpose.
 		digest := hex.EncodeToString(sum[:])
 		for digits := 8; digits < 32; digits++ {
 			if name := clean[:min(len(clean), r.most-1-digits)] + "_" + digest[:digits]; !taken[name] {

@@ -14,7 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The published rules of the providers for lists of tools. Each function returns why the provider would refuse a definition.
+// rules contains the published rules of the providers for lists of tools. Each function returns an error when the provider would refuse a
+// definition.
 var rules = map[export.Format]func(d map[string]any) error{
 	export.OpenAI:       openAI,
 	export.OpenAIStrict: openAI,
@@ -292,7 +293,7 @@ func TestNamesAreNeverShared(t *testing.T) {
 	}
 }
 
-// A small schema cannot make a large definition.
+// TestForksAreBounded checks that a small schema cannot produce a large definition.
 func TestForksAreBounded(t *testing.T) {
 	for _, f := range export.Formats() {
 		list, err := export.Export(f, []*tool.Descriptor{{ID: "fork", Parameters: json.RawMessage(forks(40))}})
@@ -319,7 +320,7 @@ func FuzzExport(f *testing.F) {
 	})
 }
 
-// Guidance that all tools of a server share occurs once, with the names of the tools.
+// TestGuidanceIsSaidOnce checks guidance that all tools of a server share: it occurs once, with the names of the tools.
 func TestGuidanceIsSaidOnce(t *testing.T) {
 	got := export.Guidance([]export.Tool{{Name: "a", Guidance: "first"}, {Name: "b", Guidance: "other"}, {Name: "c"}, {Name: "d", Guidance: "first"}})
 	if got != "## a, d\n\nfirst\n\n## b\n\nother" {

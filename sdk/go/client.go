@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
-// A Client is a connection to a daemon. The fields with generated clients serve the RPCs for which Client has no method.
+// A Client is a connection to a daemon. Use the generated clients in its fields for RPCs that have no method here.
 type Client struct {
 	Calls     tooldv1.CallServiceClient
 	Tools     tooldv1.ToolServiceClient
@@ -45,8 +45,8 @@ func WithTLS(c credentials.TransportCredentials) Option { return func(o *options
 // WithPatience sets how long calls and streams try to reconnect before they return an error. The default is a minute.
 func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
 
-// Dial returns a client of the daemon at host:port or unix:/path. The first request opens the connection. Without TLS, Dial refuses to send
-// a token to another machine: it returns an error.
+// Dial returns a client of the daemon at host:port or unix:/path. The first request opens the connection. Without TLS, Dial returns an
+// error when a token would be sent to another machine.
 func Dial(target string, with ...Option) (*Client, error) {
 	o := options{patience: time.Minute}
 	for _, f := range with {

@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ErrDigest means that the digest of a ticket does not match the call that contains it. Do not answer such a ticket.
+// ErrDigest means that the digest of a ticket does not match the call that contains it. A client must not answer such a ticket.
 var ErrDigest = errors.New("the question is for something else than the call shows")
 
 // Verify recomputes the digest of a call's open ticket from the fields of the call, and returns [ErrDigest] when they differ.

@@ -17,7 +17,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// bare is the reference server. It answers with the frames of a read-only no-op and does no other work.
+// bare is the reference server. It answers with the frames of a read-only no-op call and does no other work.
 type bare struct {
 	tooldv1.UnimplementedCallServiceServer
 	latest atomic.Pointer[frameNode]
@@ -52,7 +52,7 @@ func (b *bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStre
 	return stream.Send(second)
 }
 
-// CallTool returns a record as large as the daemon's, 777 bytes, so that encoding costs the same on both sides.
+// CallTool returns a record of 777 bytes, as large as the daemon's, so that encoding costs the same on both sides.
 func (*bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
 	spec, now := r.GetSpec(), timestamppb.Now()
 	return &tooldv1.CallToolResponse{Cursor: "c1.1.3", Call: &tooldv1.Call{

@@ -5,8 +5,8 @@
 //
 // The references are:
 //   - for calls, a bare grpc-go server with the same options that answers with the same frames, and MCP servers of two libraries (test/bench/mcp, a separate module);
-//   - for durable steps, the same rows written straight into the store, and raw appends with fdatasync.
+//   - for durable steps, the same rows written directly to the store, and raw appends with fdatasync.
 //
-// The sides alternate A B A B. A row prints the median ratio and its spread over the rounds, because other work on the machine disturbs
-// single measurements. Server CPU per call is the steadier number.
+// Daemon and reference run in turn (A B A B). A row prints the median ratio and its spread over the rounds, because other work on the
+// machine disturbs single measurements. The server CPU per call varies less than the rates.
 package main

@@ -39,8 +39,8 @@ type delivery struct {
 	perFrame float64
 }
 
-// deliver watches a call that reports progress 25 times a second, which leaves the machine about half idle. On a busy machine a slow
-// watcher gets several events in one frame, and the two sides would no longer do the same work.
+// deliver watches a call that reports progress 25 times a second. This rate leaves the machine about half idle. On a busy machine a slow
+// watcher would get several events in one frame, and the two sides would not do the same work.
 func deliver(ctx context.Context, p *process, d time.Duration) (delivery, error) {
 	conns, err := p.dial(4)
 	if err != nil {

@@ -96,7 +96,7 @@ func run(ctx context.Context, s *settings, table []row, only string) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s …\n", r.name)
-		debug.FreeOSMemory() // a heap of 1 GiB left by one row made the processes of the next row 3 % slower
+		debug.FreeOSMemory() // Return the memory: a heap of 1 GiB from one row made the processes of the next row 3 % slower.
 		got, err := r.run(ctx, s)
 		if err != nil {
 			failed++

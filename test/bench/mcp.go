@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// againstMCP compares with a server of test/bench/mcp, with the same number of clients. By default the client of the server's library makes
-// the calls, just as grpc-go's client calls the daemon. With thin, a minimal client makes them.
+// againstMCP compares with a server of test/bench/mcp, with the same number of clients. The calls are made by the client of the server's
+// library, as grpc-go's client makes the calls to the daemon. With thin, a minimal client makes them.
 func againstMCP(kind string, thin bool) func(context.Context, *settings) (result, error) {
 	return func(ctx context.Context, s *settings) (result, error) {
 		if err := s.buildMCP(ctx); err != nil {

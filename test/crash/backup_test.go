@@ -62,7 +62,7 @@ func TestT108RestoredBackup(t *testing.T) {
 			t.Errorf("traces of the call in doubt = %v, %v, before %v", lines, err, traced)
 		}
 	})
-	l.live(t, "", func(life *life, _ *rand.Rand) { // released calls are not held again
+	l.live(t, "", func(life *life, _ *rand.Rand) { // Calls that were released must not be held again.
 		admin, cancel := as(life.ctx, operator)
 		defer cancel()
 		if got, err := life.admin.ReleaseCalls(admin, &tooldv1.ReleaseCallsRequest{All: true}); err != nil || got.GetReleased() != 0 {

@@ -55,8 +55,8 @@ func (l *life) verify(rng *rand.Rand, all bool) error {
 // time.
 const quietWithin = 2 * time.Minute
 
-// quiet waits until all calls that a kill left unfinished have ended or are suspended. No client attaches, so each status must end by its
-// own timeout.
+// quiet waits until all calls that a kill left unfinished have ended or are suspended. No client attaches meanwhile, so this happens only
+// through timeouts.
 func (l *life) quiet() error {
 	ctx, cancel := context.WithTimeout(l.ctx, quietWithin)
 	defer cancel()
@@ -71,7 +71,7 @@ func (l *life) quiet() error {
 		}
 		moving := slices.DeleteFunc(answer.GetCalls(), func(c *tooldv1.Call) bool {
 			it := l.item(c.GetCallId())
-			return it == nil || it.kind.name == endlessName || it.group != nil // a call of a batch may wait behind an endless one
+			return it == nil || it.kind.name == endlessName || it.group != nil // Skip a call of a batch, because it may wait behind an endless one.
 		})
 		if len(moving) == 0 {
 			return nil
@@ -126,7 +126,7 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 		l.unexpected(it, "check", err)
 		return
 	}
-	if !it.Whole() { // some events are known only from snapshots and records
+	if !it.Whole() { // Some events are known only from snapshots and records, not from the log.
 		if err := l.watchFrom(it, "whole log", nil, false, nil); err != nil {
 			l.unexpected(it, "whole log", err)
 			return
@@ -142,7 +142,7 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 // catchUp reads the new events of a call. It returns false when there is nothing more to check: the daemon is gone, or it has legitimately
 // forgotten the call.
 func (l *life) catchUp(it *item, rng *rand.Rand) bool {
-	if it.group != nil { // a checker that finds a call missing sends its batch again; the lock keeps other checkers of the batch out until then
+	if it.group != nil { // A checker that does not find its call sends the whole batch again. The lock makes other checkers of the batch wait until then.
 		it.group.checking.Lock()
 		defer it.group.checking.Unlock()
 	}
@@ -157,7 +157,7 @@ func (l *life) catchUp(it *item, rng *rand.Rand) bool {
 		it.Break("P3", "the daemon does not know a call of a batch of which it had told events")
 	}
 	l.world(it)
-	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // request it again under the same id: it runs once
+	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // Send the call again with the same id: it must run once.
 		return false
 	}
 	return true
@@ -187,7 +187,7 @@ func (l *life) await(it *item) error {
 	return nil
 }
 
-// clean removes the error that says a reader stopped early.
+// clean returns nil for the error that says that a reader stopped early, and any other error unchanged.
 func clean(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
@@ -225,7 +225,7 @@ func (l *life) world(it *item) {
 	if it.kind.counts == "" {
 		return
 	}
-	end := it.Ended() // read it before the traces
+	end := it.Ended() // Read the end before the traces, so that all traces of an ended call are seen.
 	lines, err := l.traces(it)
 	if err != nil {
 		it.Break("life", "world: %v", err)
@@ -337,6 +337,6 @@ func (l *life) stray(pid, mark string) {
 	}
 	l.unverified.Add(1)
 	if n, err := strconv.Atoi(pid); err == nil {
-		_ = syscall.Kill(n, syscall.SIGKILL) // so that the next life does not find it again
+		_ = syscall.Kill(n, syscall.SIGKILL) // Kill it, so that the next life does not find it again.
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	startWithin = 2 * time.Minute // a daemon first checks a journal that was not closed: 15 s per gigabyte on a quiet machine
+	startWithin = 2 * time.Minute // A daemon first checks a journal that was not closed cleanly. That takes 15 s per gigabyte on a quiet machine.
 	stopWithin  = 2 * time.Minute // the drain period of five seconds, on a machine with much other load
 )
 
@@ -57,8 +57,8 @@ rules:
   - {name: two of them, action: ask, tools: ["*"], callers: [council], count: 2}
 `
 
-// The manifest of a command tool that asks a question before it does its work. The question comes from the tool and not from a gate, so the
-// program starts twice and leaves one trace.
+// The manifest of a command tool that asks a question before it does its work. The tool asks, not a gate: the program starts twice but
+// leaves only one trace.
 const (
 	manifest = `
 id: ask_first
@@ -130,7 +130,7 @@ type daemon struct {
 	epoch   int64
 	log     *logTail
 	killed  sync.Once
-	byUs    bool // our kill ended it, not another cause; read after ended
+	byUs    bool // the test's own kill ended it; read only after ended is closed
 }
 
 // start starts a daemon. point is the value of TOOLD_FAILPOINT; empty means none.

@@ -28,8 +28,8 @@ type disk struct {
 	ballast int
 }
 
-// mountSmall mounts a small file system on a directory, which needs root. Without the permission it logs that and returns nil; in CI it
-// fails the test.
+// mountSmall mounts a small file system on a directory, which needs root. Without this right it logs that and returns nil, or fails the
+// test in CI.
 func mountSmall(t *testing.T, dir string) *disk {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o700))
@@ -86,7 +86,7 @@ func full(err error) bool {
 // A scene is a step of a call that meets a full disk.
 type scene struct {
 	name, kind string
-	begun      bool // the call was started while there was space
+	begun      bool // the call must be started while there is still space
 	act        func(*life, *item) error
 	// refused means that without the reserve the step is refused, and the same request succeeds later. Otherwise the step succeeds at once
 	// or waits for space.
@@ -106,10 +106,11 @@ func scenes() []scene {
 	}
 }
 
-// TestFullDisk is T87 and P7 with the real daemon: the disk fills up before each step of a call.
+// TestFullDisk (T87, P7) fills the disk of a real daemon before each step of a call.
 //
-// With the reserve, the step succeeds and later calls are refused. Without the reserve, the step is refused or waits, and succeeds in the
-// same daemon when there is space again. Then the daemon is killed, and the next one must know everything that clients saw.
+// With the reserve, the step must succeed, and later calls must be refused. Without the reserve, the step must be refused or wait. When
+// there is space again, it must succeed in the same daemon. Then the daemon is killed, and the next one must know everything that clients
+// saw.
 func TestFullDisk(t *testing.T) {
 	var steps atomic.Int64
 	t.Run("steps", func(t *testing.T) {
@@ -134,8 +135,8 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("ran: full disk: %d steps on a file system of %d MiB", steps.Load(), smallDisk>>20)
 }
 
-// A command that fills its workspace, which has a size limit, gets ENOSPC. The journal is elsewhere, so the daemon continues: durable
-// changes are stored, and calls that need no space run.
+// TestT28FullWorkspace (T28) checks a command that fills its workspace, which has a size limit. The command gets ENOSPC. The journal is on
+// another file system, so the daemon continues: durable changes are stored, and calls that need no space run.
 func TestT28FullWorkspace(t *testing.T) {
 	h := newHome(t)
 	if mountSmall(t, h.workspace) == nil {
@@ -195,7 +196,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 				t.Errorf("on a full disk: %v", err)
 			}
 		}
-		if err := life.run(other); err == nil { // it used the reserve, or space freed by an earlier write
+		if err := life.run(other); err == nil { // The request succeeded, because it used the reserve or space that an earlier write had freed.
 			other = l.one("noop")
 			if err := life.run(other); !full(err) {
 				t.Errorf("a new call on a full disk: %v, want STORAGE_FULL", err)
@@ -205,7 +206,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 		must(t, untilRoom(func() error { return life.run(other) }))
 		if !reserve && !sc.refused {
 			err := <-acted
-			if sc.refused = full(err); !sc.refused { // refused, if a write had already failed before this request
+			if sc.refused = full(err); !sc.refused { // The request is refused only if a write had already failed before it.
 				must(t, err)
 			}
 		}
@@ -279,8 +280,8 @@ func (l *life) agree(it *item) error {
 	return l.follow(it, s, it.Open("resume", l.epoch, nil), nil)
 }
 
-// A daemon that was killed while its disk was full starts on the full disk, with the help of the reserve or in read-only mode. It answers
-// reads, refuses new calls, and resumes when there is space.
+// TestP7StartsOnAFullDisk (P7) checks a daemon that was killed while its disk was full. It must start on the full disk, with the help of
+// the reserve or in read-only mode. It must answer reads, refuse new calls, and accept them again when there is space.
 func TestP7StartsOnAFullDisk(t *testing.T) {
 	for n, reserve := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserve %t", reserve), func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// asking is a request about a question. A question acts as a register that is written once: it is empty until a decision wins. wanted is
-// the decision that the request sends; empty means a read.
+// asking is a request about a question. The test models a question as a register that can be written once: it is empty until a decision
+// wins. wanted is the decision that the request sends; empty means a read.
 type asking struct{ question, wanted string }
 
 // told is the daemon's answer: the winning decision, or empty while the question is open. unknown means that the daemon died before it
@@ -61,8 +61,8 @@ type history struct {
 	ops   []porcupine.Operation
 }
 
-// note runs one request and records it. It returns whether the request was answered. An unanswered decision may take effect at any later
-// time. An unanswered read is not recorded.
+// note runs one request and records it. It returns whether the request was answered. A decision without an answer may still take effect at
+// any later time, so it is recorded. A read without an answer is not recorded.
 func (h *history) note(in asking, do func() told) (answered bool) {
 	from := int64(time.Since(h.began))
 	out := do()
@@ -79,9 +79,9 @@ func (h *history) note(in asking, do func() told) (answered bool) {
 	return !out.unknown
 }
 
-// TestLinearizable is T64 and P2 with the real daemon. Many approvers decide the same questions and read them, while the daemon is killed
-// and restarted. The test passes if the requests have an order in which the first decision of each question wins. In that order each
-// request takes effect between its start and its answer.
+// TestLinearizable (T64, P2) lets many approvers decide and read the same questions, while the real daemon is killed and restarted. The
+// requests must have an order in which the first decision of each question wins, and in which each request takes effect between its start
+// and its answer.
 func TestLinearizable(t *testing.T) {
 	rounds := 10
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -220,7 +220,7 @@ func (l *life) winner(it *item, question string) told {
 	return told{}
 }
 
-// The model rejects histories that are not linearizable.
+// TestOnceModel checks that the model rejects histories that are not linearizable.
 func TestOnceModel(t *testing.T) {
 	op := func(from, until int64, wanted, winner string) porcupine.Operation {
 		return porcupine.Operation{Input: asking{"q", wanted}, Output: told{winner: winner}, Call: from, Return: until}

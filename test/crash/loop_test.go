@@ -210,8 +210,8 @@ func (l *loop) complete() {
 	}
 }
 
-// TestCrashLoop is T83, T84, T92, T107 and T110 at once, and P1 to P5: after a kill at any moment, the next daemon knows everything that
-// clients saw.
+// TestCrashLoop (T83, T84, T92, T107, T110, P1 to P5) kills the daemon at any moment. The next daemon must know everything that clients
+// saw.
 func TestCrashLoop(t *testing.T) {
 	newLoop(t, seed(t)).killed(t, kills(t))
 }
@@ -252,7 +252,7 @@ func (l *loop) killed(t *testing.T, want int) {
 		l.count(last, atPoint)
 	}
 	last = plan{}
-	if l.calm != nil { // without its store the daemon cannot stop in order
+	if l.calm != nil { // Stop the faults of the store first, because a daemon without its store cannot stop in an orderly way.
 		l.calm()
 	}
 	if err := l.finish(number + 1); err != nil || len(l.led.Broken()) > 0 {

@@ -48,7 +48,8 @@ func TestT108CopiedStore(t *testing.T) {
 	})
 }
 
-// TestT86SalvagedStore does the same after "toold salvage" of a store with a broken header, which no daemon opens.
+// TestT86SalvagedStore checks the same as TestT108CopiedStore, for a store with a broken header after "toold salvage". No daemon opens such
+// a store before.
 func TestT86SalvagedStore(t *testing.T) {
 	holdsElsewhere(t, 86, func(_ *loop, from, to string) {
 		path := filepath.Join(from, "journal.db")

@@ -17,8 +17,8 @@ const (
 	cancels = "cancel"
 )
 
-// TestNamedPoints kills the daemon at each moment of a call's life that leads to a different recovery. T84 is the kill after the tool's
-// work and before its result is stored. T107 is the one between a stored cancel and the kill of the command.
+// TestNamedPoints kills the daemon at each point of a call's life that leads to a different recovery. T84 is the kill after the tool's work
+// and before its result is stored. T107 is the kill between the commit of a cancel and the end of the command.
 func TestNamedPoints(t *testing.T) { namedPoints(t, 1, func(*loop) {}) }
 
 // namedPoints tests every n-th point, where n is every. keepIn chooses the store.
@@ -38,7 +38,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 		name, kind, act, point string
 		status                 tooldv1.CallStatus // of the call in the next life; zero means unknown to the daemon
 		executed               tooldv1.Executed
-		lines                  []string // traces before any client sends another request
+		lines                  []string // traces that exist before any client sends another request
 	}{
 		{"before a call is stored", "command", starts, "before-commit:1", 0, 0, not},
 		{"the transaction of a call is open", "command", starts, "write:1", 0, 0, not},

@@ -39,8 +39,8 @@ func landing(n, nightly int) int {
 	return n
 }
 
-// spoil is T88: it repeatedly closes every connection of the server. Sometimes it kills one of the server's processes, which takes down the
-// others, or kills or restarts the whole server. No daemon may exit because of that. The returned function ends the faults.
+// spoil (T88) repeatedly closes every connection of the server. Sometimes it kills a process of the server, after which the server ends all
+// others. Sometimes it kills or restarts the whole server. No daemon may exit because of that. The returned function ends the faults.
 func spoil(t *testing.T, server *pgtest.Server, seed uint64) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,12 +255,12 @@ func TestT89StoppedOwnerIsFenced(t *testing.T) {
 	})
 }
 
-// TestT108StoreCopy copies a store into PostgreSQL. As in any copy, unfinished calls are held until an operator confirms that they have not
-// continued since.
+// TestT108StoreCopy copies a store into PostgreSQL. The unfinished calls of the copy must be held until an operator confirms that no other
+// daemon has continued them.
 func TestT108StoreCopy(t *testing.T) {
 	holdsElsewhere(t, 8108, func(l *loop, from, to string) {
 		server := l.onPostgres(t)
-		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil { // for the output of calls
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil { // The copied directory has the output of calls, which is not in PostgreSQL.
 			t.Fatalf("cp: %v\n%s", err, out)
 		}
 		store := func() (string, error) {

@@ -58,8 +58,8 @@ func (u usage) String() string {
 		float64(u.heap)/1e6, float64(u.resident)/1e6, u.goroutines, u.descriptors, u.processes, u.temporary, u.live)
 }
 
-// TestSoak is T93 and P11: many calls of all kinds, a tenth of them cancelled and a twentieth with a tool that crashes. While nothing runs,
-// the daemon must hold no more than it held after the first tenth.
+// TestSoak (T93, P11) makes many calls of all kinds. A tenth of them are cancelled, and a twentieth have a tool that crashes. Whenever
+// nothing runs, the daemon must hold no more than it held after the first tenth of the calls.
 func TestSoak(t *testing.T) { newHome(t).soak(t, soakCalls(t)) }
 
 func (h *home) soak(t *testing.T, total int) {
@@ -67,7 +67,7 @@ func (h *home) soak(t *testing.T, total int) {
 	temporary := filepath.Join(h.dir, "tmp")
 	must(t, os.Mkdir(temporary, 0o700))
 	t.Setenv("TMPDIR", temporary)
-	t.Setenv("GOGC", "20") // keeps the heap close to the live memory
+	t.Setenv("GOGC", "20") // Keep the heap close to the size of the live data.
 	settings, err := os.ReadFile(h.config)
 	must(t, err)
 	must(t, os.WriteFile(h.config, append(settings, "metrics: {listen: \"127.0.0.1:0\"}\n"...), 0o600))
@@ -125,8 +125,8 @@ func meanHeap(all []usage) (mean int64) {
 
 const clients = 12
 
-// crowd runs one command per client at the same time. The daemon keeps resources of commands, such as open files, for later commands. After
-// crowd it holds as many as it ever will.
+// crowd runs one command per client, all at the same time. The daemon keeps some resources of commands, such as open files, for later
+// commands. After crowd, it holds as many of them as it ever will.
 func (s *soak) crowd() error {
 	var all sync.WaitGroup
 	errs := make([]error, clients)

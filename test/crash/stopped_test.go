@@ -499,8 +499,8 @@ func (f *front) pass(from, to net.Conn) {
 	delete(f.conns, from)
 }
 
-// TestT126HoldsForWorkers stops an owner while a worker runs a call. Until the hold is over, the old owner could resume and act. Before
-// that, its successor must neither ask a worker about the attempt nor start another call of the thread.
+// TestT126HoldsForWorkers stops an owner while a worker runs a call. The old owner could resume and act until the hold is over. Until then,
+// the next owner must neither ask a worker about the attempt nor start another call of the thread.
 func TestT126HoldsForWorkers(t *testing.T) {
 	const hold = 6 * time.Second
 	server, err := pgtest.Start()

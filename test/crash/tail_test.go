@@ -11,8 +11,8 @@ import (
 )
 
 // TestT110LostTail kills the daemon while a read-only call streams, and resumes with the old cursor. If some events were written, the
-// daemon reports where the lost tail begins. If none were written, the call runs again under the new epoch. An event number that the client
-// saw never returns with different content, except after one of these two reports.
+// daemon must report where the lost tail begins. If none were written, the call must run again under a new epoch. Without one of these two
+// reports, an event number that the client saw must never return with different content.
 func TestT110LostTail(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -25,7 +25,7 @@ func TestT110LostTail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLoop(t, 110)
-			const most = 20 // by chance all events may be written, or a busy client may see an event late
+			const most = 20 // Several tries are needed: by chance all events may be written, or a busy client may see an event late.
 			n := 0
 			for ; n < most && tt.seen(l) == 0; n++ {
 				l.loseTail(t, tt.after)

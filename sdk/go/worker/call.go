@@ -8,8 +8,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Call is one attempt of one call. Its methods report to the daemon. A report never waits for watchers; without a connection it waits for
-// one.
+// A Call is one attempt of one call. Its methods send reports to the daemon. A report does not wait for watchers. Without a connection to
+// the daemon, it waits for the next connection.
 type Call struct {
 	*tooldv1.WorkerCall
 	job *job
@@ -17,7 +17,7 @@ type Call struct {
 
 func (c *Call) report(r *tooldv1.WorkerReport) {
 	if c.job == nil {
-		return // nil in a unit test of the function
+		return // There is no job in a unit test of the function.
 	}
 	r.LeaseId = c.job.lease
 	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: r}}

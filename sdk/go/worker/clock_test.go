@@ -10,7 +10,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A worker whose clock is ahead of the daemon's must not end a call early. Only the daemon enforces the time limit.
+// TestClockAhead checks a worker whose clock is ahead of the daemon's. The worker must not end a call early, because only the daemon
+// enforces the time limit.
 func TestClockAhead(t *testing.T) {
 	w := New(Config{})
 	ended := make(chan error, 1)

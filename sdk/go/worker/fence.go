@@ -2,8 +2,8 @@ package worker
 
 import tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 
-// A fence refuses work from a daemon that has lost its store to another daemon. Such a daemon has a lower epoch than the highest one seen,
-// or starts an older attempt than the newest one seen.
+// A fence refuses work from a daemon that has lost its store to another daemon. It detects such a daemon in two ways: the daemon has a
+// lower epoch than the highest one seen, or it starts an older attempt than the newest one seen.
 type fence struct {
 	store    string
 	epoch    int64            // the highest epoch seen for the store

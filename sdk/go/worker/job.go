@@ -28,7 +28,7 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	patience *time.Timer // guarded by the worker's mutex; drops the job unless the daemon keeps it after a reconnect
+	patience *time.Timer // Timer, guarded by the worker's mutex. It drops the job unless the daemon keeps the job after a reconnect.
 
 	mu       sync.Mutex
 	sequence int64
@@ -150,7 +150,7 @@ func fits(m *tooldv1.ConnectRequest) error {
 func (j *job) say(ctx context.Context, m *tooldv1.ConnectRequest) {
 	gone := j.ctx.Done()
 	if m.GetDone() != nil {
-		gone = nil // a cancelled job still reports its outcome
+		gone = nil // Do not stop: a cancelled job must still report its outcome.
 		if errors.Is(context.Cause(j.ctx), ErrLost) {
 			return
 		}

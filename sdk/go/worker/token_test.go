@@ -7,8 +7,8 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// Workers refuse the same addresses as clients; sdk/go has the same test. A shared test package would put the workers' modules into the
-// go.sum of programs that use only the client.
+// TestTokensStayOnThisMachine checks that workers refuse the same addresses as clients. sdk/go has a copy of this test. A shared test
+// package would add the workers' modules to the go.sum of programs that use only the client.
 func TestTokensStayOnThisMachine(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -189,7 +189,7 @@ func (c *Call) forgetLocked(from int64) {
 		}
 	}
 	c.last = min(c.last, from-1)
-	c.end = nil // the end was the last event, so it is dropped too
+	c.end = nil // The end was the last event, so drop it too.
 	kept := c.marks[:0]
 	for _, m := range c.marks {
 		if m.Sequence < from {

@@ -273,7 +273,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// When two readers are at different positions, Newest returns the farther one, whichever read last.
+// TestNewest checks readers at different positions: Newest returns the farther position, even if the other reader read last.
 func TestNewest(t *testing.T) {
 	c := ledger.New().Call("call", false)
 	tell(c, 1, nil, at("c1.1.2", event(1, behind), event(2, "a")), at("c1.1.30", event(3, "b")))
