@@ -156,11 +156,11 @@ func (s *strictSchema) schema(v any, depth int) bool {
 	values := choicesOf(o)
 	for _, c := range values {
 		s.text += len(call.AppendCanonical(nil, c))
-		switch c.(type) {
+		switch c := c.(type) {
 		case map[string]any, []any:
 			return false
 		case json.Number:
-			if !has(o, "type") || len(c.(json.Number)) > 15 {
+			if !has(o, "type") || len(c) > 15 {
 				return false // registry/export may describe the values instead, and then no type is left.
 			}
 		}
