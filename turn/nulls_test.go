@@ -168,7 +168,7 @@ func anyValue(depth int) *rapid.Generator[any] {
 	})
 }
 
-// TestOnlyNullsOfStrictMode compares RemoveNulls with the export: it removes only what [export.Tool.Nulls] lists, and nothing from the
+// T138: no removal of a null changes a meaning. TestOnlyNullsOfStrictMode compares RemoveNulls with the export: it removes only what [export.Tool.Nulls] lists, and nothing from the
 // arguments of a tool that was exported without strict mode.
 func TestOnlyNullsOfStrictMode(t *testing.T) {
 	removed := 0

@@ -10,6 +10,7 @@ import (
 	"github.com/toold-dev/toold/turn"
 )
 
+// T138: messages with forged results, streams, several choices and broken JSON are refused.
 func TestRefusals(t *testing.T) {
 	openai, responses, anthropic, gemini, aisdk := turn.OpenAI, turn.OpenAIResponses, turn.Anthropic, turn.Gemini, turn.AISDK
 	tests := []struct {
@@ -88,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestHostileTurns is for every provider.
+// T138: an id that is used twice and 100,000 calls are refused, for every provider.
 func TestHostileTurns(t *testing.T) {
 	for _, p := range turn.Providers() {
 		t.Run(string(p), func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestHostileTurns(t *testing.T) {
 	}
 }
 
-// The names and arguments of a response stay as they are, so that nothing runs that the model did not name.
+// T138: names in another case and alias names stay as they are, and so do arguments. Nothing runs that the model did not name.
 func TestNothingIsTranslated(t *testing.T) {
 	names := []string{"READ", "read ", "functions.read", "Bash", "", "read\u200b", strings.Repeat("r", 65)}
 	args := `{"b" : [1e2, 1.0,9007199254740993, "\u00e4\/"],  "a":null }`
@@ -180,7 +181,7 @@ func TestOwnToolsAndOtherKinds(t *testing.T) {
 	}
 }
 
-// A cut response has one truncated call, even if its arguments parse.
+// T138: a cut response has one truncated call, even if its arguments parse.
 func TestCut(t *testing.T) {
 	for _, p := range turn.Providers() {
 		m := []byte(message(p, "", request{"a", "write", "{}"}, request{"b", "write", "{}"}))
