@@ -66,7 +66,7 @@ func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context)
 		answer, err := ask(ctx)
 		took := time.Since(began)
 		cancel()
-		if status.Code(err) != codes.DeadlineExceeded || tries == 5 {
+		if status.Code(err) != codes.DeadlineExceeded || tries == 30 {
 			return answer, took, err
 		}
 	}

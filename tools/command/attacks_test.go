@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -201,7 +202,8 @@ func TestT116HomeOfAProgram(t *testing.T) {
 			s.cfg.Secrets = &vault{values: map[string]string{"key": "s3cret"}}
 			const script = "#!/bin/sh\nls -A ~\necho x > ~/$TOOLD_CALL_ID\ncase $HOME in $PWD*) echo in the workspace ;; esac\n"
 			plain := "run: {program: ./run, profile: " + profile + "}\n"
-			thread := tool.Run{Thread: "t1", ID: "r1"}
+			t1, t2 := rand.Text(), rand.Text() // homes outlive the test when it runs again in the same process
+			thread := tool.Run{Thread: t1, ID: "r1"}
 			in := func(manifest, id string, run tool.Run) string {
 				one := newClient(t, s.load(manifest, script))
 				one.call.ID, one.call.Run = id, run
@@ -213,10 +215,10 @@ func TestT116HomeOfAProgram(t *testing.T) {
 				want               string
 			}{
 				{"first", "id: x\n" + plain, "call-1", thread, "(no output)"},
-				{"same thread, another run", "id: x\n" + plain, "call-2", tool.Run{Thread: "t1", ID: "r2"}, "call-1\n"},
+				{"same thread, another run", "id: x\n" + plain, "call-2", tool.Run{Thread: t1, ID: "r2"}, "call-1\n"},
 				{"another tool", "id: y\n" + plain, "call-3", thread, "(no output)"},
-				{"another thread", "id: x\n" + plain, "call-4", tool.Run{Thread: "t2"}, "(no output)"},
-				{"a run without thread", "id: x\n" + plain, "call-5", tool.Run{ID: "t1"}, "(no output)"},
+				{"another thread", "id: x\n" + plain, "call-4", tool.Run{Thread: t2}, "(no output)"},
+				{"a run without thread", "id: x\n" + plain, "call-5", tool.Run{ID: t1}, "(no output)"},
 				{"no thread", "id: x\n" + plain, "call-6", tool.Run{}, "(no output)"},
 				{"no thread again", "id: x\n" + plain, "call-7", tool.Run{}, "(no output)"},
 				{"a secret", "id: x\nrun: {program: ./run, profile: " + profile + ", secrets: {KEY: 'secret://key'}}\n", "call-8", thread, "(no output)"},
