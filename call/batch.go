@@ -44,6 +44,10 @@ type BatchSpec struct {
 	BatchOptions
 
 	Calls []Spec
+	// Identity distinguishes a repeat from a reuse of the id. When empty, it is [BatchDigest].
+	Identity string
+	// Turn is stored with the batch and returned unchanged. Package turn makes it.
+	Turn []byte
 }
 
 // A Batch is the record of the calls of one model turn. The records of the calls have their results.
@@ -58,6 +62,7 @@ type Batch struct {
 	Calls   []string // ids, in model order
 	Created time.Time
 	Ended   time.Time // zero while the batch is open
+	Turn    []byte    // of [BatchSpec]
 }
 
 // Key returns the namespace and id of the batch.

@@ -41,6 +41,10 @@ type Frame struct {
 	Shared *Shared // Set when other watchers get the same frame.
 
 	BatchFinished *BatchFinished // no call of the batch can change any more, so the stream ends
+
+	TurnStarted  *TurnStarted
+	TurnMessage  *TurnMessage
+	TurnFinished *TurnFinished // the last frame of a turn
 }
 
 // A Gap reports that events are missing.

@@ -25,6 +25,15 @@ type Spec struct {
 	Linger      *time.Duration // nil means the default; a negative value means never
 	RetryOf     string
 	Frontend    []tool.FrontendTool // tools that the run's frontend executes
+	Turn        TurnCall            // how the call appeared in a model's response; zero for other calls
+}
+
+// A TurnCall says how a call appeared in the response of a model.
+type TurnCall struct {
+	// Strict is set when the tools were exported in strict mode. The engine then removes the nulls that strict mode added.
+	Strict bool `json:"strict,omitempty"`
+	// Truncated is set when the response ended within the arguments. Such a call never runs, even when its arguments parse.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // Declared returns the frontend tool that the call names, or nil.
@@ -78,6 +87,8 @@ type Call struct {
 
 	BatchID       string `json:"batch_id,omitempty"`
 	BatchPosition int    `json:"batch_position,omitempty"`
+	// Turn says how the call appeared in a model's response. It is zero for other calls.
+	Turn TurnCall `json:"turn,omitzero"`
 
 	Created  time.Time `json:"created"`
 	Started  time.Time `json:"started,omitzero"`

@@ -36,4 +36,5 @@ func batchFields(w *wire, b *Batch) {
 	text(w, 8, &b.Replay)
 	list(w, 9, &b.Calls, func(w *wire, id *string) { text(w, 1, id) })
 	instant(w, 10, &b.Created)
+	blob(w, 11, &b.Turn)
 }

@@ -41,7 +41,13 @@ func callFields(w *wire, c *Call) {
 	list(w, 36, &c.Epochs, epochFields)
 	pointer(w, 40, &c.Frontend, frontendFields)
 	pointer(w, 41, &c.Purge, purgeFields)
+	part(w, 42, &c.Turn, turnCallFields)
 	text(w, 70, &c.Trace)
+}
+
+func turnCallFields(w *wire, t *TurnCall) {
+	flag(w, 1, &t.Strict)
+	flag(w, 2, &t.Truncated)
 }
 
 func purgeFields(w *wire, p *Purge) {

@@ -276,7 +276,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Hooks: hooks, Keepers: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, SingleUser: d.cfg.SingleUser,
-		UnattendedWaits: d.gate.Waits, MachineActions: machineActions(), Full: d.store.Full,
+		UnattendedWaits: d.gate.Waits, MachineActions: machineActions(), RemoveNulls: removeNulls, Full: d.store.Full,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Heartbeat: heartbeatEvery, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
 	}

@@ -198,7 +198,7 @@ func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 		Run: spec.Run, Caller: a.as, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
 		Timeouts: spec.Timeouts, Linger: spec.Linger,
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
-		Epochs: []call.EpochStart{{Epoch: a.e.epoch, First: 1}}, Frontend: spec.Declared(),
+		Epochs: []call.EpochStart{{Epoch: a.e.epoch, First: 1}}, Frontend: spec.Declared(), Turn: spec.Turn,
 	}
 }
 

@@ -13,7 +13,17 @@ import (
 
 // parse returns an outcome if the arguments are not valid JSON. The arguments were already parsed when the request arrived.
 func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
+	turn := p.l.peek().Turn
+	if turn.Truncated {
+		return outcome.Truncated()
+	}
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+	if err == nil && turn.Strict && !p.rewritten {
+		var removed bool
+		if args, removed, err = withoutNulls(&p.l.e.cfg, p.def, args); removed {
+			p.found.rewriters = []string{strictMode}
+		}
+	}
 	if err == nil {
 		err = p.def.validate(ctx, args, p.forOperators)
 	}
@@ -26,6 +36,22 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	p.freeze(args)
 	p.makeInput()
 	return nil
+}
+
+// strictMode is the name under which the removal of nulls is recorded as a rewrite.
+const strictMode = "strict"
+
+// withoutNulls removes the nulls that strict mode added to the arguments, and reports whether there were any.
+func withoutNulls(cfg *Config, def *Definition, args tool.Arguments) (tool.Arguments, bool, error) {
+	if cfg.RemoveNulls == nil {
+		return args, false, nil
+	}
+	text, removed := cfg.RemoveNulls(def.Descriptor.Parameters, args.Text())
+	if !removed {
+		return args, false, nil
+	}
+	args, err := call.Parse(text).Arguments(def.Descriptor.MaxArguments)
+	return args, true, err
 }
 
 // freeze makes these arguments the final ones of this pipeline run, and computes its basis from them.
@@ -62,7 +88,7 @@ func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden f
 // rewrite passes the arguments to the Rewrite hooks, which may change them. On resume the hooks run only when the decision contains new
 // arguments.
 func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
-	var names []string
+	names := p.found.rewriters
 	if !p.rewritten {
 		for _, entry := range p.hooks.Rewrite {
 			if !entry.Match.Holds(p.in) {

@@ -27,7 +27,10 @@ func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.B
 	for i := range spec.Calls {
 		requests[i] = call.RequestDigest(&spec.Calls[i], parsed[i], p.Subject)
 	}
-	digest := call.BatchDigest(spec.BatchOptions, spec.Calls, requests)
+	digest := spec.Identity
+	if digest == "" {
+		digest = call.BatchDigest(spec.BatchOptions, spec.Calls, requests)
+	}
 	if spec.ID == "" {
 		spec.ID = newID()
 	}
@@ -61,7 +64,7 @@ type batchRequest struct {
 func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) (*call.Batch, []batch.Member, error) {
 	e, p, spec := r.e, r.as, r.spec
 	r.record = &call.Batch{
-		Namespace: p.Namespace, ID: key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: e.store.Now(),
+		Namespace: p.Namespace, ID: key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: e.store.Now(), Turn: spec.Turn,
 	}
 	for i := range spec.Calls {
 		s := &spec.Calls[i]

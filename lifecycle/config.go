@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -100,6 +101,9 @@ type Config struct {
 	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. If it is nil or returns false, they become DENIED
 	// results.
 	UnattendedWaits func() bool
+	// RemoveNulls removes from the text of arguments the nulls that strict mode added for optional parameters, and reports whether it
+	// changed the text. nil removes none.
+	RemoveNulls func(parameters json.RawMessage, arguments string) (string, bool)
 	// MachineActions lists the actions of questions that no person answers. If it is nil, only in_doubt is such an action.
 	MachineActions gating.MachineActions
 

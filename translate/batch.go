@@ -17,24 +17,9 @@ func ToBatchSpec(in *tooldv1.BatchSpec) (spec call.BatchSpec, err error) {
 	if in == nil {
 		return spec, call.InvalidField("spec", "is required")
 	}
-	spec = call.BatchSpec{ID: in.GetBatchId(), BatchOptions: call.BatchOptions{MaxParallel: int(in.GetMaxParallel()), FailFast: in.GetFailFast()}}
-	switch in.GetStrategy() {
-	case tooldv1.BatchStrategy_BATCH_STRATEGY_UNSPECIFIED, tooldv1.BatchStrategy_BATCH_STRATEGY_SEQUENTIAL:
-		spec.Strategy = call.Sequential
-	case tooldv1.BatchStrategy_BATCH_STRATEGY_AUTO:
-		spec.Strategy = call.Auto
-	case tooldv1.BatchStrategy_BATCH_STRATEGY_PARALLEL:
-		spec.Strategy = call.Parallel
-	default:
-		return spec, UnknownEnum("spec.strategy", int32(in.GetStrategy()))
-	}
-	switch in.GetReplay() {
-	case tooldv1.BatchReplay_BATCH_REPLAY_UNSPECIFIED, tooldv1.BatchReplay_BATCH_REPLAY_IMMEDIATE:
-		spec.Replay = call.Immediate
-	case tooldv1.BatchReplay_BATCH_REPLAY_ALL_DECIDED:
-		spec.Replay = call.AllDecided
-	default:
-		return spec, UnknownEnum("spec.replay", int32(in.GetReplay()))
+	spec.ID = in.GetBatchId()
+	if spec.BatchOptions, err = ToBatchOptions(in, call.Sequential); err != nil {
+		return spec, err
 	}
 	for i, c := range in.GetCalls() {
 		one, err := ToSpec(c)
@@ -44,6 +29,40 @@ func ToBatchSpec(in *tooldv1.BatchSpec) (spec call.BatchSpec, err error) {
 		spec.Calls = append(spec.Calls, one)
 	}
 	return spec, nil
+}
+
+// batchOptions are the fields that requests for batches and turns share.
+type batchOptions interface {
+	GetStrategy() tooldv1.BatchStrategy
+	GetMaxParallel() int32
+	GetFailFast() bool
+	GetReplay() tooldv1.BatchReplay
+}
+
+// ToBatchOptions translates the options of a batch or a turn. usual is the strategy of a request that names none.
+func ToBatchOptions(in batchOptions, usual call.Strategy) (out call.BatchOptions, err error) {
+	out = call.BatchOptions{MaxParallel: int(in.GetMaxParallel()), FailFast: in.GetFailFast()}
+	switch in.GetStrategy() {
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_UNSPECIFIED:
+		out.Strategy = usual
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_SEQUENTIAL:
+		out.Strategy = call.Sequential
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_AUTO:
+		out.Strategy = call.Auto
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_PARALLEL:
+		out.Strategy = call.Parallel
+	default:
+		return out, UnknownEnum("spec.strategy", int32(in.GetStrategy()))
+	}
+	switch in.GetReplay() {
+	case tooldv1.BatchReplay_BATCH_REPLAY_UNSPECIFIED, tooldv1.BatchReplay_BATCH_REPLAY_IMMEDIATE:
+		out.Replay = call.Immediate
+	case tooldv1.BatchReplay_BATCH_REPLAY_ALL_DECIDED:
+		out.Replay = call.AllDecided
+	default:
+		return out, UnknownEnum("spec.replay", int32(in.GetReplay()))
+	}
+	return out, nil
 }
 
 // Placed replaces the prefix before in the field names of a refusal by after.

@@ -43,6 +43,8 @@ func controlFrame(f *call.Frame) *tooldv1.Frame {
 	case f.Heartbeat:
 		out.Cursor = ""
 		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
+	default:
+		turnFrame(out, f)
 	}
 	return out
 }

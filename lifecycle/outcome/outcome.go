@@ -320,6 +320,14 @@ func Invalid(err error, hook string) *Terminal {
 	return refused(e)
 }
 
+// Truncated is the outcome of a call at the end of a model's response that was cut off.
+func Truncated() *Terminal {
+	return refused(tool.Error{
+		Code: tool.InvalidArguments, Reason: "TRUNCATED",
+		Message: "The response was cut off before the end of these arguments. Call the tool again, with shorter arguments or in several calls.",
+	})
+}
+
 // NoTool is the outcome of a call whose tool does not exist for its caller. why is the reason; only the operator can read it.
 func NoTool(id, why string) *Terminal {
 	return refused(tool.Error{

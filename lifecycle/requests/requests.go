@@ -61,7 +61,7 @@ func (m *Limits) check(spec *call.Spec) error {
 	for _, f := range [...]struct{ name, id string }{
 		{"run.run_id", r.ID}, {"run.thread_id", r.Thread}, {"run.parent_run_id", r.ParentRun}, {"run.parent_thread_id", r.ParentThread},
 		{"run.parent_call_id", r.ParentCall}, {"run.agent.agent_id", r.Agent.ID}, {"run.origin", r.Origin},
-		{"model_call_id", spec.ModelCallID}, {"retry_of", spec.RetryOf},
+		{"retry_of", spec.RetryOf},
 	} {
 		if strings.ContainsFunc(f.id, func(c rune) bool { return !unicode.IsPrint(c) }) {
 			return call.InvalidField(f.name, "has a character that cannot be printed")

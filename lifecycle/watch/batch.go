@@ -32,6 +32,22 @@ func (s *Service) See(ctx context.Context, p tool.Principal, id string) (*call.B
 	return record, nil
 }
 
+// BatchState returns the record of a batch and its calls as they are now, as far as the principal may see them.
+func (s *Service) BatchState(ctx context.Context, p tool.Principal, id string) (*call.Batch, *call.BatchFinished, error) {
+	record, err := s.See(ctx, p, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := s.finished(ctx, record)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, c := range state.Calls {
+		state.Calls[i] = view.Call(p, c)
+	}
+	return record, state, nil
+}
+
 // WatchBatch streams the events of a batch's calls until the last call ends. The stream continues while calls are suspended. Without follow
 // it ends after the events that exist now.
 func (s *Service) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {

@@ -95,6 +95,8 @@ func Table() map[string]Rule {
 	return map[string]Rule{
 		tooldv1.CallService_ExecuteTool_FullMethodName:  {Roles: Caller | Delegate},
 		tooldv1.CallService_ExecuteBatch_FullMethodName: {Roles: Caller | Delegate},
+		tooldv1.CallService_ExecuteTurn_FullMethodName:  {Roles: Caller | Delegate},
+		tooldv1.CallService_GetTurn_FullMethodName:      {Roles: look},
 		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see},

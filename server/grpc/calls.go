@@ -13,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/server/turns"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -20,6 +21,7 @@ type calls struct {
 	tooldv1.UnsafeCallServiceServer
 	engine   Engine
 	tools    Tools
+	turns    *turns.Service
 	watchers *watchers
 	server   *Server
 }

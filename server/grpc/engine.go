@@ -52,6 +52,8 @@ type Streams interface {
 	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
 	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error)
 	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error)
+	// BatchState returns the record of a batch and its calls as they are now.
+	BatchState(ctx context.Context, p tool.Principal, id string) (*call.Batch, *call.BatchFinished, error)
 	// CursorAfter returns the cursor after an event that this daemon published.
 	CursorAfter(sequence int64) string
 }

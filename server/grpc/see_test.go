@@ -63,6 +63,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			"ListCalls": s.lists, "GetCall": nil, // s.lists compares the calls of lists with GetCall.
 			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
 			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
+			"GetTurn":      s.turns,
 			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
 			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil,
@@ -77,6 +78,33 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 				t.Errorf("%s shows something, and has no row here", method)
 			}
 		}
+	}
+}
+
+// turns checks that a turn is shown to those who may get its call, and that its message has the result that they get.
+func (s *seen) turns(t *testing.T) {
+	t.Helper()
+	for _, caller := range []string{"alice", "bob", "cap", "mallory"} {
+		stream, err := s.w.calls(s.user).GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: longID("turn-" + caller)})
+		must(t, err)
+		frames, err := readAll(stream.Recv)
+		if c := status.Code(err); c == codes.NotFound || c == codes.PermissionDenied {
+			continue
+		}
+		must(t, err)
+		if len(frames) != 3 {
+			t.Fatalf("%s gets %d frames of a turn, want 3", s.user, len(frames))
+		}
+		got := s.calls[frames[0].GetTurnStarted().GetCalls()[0].GetCallId()]
+		if text := frames[1].GetTurnMessage().GetPart(); got == nil || !strings.Contains(text, got.GetResult().GetMessage()) {
+			t.Errorf("%s gets the turn of %s, %s, and the call %v", s.user, caller, text, got)
+		}
+	}
+	if s.user == "alice" {
+		stream, err := s.w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: longID("turn-alice")})
+		must(t, err)
+		_, err = stream.Recv()
+		must(t, err)
 	}
 }
 
@@ -126,6 +154,16 @@ func (w *world) fillForT130() (ids []string) {
 		_, err = readAll(batch.Recv)
 		must(w.t, err)
 		ids = append(ids, longID(user+"-in-batch"), longID(user+"-in-batch2"))
+		turn, err := w.calls(user).ExecuteTurn(within(w.t), &tooldv1.ExecuteTurnRequest{Spec: &tooldv1.TurnSpec{
+			TurnId: longID("turn-" + user), Provider: tooldv1.TurnProvider_TURN_PROVIDER_ANTHROPIC, Run: &tooldv1.Run{RunId: "run-" + user},
+			Message: `{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"echo","input":{"text":"of ` + user + `"}}]}`,
+		}})
+		must(w.t, err)
+		started, err := turn.Recv()
+		must(w.t, err)
+		ids = append(ids, started.GetFrame().GetTurnStarted().GetCalls()[0].GetCallId())
+		_, err = readAll(turn.Recv)
+		must(w.t, err)
 		for _, p := range []*tooldv1.PutDocumentRequest{put(ofRun, "run-"+user, "k", `1`), put(ofThread, "thread-"+user, "k", `1`)} {
 			_, err := w.documents(user).PutDocument(within(w.t), p)
 			must(w.t, err)

@@ -21,6 +21,7 @@ import (
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/server/turns"
 )
 
 // MaxMessage is the largest message, in bytes, that a client may send.
@@ -94,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 	s.items = s.itemInterceptors()
 	s.grpc = grpc.NewServer(s.options()...)
 	tooldv1.RegisterCallServiceServer(s.grpc, &calls{
-		engine: cfg.Engine, tools: cfg.Tools, server: s,
+		engine: cfg.Engine, tools: cfg.Tools, server: s, turns: turns.New(cfg.Engine),
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})

@@ -42,6 +42,8 @@ func (c *session) method(req *tooldv1.SessionItem) (string, func(*item) error) {
 		return tooldv1.CallService_ExecuteTool_FullMethodName, c.execute
 	case *tooldv1.SessionItem_Batch:
 		return tooldv1.CallService_ExecuteBatch_FullMethodName, c.batch
+	case *tooldv1.SessionItem_Turn:
+		return tooldv1.CallService_ExecuteTurn_FullMethodName, c.turn
 	case *tooldv1.SessionItem_Resume:
 		return tooldv1.CallService_ResumeTool_FullMethodName, c.resume
 	case *tooldv1.SessionItem_Watch:
@@ -50,7 +52,7 @@ func (c *session) method(req *tooldv1.SessionItem) (string, func(*item) error) {
 		return tooldv1.CallService_CancelCall_FullMethodName, c.cancel
 	}
 	return tooldv1.CallService_Session_FullMethodName, func(*item) error {
-		return call.InvalidField("item", "is required: execute, batch, resume, watch, cancel or leave")
+		return call.InvalidField("item", "is required: execute, batch, turn, resume, watch, cancel or leave")
 	}
 }
 
@@ -64,6 +66,14 @@ func (c *session) execute(it *item) error {
 
 func (c *session) batch(it *item) error {
 	w, err := c.startBatch(it.ctx, c.id, it.req.GetBatch())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, false)
+}
+
+func (c *session) turn(it *item) error {
+	w, err := c.startTurn(it.ctx, c.id, it.req.GetTurn())
 	if err != nil {
 		return err
 	}

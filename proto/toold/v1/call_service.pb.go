@@ -407,6 +407,236 @@ func (x *ExecuteBatchResponse) GetFrame() *Frame {
 	return nil
 }
 
+// ExecuteTurnRequest starts a turn or attaches to it.
+type ExecuteTurnRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required; send the same spec again to attach.
+	Spec *TurnSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Frame.cursor of the last frame that the client received of this turn; empty is from the beginning.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Keeps the stream open until the last call has ended.
+	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ExecuteTurnRequest) Reset() {
+	*x = ExecuteTurnRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteTurnRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteTurnRequest) ProtoMessage() {}
+
+func (x *ExecuteTurnRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteTurnRequest.ProtoReflect.Descriptor instead.
+func (*ExecuteTurnRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExecuteTurnRequest) GetSpec() *TurnSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *ExecuteTurnRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ExecuteTurnRequest) GetWaitForDecision() bool {
+	if x != nil {
+		return x.WaitForDecision
+	}
+	return false
+}
+
+// ExecuteTurnResponse is a frame of the turn.
+type ExecuteTurnResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Frame         *Frame `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecuteTurnResponse) Reset() {
+	*x = ExecuteTurnResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteTurnResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteTurnResponse) ProtoMessage() {}
+
+func (x *ExecuteTurnResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteTurnResponse.ProtoReflect.Descriptor instead.
+func (*ExecuteTurnResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExecuteTurnResponse) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+// GetTurnRequest names a turn.
+type GetTurnRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	TurnId string `protobuf:"bytes,1,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// How long to wait for calls without a result. Absent means not at all.
+	Wait *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// Answers calls without a result with a text that begins with `[toold placeholder]`. The messages of a later GetTurn replace them all.
+	Placeholders bool `protobuf:"varint,3,opt,name=placeholders,proto3" json:"placeholders,omitempty"`
+	// For histories that must not change: the ids of calls that the history answers with placeholders. The response then has one user message
+	// with the results of those that have ended, or no message.
+	LateCallIds   []string `protobuf:"bytes,4,rep,name=late_call_ids,json=lateCallIds,proto3" json:"late_call_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTurnRequest) Reset() {
+	*x = GetTurnRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTurnRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTurnRequest) ProtoMessage() {}
+
+func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
+func (*GetTurnRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetTurnRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *GetTurnRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *GetTurnRequest) GetPlaceholders() bool {
+	if x != nil {
+		return x.Placeholders
+	}
+	return false
+}
+
+func (x *GetTurnRequest) GetLateCallIds() []string {
+	if x != nil {
+		return x.LateCallIds
+	}
+	return nil
+}
+
+// GetTurnResponse is a frame of the turn.
+type GetTurnResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Frame         *Frame `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTurnResponse) Reset() {
+	*x = GetTurnResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTurnResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTurnResponse) ProtoMessage() {}
+
+func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
+func (*GetTurnResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetTurnResponse) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
 // ResumeToolRequest answers a suspension.
 type ResumeToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -426,7 +656,7 @@ type ResumeToolRequest struct {
 
 func (x *ResumeToolRequest) Reset() {
 	*x = ResumeToolRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[6]
+	mi := &file_toold_v1_call_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +668,7 @@ func (x *ResumeToolRequest) String() string {
 func (*ResumeToolRequest) ProtoMessage() {}
 
 func (x *ResumeToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[6]
+	mi := &file_toold_v1_call_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +681,7 @@ func (x *ResumeToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeToolRequest.ProtoReflect.Descriptor instead.
 func (*ResumeToolRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeToolRequest) GetSuspensionId() string {
@@ -500,7 +730,7 @@ type ResumeToolResponse struct {
 
 func (x *ResumeToolResponse) Reset() {
 	*x = ResumeToolResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[7]
+	mi := &file_toold_v1_call_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +742,7 @@ func (x *ResumeToolResponse) String() string {
 func (*ResumeToolResponse) ProtoMessage() {}
 
 func (x *ResumeToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[7]
+	mi := &file_toold_v1_call_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +755,7 @@ func (x *ResumeToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeToolResponse.ProtoReflect.Descriptor instead.
 func (*ResumeToolResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResumeToolResponse) GetFrame() *Frame {
@@ -564,7 +794,7 @@ type WatchCallsRequest struct {
 
 func (x *WatchCallsRequest) Reset() {
 	*x = WatchCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[8]
+	mi := &file_toold_v1_call_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +806,7 @@ func (x *WatchCallsRequest) String() string {
 func (*WatchCallsRequest) ProtoMessage() {}
 
 func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[8]
+	mi := &file_toold_v1_call_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +819,7 @@ func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsRequest.ProtoReflect.Descriptor instead.
 func (*WatchCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchCallsRequest) GetSelector() isWatchCallsRequest_Selector {
@@ -715,7 +945,7 @@ type WatchCallsResponse struct {
 
 func (x *WatchCallsResponse) Reset() {
 	*x = WatchCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[9]
+	mi := &file_toold_v1_call_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +957,7 @@ func (x *WatchCallsResponse) String() string {
 func (*WatchCallsResponse) ProtoMessage() {}
 
 func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[9]
+	mi := &file_toold_v1_call_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +970,7 @@ func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsResponse.ProtoReflect.Descriptor instead.
 func (*WatchCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchCallsResponse) GetFrame() *Frame {
@@ -763,7 +993,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[10]
+	mi := &file_toold_v1_call_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +1005,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[10]
+	mi := &file_toold_v1_call_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +1018,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -818,7 +1048,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[11]
+	mi := &file_toold_v1_call_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1060,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[11]
+	mi := &file_toold_v1_call_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1073,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -894,7 +1124,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1136,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1149,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListCallsRequest) GetStatuses() []CallStatus {
@@ -1021,7 +1251,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1263,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1276,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1085,7 +1315,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1327,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1340,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -1148,7 +1378,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1390,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1403,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelCallResponse) GetCall() *Call {
@@ -1211,7 +1441,7 @@ type CancelCallsRequest struct {
 
 func (x *CancelCallsRequest) Reset() {
 	*x = CancelCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1453,7 @@ func (x *CancelCallsRequest) String() string {
 func (*CancelCallsRequest) ProtoMessage() {}
 
 func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1466,7 @@ func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelCallsRequest) GetSelector() isCancelCallsRequest_Selector {
@@ -1323,7 +1553,7 @@ type CancelCallsResponse struct {
 
 func (x *CancelCallsResponse) Reset() {
 	*x = CancelCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1565,7 @@ func (x *CancelCallsResponse) String() string {
 func (*CancelCallsResponse) ProtoMessage() {}
 
 func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1578,7 @@ func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CancelCallsResponse) GetCallIds() []string {
@@ -1369,7 +1599,7 @@ type DescribeCallRequest struct {
 
 func (x *DescribeCallRequest) Reset() {
 	*x = DescribeCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1611,7 @@ func (x *DescribeCallRequest) String() string {
 func (*DescribeCallRequest) ProtoMessage() {}
 
 func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1624,7 @@ func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallRequest.ProtoReflect.Descriptor instead.
 func (*DescribeCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DescribeCallRequest) GetSpec() *CallSpec {
@@ -1433,7 +1663,7 @@ type DescribeCallResponse struct {
 
 func (x *DescribeCallResponse) Reset() {
 	*x = DescribeCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1675,7 @@ func (x *DescribeCallResponse) String() string {
 func (*DescribeCallResponse) ProtoMessage() {}
 
 func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1688,7 @@ func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallResponse.ProtoReflect.Descriptor instead.
 func (*DescribeCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DescribeCallResponse) GetValid() bool {
@@ -1542,7 +1772,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1784,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1797,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -1588,7 +1818,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1830,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1843,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetRunResponse) GetRun() *RunSummary {
@@ -1638,7 +1868,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1880,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1893,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EndRunRequest) GetRunId() string {
@@ -1700,7 +1930,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1942,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1955,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EndRunResponse) GetRun() *RunSummary {
@@ -1757,7 +1987,7 @@ type ListRulesRequest struct {
 
 func (x *ListRulesRequest) Reset() {
 	*x = ListRulesRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1999,7 @@ func (x *ListRulesRequest) String() string {
 func (*ListRulesRequest) ProtoMessage() {}
 
 func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +2012,7 @@ func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
 func (*ListRulesRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListRulesRequest) GetTool() string {
@@ -1819,7 +2049,7 @@ type ListRulesResponse struct {
 
 func (x *ListRulesResponse) Reset() {
 	*x = ListRulesResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +2061,7 @@ func (x *ListRulesResponse) String() string {
 func (*ListRulesResponse) ProtoMessage() {}
 
 func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +2074,7 @@ func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
 func (*ListRulesResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListRulesResponse) GetRules() []*Rule {
@@ -1872,7 +2102,7 @@ type RevokeRuleRequest struct {
 
 func (x *RevokeRuleRequest) Reset() {
 	*x = RevokeRuleRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +2114,7 @@ func (x *RevokeRuleRequest) String() string {
 func (*RevokeRuleRequest) ProtoMessage() {}
 
 func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2127,7 @@ func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RevokeRuleRequest) GetRuleId() string {
@@ -1918,7 +2148,7 @@ type RevokeRuleResponse struct {
 
 func (x *RevokeRuleResponse) Reset() {
 	*x = RevokeRuleResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2160,7 @@ func (x *RevokeRuleResponse) String() string {
 func (*RevokeRuleResponse) ProtoMessage() {}
 
 func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2173,7 @@ func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
 func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RevokeRuleResponse) GetRule() *Rule {
@@ -1972,7 +2202,7 @@ type SetPermissionModeRequest struct {
 
 func (x *SetPermissionModeRequest) Reset() {
 	*x = SetPermissionModeRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2214,7 @@ func (x *SetPermissionModeRequest) String() string {
 func (*SetPermissionModeRequest) ProtoMessage() {}
 
 func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2227,7 @@ func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
@@ -2061,7 +2291,7 @@ type SetPermissionModeResponse struct {
 
 func (x *SetPermissionModeResponse) Reset() {
 	*x = SetPermissionModeResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2303,7 @@ func (x *SetPermissionModeResponse) String() string {
 func (*SetPermissionModeResponse) ProtoMessage() {}
 
 func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2316,7 @@ func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetPermissionModeResponse) GetPrevious() string {
@@ -2108,7 +2338,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2350,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2363,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SessionRequest) GetItems() []*SessionItem {
@@ -2159,6 +2389,7 @@ type SessionItem struct {
 	//	*SessionItem_Cancel
 	//	*SessionItem_Batch
 	//	*SessionItem_Leave
+	//	*SessionItem_Turn
 	Item          isSessionItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2166,7 +2397,7 @@ type SessionItem struct {
 
 func (x *SessionItem) Reset() {
 	*x = SessionItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2409,7 @@ func (x *SessionItem) String() string {
 func (*SessionItem) ProtoMessage() {}
 
 func (x *SessionItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2422,7 @@ func (x *SessionItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionItem.ProtoReflect.Descriptor instead.
 func (*SessionItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SessionItem) GetCorrelationId() string {
@@ -2262,6 +2493,15 @@ func (x *SessionItem) GetLeave() *LeaveItem {
 	return nil
 }
 
+func (x *SessionItem) GetTurn() *ExecuteTurnRequest {
+	if x != nil {
+		if x, ok := x.Item.(*SessionItem_Turn); ok {
+			return x.Turn
+		}
+	}
+	return nil
+}
+
 type isSessionItem_Item interface {
 	isSessionItem_Item()
 }
@@ -2297,6 +2537,11 @@ type SessionItem_Leave struct {
 	Leave *LeaveItem `protobuf:"bytes,7,opt,name=leave,proto3,oneof"`
 }
 
+type SessionItem_Turn struct {
+	// As ExecuteTurn.
+	Turn *ExecuteTurnRequest `protobuf:"bytes,8,opt,name=turn,proto3,oneof"`
+}
+
 func (*SessionItem_Execute) isSessionItem_Item() {}
 
 func (*SessionItem_Resume) isSessionItem_Item() {}
@@ -2309,6 +2554,8 @@ func (*SessionItem_Batch) isSessionItem_Item() {}
 
 func (*SessionItem_Leave) isSessionItem_Item() {}
 
+func (*SessionItem_Turn) isSessionItem_Item() {}
+
 // LeaveItem has no fields. The item ends with CANCELLED unless it has ended before.
 type LeaveItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2318,7 +2565,7 @@ type LeaveItem struct {
 
 func (x *LeaveItem) Reset() {
 	*x = LeaveItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2577,7 @@ func (x *LeaveItem) String() string {
 func (*LeaveItem) ProtoMessage() {}
 
 func (x *LeaveItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2590,7 @@ func (x *LeaveItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
 func (*LeaveItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{36}
 }
 
 // SessionResponse is one message of the daemon with the answers of one or more items.
@@ -2357,7 +2604,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[33]
+	mi := &file_toold_v1_call_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2616,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[33]
+	mi := &file_toold_v1_call_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2629,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SessionResponse) GetAnswers() []*SessionAnswer {
@@ -2412,7 +2659,7 @@ type SessionAnswer struct {
 
 func (x *SessionAnswer) Reset() {
 	*x = SessionAnswer{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	mi := &file_toold_v1_call_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2671,7 @@ func (x *SessionAnswer) String() string {
 func (*SessionAnswer) ProtoMessage() {}
 
 func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	mi := &file_toold_v1_call_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2684,7 @@ func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionAnswer.ProtoReflect.Descriptor instead.
 func (*SessionAnswer) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SessionAnswer) GetCorrelationId() string {
@@ -2479,7 +2726,7 @@ var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -2497,6 +2744,19 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
 	"\x11wait_for_decision\x18\x03 \x01(\bR\x0fwaitForDecision\"=\n" +
 	"\x14ExecuteBatchResponse\x12%\n" +
+	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\x80\x01\n" +
+	"\x12ExecuteTurnRequest\x12&\n" +
+	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.TurnSpecR\x04spec\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
+	"\x11wait_for_decision\x18\x03 \x01(\bR\x0fwaitForDecision\"<\n" +
+	"\x13ExecuteTurnResponse\x12%\n" +
+	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\xa0\x01\n" +
+	"\x0eGetTurnRequest\x12\x17\n" +
+	"\aturn_id\x18\x01 \x01(\tR\x06turnId\x12-\n" +
+	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\"\n" +
+	"\fplaceholders\x18\x03 \x01(\bR\fplaceholders\x12\"\n" +
+	"\rlate_call_ids\x18\x04 \x03(\tR\vlateCallIds\"8\n" +
+	"\x0fGetTurnResponse\x12%\n" +
 	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\xc5\x01\n" +
 	"\x11ResumeToolRequest\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12.\n" +
@@ -2611,7 +2871,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x19SetPermissionModeResponse\x12\x1a\n" +
 	"\bprevious\x18\x01 \x01(\tR\bprevious\"=\n" +
 	"\x0eSessionRequest\x12+\n" +
-	"\x05items\x18\x01 \x03(\v2\x15.toold.v1.SessionItemR\x05items\"\xfd\x02\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.toold.v1.SessionItemR\x05items\"\xb1\x03\n" +
 	"\vSessionItem\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\tR\rcorrelationId\x128\n" +
 	"\aexecute\x18\x02 \x01(\v2\x1c.toold.v1.ExecuteToolRequestH\x00R\aexecute\x125\n" +
@@ -2619,7 +2879,8 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x05watch\x18\x04 \x01(\v2\x1b.toold.v1.WatchCallsRequestH\x00R\x05watch\x125\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x1b.toold.v1.CancelCallRequestH\x00R\x06cancel\x125\n" +
 	"\x05batch\x18\x06 \x01(\v2\x1d.toold.v1.ExecuteBatchRequestH\x00R\x05batch\x12+\n" +
-	"\x05leave\x18\a \x01(\v2\x13.toold.v1.LeaveItemH\x00R\x05leaveB\x06\n" +
+	"\x05leave\x18\a \x01(\v2\x13.toold.v1.LeaveItemH\x00R\x05leave\x122\n" +
+	"\x04turn\x18\b \x01(\v2\x1c.toold.v1.ExecuteTurnRequestH\x00R\x04turnB\x06\n" +
 	"\x04item\"\v\n" +
 	"\tLeaveItem\"D\n" +
 	"\x0fSessionResponse\x121\n" +
@@ -2633,12 +2894,13 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xaf\n" +
-	"\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xbf\v\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
-	"\fExecuteBatch\x12\x1d.toold.v1.ExecuteBatchRequest\x1a\x1e.toold.v1.ExecuteBatchResponse0\x01\x12I\n" +
+	"\fExecuteBatch\x12\x1d.toold.v1.ExecuteBatchRequest\x1a\x1e.toold.v1.ExecuteBatchResponse0\x01\x12L\n" +
+	"\vExecuteTurn\x12\x1c.toold.v1.ExecuteTurnRequest\x1a\x1d.toold.v1.ExecuteTurnResponse0\x01\x12@\n" +
+	"\aGetTurn\x12\x18.toold.v1.GetTurnRequest\x1a\x19.toold.v1.GetTurnResponse0\x01\x12I\n" +
 	"\n" +
 	"ResumeTool\x12\x1b.toold.v1.ResumeToolRequest\x1a\x1c.toold.v1.ResumeToolResponse0\x01\x12I\n" +
 	"\n" +
@@ -2672,7 +2934,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
@@ -2681,144 +2943,158 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*CallToolResponse)(nil),          // 4: toold.v1.CallToolResponse
 	(*ExecuteBatchRequest)(nil),       // 5: toold.v1.ExecuteBatchRequest
 	(*ExecuteBatchResponse)(nil),      // 6: toold.v1.ExecuteBatchResponse
-	(*ResumeToolRequest)(nil),         // 7: toold.v1.ResumeToolRequest
-	(*ResumeToolResponse)(nil),        // 8: toold.v1.ResumeToolResponse
-	(*WatchCallsRequest)(nil),         // 9: toold.v1.WatchCallsRequest
-	(*WatchCallsResponse)(nil),        // 10: toold.v1.WatchCallsResponse
-	(*GetCallRequest)(nil),            // 11: toold.v1.GetCallRequest
-	(*GetCallResponse)(nil),           // 12: toold.v1.GetCallResponse
-	(*ListCallsRequest)(nil),          // 13: toold.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),         // 14: toold.v1.ListCallsResponse
-	(*CancelCallRequest)(nil),         // 15: toold.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),        // 16: toold.v1.CancelCallResponse
-	(*CancelCallsRequest)(nil),        // 17: toold.v1.CancelCallsRequest
-	(*CancelCallsResponse)(nil),       // 18: toold.v1.CancelCallsResponse
-	(*DescribeCallRequest)(nil),       // 19: toold.v1.DescribeCallRequest
-	(*DescribeCallResponse)(nil),      // 20: toold.v1.DescribeCallResponse
-	(*GetRunRequest)(nil),             // 21: toold.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 22: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),             // 23: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 24: toold.v1.EndRunResponse
-	(*ListRulesRequest)(nil),          // 25: toold.v1.ListRulesRequest
-	(*ListRulesResponse)(nil),         // 26: toold.v1.ListRulesResponse
-	(*RevokeRuleRequest)(nil),         // 27: toold.v1.RevokeRuleRequest
-	(*RevokeRuleResponse)(nil),        // 28: toold.v1.RevokeRuleResponse
-	(*SetPermissionModeRequest)(nil),  // 29: toold.v1.SetPermissionModeRequest
-	(*SetPermissionModeResponse)(nil), // 30: toold.v1.SetPermissionModeResponse
-	(*SessionRequest)(nil),            // 31: toold.v1.SessionRequest
-	(*SessionItem)(nil),               // 32: toold.v1.SessionItem
-	(*LeaveItem)(nil),                 // 33: toold.v1.LeaveItem
-	(*SessionResponse)(nil),           // 34: toold.v1.SessionResponse
-	(*SessionAnswer)(nil),             // 35: toold.v1.SessionAnswer
-	(*CallSpec)(nil),                  // 36: toold.v1.CallSpec
-	(*Frame)(nil),                     // 37: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 38: google.protobuf.Duration
-	(*Call)(nil),                      // 39: toold.v1.Call
-	(*BatchSpec)(nil),                 // 40: toold.v1.BatchSpec
-	(*Decision)(nil),                  // 41: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil),     // 42: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 43: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil),     // 44: google.protobuf.Timestamp
-	(*ProcessReport)(nil),             // 45: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 46: toold.v1.ToolError
-	(*Assessment)(nil),                // 47: toold.v1.Assessment
-	(*Description)(nil),               // 48: toold.v1.Description
-	(*Verdict)(nil),                   // 49: toold.v1.Verdict
-	(VerdictAction)(0),                // 50: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 51: toold.v1.Isolation
-	(*RunSummary)(nil),                // 52: toold.v1.RunSummary
-	(*Rule)(nil),                      // 53: toold.v1.Rule
-	(*status.Status)(nil),             // 54: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 55: toold.v1.ReadArtifactRequest
-	(*SendInputRequest)(nil),          // 56: toold.v1.SendInputRequest
-	(*ReadArtifactResponse)(nil),      // 57: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 58: toold.v1.SendInputResponse
+	(*ExecuteTurnRequest)(nil),        // 7: toold.v1.ExecuteTurnRequest
+	(*ExecuteTurnResponse)(nil),       // 8: toold.v1.ExecuteTurnResponse
+	(*GetTurnRequest)(nil),            // 9: toold.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 10: toold.v1.GetTurnResponse
+	(*ResumeToolRequest)(nil),         // 11: toold.v1.ResumeToolRequest
+	(*ResumeToolResponse)(nil),        // 12: toold.v1.ResumeToolResponse
+	(*WatchCallsRequest)(nil),         // 13: toold.v1.WatchCallsRequest
+	(*WatchCallsResponse)(nil),        // 14: toold.v1.WatchCallsResponse
+	(*GetCallRequest)(nil),            // 15: toold.v1.GetCallRequest
+	(*GetCallResponse)(nil),           // 16: toold.v1.GetCallResponse
+	(*ListCallsRequest)(nil),          // 17: toold.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),         // 18: toold.v1.ListCallsResponse
+	(*CancelCallRequest)(nil),         // 19: toold.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),        // 20: toold.v1.CancelCallResponse
+	(*CancelCallsRequest)(nil),        // 21: toold.v1.CancelCallsRequest
+	(*CancelCallsResponse)(nil),       // 22: toold.v1.CancelCallsResponse
+	(*DescribeCallRequest)(nil),       // 23: toold.v1.DescribeCallRequest
+	(*DescribeCallResponse)(nil),      // 24: toold.v1.DescribeCallResponse
+	(*GetRunRequest)(nil),             // 25: toold.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 26: toold.v1.GetRunResponse
+	(*EndRunRequest)(nil),             // 27: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 28: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 29: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 30: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 31: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 32: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 33: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 34: toold.v1.SetPermissionModeResponse
+	(*SessionRequest)(nil),            // 35: toold.v1.SessionRequest
+	(*SessionItem)(nil),               // 36: toold.v1.SessionItem
+	(*LeaveItem)(nil),                 // 37: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 38: toold.v1.SessionResponse
+	(*SessionAnswer)(nil),             // 39: toold.v1.SessionAnswer
+	(*CallSpec)(nil),                  // 40: toold.v1.CallSpec
+	(*Frame)(nil),                     // 41: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 42: google.protobuf.Duration
+	(*Call)(nil),                      // 43: toold.v1.Call
+	(*BatchSpec)(nil),                 // 44: toold.v1.BatchSpec
+	(*TurnSpec)(nil),                  // 45: toold.v1.TurnSpec
+	(*Decision)(nil),                  // 46: toold.v1.Decision
+	(*fieldmaskpb.FieldMask)(nil),     // 47: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 48: toold.v1.CallStatus
+	(*timestamppb.Timestamp)(nil),     // 49: google.protobuf.Timestamp
+	(*ProcessReport)(nil),             // 50: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 51: toold.v1.ToolError
+	(*Assessment)(nil),                // 52: toold.v1.Assessment
+	(*Description)(nil),               // 53: toold.v1.Description
+	(*Verdict)(nil),                   // 54: toold.v1.Verdict
+	(VerdictAction)(0),                // 55: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 56: toold.v1.Isolation
+	(*RunSummary)(nil),                // 57: toold.v1.RunSummary
+	(*Rule)(nil),                      // 58: toold.v1.Rule
+	(*status.Status)(nil),             // 59: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 60: toold.v1.ReadArtifactRequest
+	(*SendInputRequest)(nil),          // 61: toold.v1.SendInputRequest
+	(*ReadArtifactResponse)(nil),      // 62: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 63: toold.v1.SendInputResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	36, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	37, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	36, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	38, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	39, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	40, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
-	37, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
-	41, // 7: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	37, // 8: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	37, // 9: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	42, // 10: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	39, // 11: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	43, // 12: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	44, // 13: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	44, // 14: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	42, // 15: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	0,  // 16: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	39, // 17: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	38, // 18: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	39, // 19: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	45, // 20: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	36, // 21: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	46, // 22: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	47, // 23: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	48, // 24: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	49, // 25: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	50, // 26: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	51, // 27: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	52, // 28: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	52, // 29: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	53, // 30: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	53, // 31: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	32, // 32: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
-	1,  // 33: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
-	7,  // 34: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
-	9,  // 35: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
-	15, // 36: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
-	5,  // 37: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
-	33, // 38: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
-	35, // 39: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
-	37, // 40: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
-	16, // 41: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
-	54, // 42: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
-	1,  // 43: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 44: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 45: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	7,  // 46: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	9,  // 47: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	11, // 48: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	13, // 49: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	15, // 50: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	17, // 51: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	19, // 52: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	55, // 53: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	56, // 54: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	21, // 55: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	23, // 56: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	25, // 57: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	27, // 58: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	29, // 59: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	31, // 60: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 61: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 62: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 63: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 64: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	10, // 65: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	12, // 66: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	14, // 67: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	16, // 68: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	18, // 69: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	20, // 70: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	57, // 71: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	58, // 72: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	22, // 73: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	24, // 74: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	26, // 75: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	28, // 76: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	30, // 77: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	34, // 78: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	61, // [61:79] is the sub-list for method output_type
-	43, // [43:61] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	40, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	41, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	40, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	42, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	43, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	44, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	41, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	45, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
+	41, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
+	42, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
+	41, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
+	46, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	41, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	41, // 13: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	47, // 14: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	43, // 15: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	48, // 16: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	49, // 17: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	49, // 18: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	47, // 19: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	0,  // 20: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
+	43, // 21: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	42, // 22: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	43, // 23: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	50, // 24: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	40, // 25: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	51, // 26: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	52, // 27: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	53, // 28: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	54, // 29: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	55, // 30: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	56, // 31: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	57, // 32: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	57, // 33: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	58, // 34: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	58, // 35: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	36, // 36: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
+	1,  // 37: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
+	11, // 38: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
+	13, // 39: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
+	19, // 40: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
+	5,  // 41: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
+	37, // 42: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
+	7,  // 43: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
+	39, // 44: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
+	41, // 45: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
+	20, // 46: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
+	59, // 47: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
+	1,  // 48: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 49: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 50: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	7,  // 51: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
+	9,  // 52: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
+	11, // 53: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	13, // 54: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	15, // 55: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	17, // 56: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	19, // 57: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	21, // 58: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	23, // 59: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	60, // 60: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	61, // 61: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	25, // 62: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	27, // 63: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	29, // 64: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	31, // 65: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	33, // 66: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	35, // 67: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 68: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 69: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 70: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 71: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
+	10, // 72: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
+	12, // 73: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	14, // 74: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	16, // 75: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	18, // 76: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	20, // 77: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	22, // 78: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	24, // 79: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	62, // 80: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	63, // 81: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	26, // 82: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	28, // 83: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	30, // 84: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	32, // 85: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	34, // 86: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	38, // 87: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	68, // [68:88] is the sub-list for method output_type
+	48, // [48:68] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -2835,29 +3111,31 @@ func file_toold_v1_call_service_proto_init() {
 	file_toold_v1_isolation_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()
-	file_toold_v1_call_service_proto_msgTypes[8].OneofWrappers = []any{
+	file_toold_v1_turn_proto_init()
+	file_toold_v1_call_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*WatchCallsRequest_CallId)(nil),
 		(*WatchCallsRequest_RunId)(nil),
 		(*WatchCallsRequest_ThreadId)(nil),
 		(*WatchCallsRequest_Namespace)(nil),
 		(*WatchCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[20].OneofWrappers = []any{
 		(*CancelCallsRequest_RunId)(nil),
 		(*CancelCallsRequest_ThreadId)(nil),
 		(*CancelCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[28].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[32].OneofWrappers = []any{
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[31].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[35].OneofWrappers = []any{
 		(*SessionItem_Execute)(nil),
 		(*SessionItem_Resume)(nil),
 		(*SessionItem_Watch)(nil),
 		(*SessionItem_Cancel)(nil),
 		(*SessionItem_Batch)(nil),
 		(*SessionItem_Leave)(nil),
+		(*SessionItem_Turn)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2865,7 +3143,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

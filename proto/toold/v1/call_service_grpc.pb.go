@@ -22,6 +22,8 @@ const (
 	CallService_ExecuteTool_FullMethodName       = "/toold.v1.CallService/ExecuteTool"
 	CallService_CallTool_FullMethodName          = "/toold.v1.CallService/CallTool"
 	CallService_ExecuteBatch_FullMethodName      = "/toold.v1.CallService/ExecuteBatch"
+	CallService_ExecuteTurn_FullMethodName       = "/toold.v1.CallService/ExecuteTurn"
+	CallService_GetTurn_FullMethodName           = "/toold.v1.CallService/GetTurn"
 	CallService_ResumeTool_FullMethodName        = "/toold.v1.CallService/ResumeTool"
 	CallService_WatchCalls_FullMethodName        = "/toold.v1.CallService/WatchCalls"
 	CallService_GetCall_FullMethodName           = "/toold.v1.CallService/GetCall"
@@ -80,6 +82,18 @@ type CallServiceClient interface {
 	// Nothing of a refused batch is stored. A new batch may be refused for the reasons of ExecuteTool. ALREADY_EXISTS: BATCH_ID_REUSED, or
 	// CALL_ID_REUSED if a call_id is already known. FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
 	ExecuteBatch(ctx context.Context, in *ExecuteBatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteBatchResponse], error)
+	// Runs the calls of a model's response and streams their events, then the messages for the model. If the turn_id is known, attaches to
+	// that turn instead. The frames are `turn_started`, those of ExecuteBatch, the parts of the messages, and `turn_finished`. The messages
+	// answer every call that toold runs, in model order: unknown tools, invalid arguments, refusals and timeouts too. Roles and errors as for
+	// ExecuteBatch; for TURN_ID_REUSED and TURN_EXPIRED, see TurnSpec.turn_id.
+	//
+	// The stream ends without messages when a call waits for an answer and wait_for_decision is not set. GetTurn returns them later.
+	ExecuteTurn(ctx context.Context, in *ExecuteTurnRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteTurnResponse], error)
+	// Returns the messages of a turn: `turn_started`, the parts of the messages, `turn_finished`. The same results give the same bytes. Roles:
+	// caller, delegate, operator, viewer.
+	//
+	// NOT_FOUND TURN_NOT_FOUND: the principal has no such turn, or none of its calls was for toold.
+	GetTurn(ctx context.Context, in *GetTurnRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetTurnResponse], error)
 	// Answers a suspension, then streams like ExecuteTool, from the decision or after `cursor`. Roles: approver, operator; caller and
 	// delegate for tickets of their own calls that name no approvers.
 	//
@@ -214,9 +228,47 @@ func (c *callServiceClient) ExecuteBatch(ctx context.Context, in *ExecuteBatchRe
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type CallService_ExecuteBatchClient = grpc.ServerStreamingClient[ExecuteBatchResponse]
 
+func (c *callServiceClient) ExecuteTurn(ctx context.Context, in *ExecuteTurnRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteTurnResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[2], CallService_ExecuteTurn_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecuteTurnRequest, ExecuteTurnResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_ExecuteTurnClient = grpc.ServerStreamingClient[ExecuteTurnResponse]
+
+func (c *callServiceClient) GetTurn(ctx context.Context, in *GetTurnRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetTurnResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[3], CallService_GetTurn_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetTurnRequest, GetTurnResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_GetTurnClient = grpc.ServerStreamingClient[GetTurnResponse]
+
 func (c *callServiceClient) ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[2], CallService_ResumeTool_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[4], CallService_ResumeTool_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +287,7 @@ type CallService_ResumeToolClient = grpc.ServerStreamingClient[ResumeToolRespons
 
 func (c *callServiceClient) WatchCalls(ctx context.Context, in *WatchCallsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCallsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[3], CallService_WatchCalls_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[5], CallService_WatchCalls_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +426,7 @@ func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermis
 
 func (c *callServiceClient) Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[4], CallService_Session_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[6], CallService_Session_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -426,6 +478,18 @@ type CallServiceServer interface {
 	// Nothing of a refused batch is stored. A new batch may be refused for the reasons of ExecuteTool. ALREADY_EXISTS: BATCH_ID_REUSED, or
 	// CALL_ID_REUSED if a call_id is already known. FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
 	ExecuteBatch(*ExecuteBatchRequest, grpc.ServerStreamingServer[ExecuteBatchResponse]) error
+	// Runs the calls of a model's response and streams their events, then the messages for the model. If the turn_id is known, attaches to
+	// that turn instead. The frames are `turn_started`, those of ExecuteBatch, the parts of the messages, and `turn_finished`. The messages
+	// answer every call that toold runs, in model order: unknown tools, invalid arguments, refusals and timeouts too. Roles and errors as for
+	// ExecuteBatch; for TURN_ID_REUSED and TURN_EXPIRED, see TurnSpec.turn_id.
+	//
+	// The stream ends without messages when a call waits for an answer and wait_for_decision is not set. GetTurn returns them later.
+	ExecuteTurn(*ExecuteTurnRequest, grpc.ServerStreamingServer[ExecuteTurnResponse]) error
+	// Returns the messages of a turn: `turn_started`, the parts of the messages, `turn_finished`. The same results give the same bytes. Roles:
+	// caller, delegate, operator, viewer.
+	//
+	// NOT_FOUND TURN_NOT_FOUND: the principal has no such turn, or none of its calls was for toold.
+	GetTurn(*GetTurnRequest, grpc.ServerStreamingServer[GetTurnResponse]) error
 	// Answers a suspension, then streams like ExecuteTool, from the decision or after `cursor`. Roles: approver, operator; caller and
 	// delegate for tickets of their own calls that name no approvers.
 	//
@@ -520,6 +584,12 @@ func (UnimplementedCallServiceServer) CallTool(context.Context, *CallToolRequest
 }
 func (UnimplementedCallServiceServer) ExecuteBatch(*ExecuteBatchRequest, grpc.ServerStreamingServer[ExecuteBatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExecuteBatch not implemented")
+}
+func (UnimplementedCallServiceServer) ExecuteTurn(*ExecuteTurnRequest, grpc.ServerStreamingServer[ExecuteTurnResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExecuteTurn not implemented")
+}
+func (UnimplementedCallServiceServer) GetTurn(*GetTurnRequest, grpc.ServerStreamingServer[GetTurnResponse]) error {
+	return status.Error(codes.Unimplemented, "method GetTurn not implemented")
 }
 func (UnimplementedCallServiceServer) ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error {
 	return status.Error(codes.Unimplemented, "method ResumeTool not implemented")
@@ -626,6 +696,28 @@ func _CallService_ExecuteBatch_Handler(srv interface{}, stream grpc.ServerStream
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type CallService_ExecuteBatchServer = grpc.ServerStreamingServer[ExecuteBatchResponse]
+
+func _CallService_ExecuteTurn_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExecuteTurnRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CallServiceServer).ExecuteTurn(m, &grpc.GenericServerStream[ExecuteTurnRequest, ExecuteTurnResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_ExecuteTurnServer = grpc.ServerStreamingServer[ExecuteTurnResponse]
+
+func _CallService_GetTurn_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetTurnRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CallServiceServer).GetTurn(m, &grpc.GenericServerStream[GetTurnRequest, GetTurnResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_GetTurnServer = grpc.ServerStreamingServer[GetTurnResponse]
 
 func _CallService_ResumeTool_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ResumeToolRequest)
@@ -941,6 +1033,16 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ExecuteBatch",
 			Handler:       _CallService_ExecuteBatch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExecuteTurn",
+			Handler:       _CallService_ExecuteTurn_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GetTurn",
+			Handler:       _CallService_GetTurn_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -163,8 +163,8 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 			t.Errorf("%s streams something else than one frame", m.Name())
 		}
 	}
-	if streams != 4 {
-		t.Errorf("%d streams, want ExecuteTool, ExecuteBatch, ResumeTool and WatchCalls", streams)
+	if streams != 6 {
+		t.Errorf("%d streams, want ExecuteTool, ExecuteBatch, ExecuteTurn, GetTurn, ResumeTool and WatchCalls", streams)
 	}
 }
 

@@ -1715,6 +1715,9 @@ type Frame struct {
 	//	*Frame_Lagged
 	//	*Frame_Closing
 	//	*Frame_BatchFinished
+	//	*Frame_TurnStarted
+	//	*Frame_TurnMessage
+	//	*Frame_TurnFinished
 	Control       isFrame_Control `protobuf_oneof:"control"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1834,6 +1837,33 @@ func (x *Frame) GetBatchFinished() *BatchFinished {
 	return nil
 }
 
+func (x *Frame) GetTurnStarted() *TurnStarted {
+	if x != nil {
+		if x, ok := x.Control.(*Frame_TurnStarted); ok {
+			return x.TurnStarted
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetTurnMessage() *TurnMessage {
+	if x != nil {
+		if x, ok := x.Control.(*Frame_TurnMessage); ok {
+			return x.TurnMessage
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetTurnFinished() *TurnFinished {
+	if x != nil {
+		if x, ok := x.Control.(*Frame_TurnFinished); ok {
+			return x.TurnFinished
+		}
+	}
+	return nil
+}
+
 type isFrame_Control interface {
 	isFrame_Control()
 }
@@ -1873,6 +1903,21 @@ type Frame_BatchFinished struct {
 	BatchFinished *BatchFinished `protobuf:"bytes,10,opt,name=batch_finished,json=batchFinished,proto3,oneof"`
 }
 
+type Frame_TurnStarted struct {
+	// The first frame of a turn.
+	TurnStarted *TurnStarted `protobuf:"bytes,11,opt,name=turn_started,json=turnStarted,proto3,oneof"`
+}
+
+type Frame_TurnMessage struct {
+	// A part of a message for the model.
+	TurnMessage *TurnMessage `protobuf:"bytes,12,opt,name=turn_message,json=turnMessage,proto3,oneof"`
+}
+
+type Frame_TurnFinished struct {
+	// The last frame of a turn.
+	TurnFinished *TurnFinished `protobuf:"bytes,13,opt,name=turn_finished,json=turnFinished,proto3,oneof"`
+}
+
 func (*Frame_Snapshot) isFrame_Control() {}
 
 func (*Frame_Heartbeat) isFrame_Control() {}
@@ -1886,6 +1931,12 @@ func (*Frame_Lagged) isFrame_Control() {}
 func (*Frame_Closing) isFrame_Control() {}
 
 func (*Frame_BatchFinished) isFrame_Control() {}
+
+func (*Frame_TurnStarted) isFrame_Control() {}
+
+func (*Frame_TurnMessage) isFrame_Control() {}
+
+func (*Frame_TurnFinished) isFrame_Control() {}
 
 // Heartbeat is sent after some time without other frames, so that both sides detect a dead connection.
 type Heartbeat struct {
@@ -2131,7 +2182,7 @@ var File_toold_v1_event_proto protoreflect.FileDescriptor
 
 const file_toold_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14toold/v1/event.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\xc0\b\n" +
+	"\x14toold/v1/event.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\xc0\b\n" +
 	"\tCallEvent\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12.\n" +
@@ -2228,7 +2279,7 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\fCallFinished\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
 	"\bexecuted\x18\x02 \x01(\x0e2\x12.toold.v1.ExecutedR\bexecuted\x12,\n" +
-	"\x06result\x18\x03 \x01(\v2\x14.toold.v1.ToolResultR\x06result\"\xad\x03\n" +
+	"\x06result\x18\x03 \x01(\v2\x14.toold.v1.ToolResultR\x06result\"\xe4\x04\n" +
 	"\x05Frame\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.toold.v1.CallEventR\x06events\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12,\n" +
@@ -2239,7 +2290,10 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\x06lagged\x18\a \x01(\v2\x10.toold.v1.LaggedH\x00R\x06lagged\x12-\n" +
 	"\aclosing\x18\b \x01(\v2\x11.toold.v1.ClosingH\x00R\aclosing\x12@\n" +
 	"\x0ebatch_finished\x18\n" +
-	" \x01(\v2\x17.toold.v1.BatchFinishedH\x00R\rbatchFinishedB\t\n" +
+	" \x01(\v2\x17.toold.v1.BatchFinishedH\x00R\rbatchFinished\x12:\n" +
+	"\fturn_started\x18\v \x01(\v2\x15.toold.v1.TurnStartedH\x00R\vturnStarted\x12:\n" +
+	"\fturn_message\x18\f \x01(\v2\x15.toold.v1.TurnMessageH\x00R\vturnMessage\x12=\n" +
+	"\rturn_finished\x18\r \x01(\v2\x16.toold.v1.TurnFinishedH\x00R\fturnFinishedB\t\n" +
 	"\acontrol\";\n" +
 	"\tHeartbeat\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x80\x01\n" +
@@ -2344,6 +2398,9 @@ var file_toold_v1_event_proto_goTypes = []any{
 	(*ToolResult)(nil),            // 39: toold.v1.ToolResult
 	(*Call)(nil),                  // 40: toold.v1.Call
 	(*BatchFinished)(nil),         // 41: toold.v1.BatchFinished
+	(*TurnStarted)(nil),           // 42: toold.v1.TurnStarted
+	(*TurnMessage)(nil),           // 43: toold.v1.TurnMessage
+	(*TurnFinished)(nil),          // 44: toold.v1.TurnFinished
 }
 var file_toold_v1_event_proto_depIdxs = []int32{
 	28, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
@@ -2387,14 +2444,17 @@ var file_toold_v1_event_proto_depIdxs = []int32{
 	26, // 38: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
 	27, // 39: toold.v1.Frame.closing:type_name -> toold.v1.Closing
 	41, // 40: toold.v1.Frame.batch_finished:type_name -> toold.v1.BatchFinished
-	28, // 41: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	3,  // 42: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
-	4,  // 43: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	42, // 41: toold.v1.Frame.turn_started:type_name -> toold.v1.TurnStarted
+	43, // 42: toold.v1.Frame.turn_message:type_name -> toold.v1.TurnMessage
+	44, // 43: toold.v1.Frame.turn_finished:type_name -> toold.v1.TurnFinished
+	28, // 44: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	3,  // 45: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
+	4,  // 46: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_event_proto_init() }
@@ -2407,6 +2467,7 @@ func file_toold_v1_event_proto_init() {
 	file_toold_v1_call_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()
+	file_toold_v1_turn_proto_init()
 	file_toold_v1_event_proto_msgTypes[0].OneofWrappers = []any{
 		(*CallEvent_Accepted)(nil),
 		(*CallEvent_AttemptStarted)(nil),
@@ -2434,6 +2495,9 @@ func file_toold_v1_event_proto_init() {
 		(*Frame_Lagged)(nil),
 		(*Frame_Closing)(nil),
 		(*Frame_BatchFinished)(nil),
+		(*Frame_TurnStarted)(nil),
+		(*Frame_TurnMessage)(nil),
+		(*Frame_TurnFinished)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -1,0 +1,172 @@
+package grpcserver_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// aTurn is a turn of Chat Completions with the given tool calls.
+func aTurn(id string, calls ...string) *tooldv1.TurnSpec {
+	return &tooldv1.TurnSpec{
+		Provider: tooldv1.TurnProvider_TURN_PROVIDER_OPENAI, TurnId: id, Run: &tooldv1.Run{ThreadId: "thread-of-turns"},
+		Message: `{"role":"assistant","content":null,"tool_calls":[` + strings.Join(calls, ",") + `]}`,
+	}
+}
+
+func toolCall(id, name, arguments string) string {
+	return `{"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + strings.ReplaceAll(arguments, `"`, `\"`) + `"}}`
+}
+
+func (w *world) turn(user string, spec *tooldv1.TurnSpec) ([]*tooldv1.Frame, error) {
+	w.t.Helper()
+	stream, err := w.calls(user).ExecuteTurn(within(w.t), &tooldv1.ExecuteTurnRequest{Spec: spec})
+	must(w.t, err)
+	return readAll(stream.Recv)
+}
+
+// messages returns the complete messages in frames.
+func messages(t *testing.T, frames []*tooldv1.Frame) (all []string) {
+	t.Helper()
+	var text strings.Builder
+	for _, f := range frames {
+		m := f.GetTurnMessage()
+		if m == nil {
+			continue
+		}
+		if int(m.GetIndex()) != len(all) {
+			t.Errorf("part of message %d after %d messages", m.GetIndex(), len(all))
+		}
+		text.WriteString(m.GetPart())
+		if m.GetLast() {
+			all = append(all, text.String())
+			text.Reset()
+		}
+	}
+	return all
+}
+
+// TestTurnAttaches checks that a repeated turn runs nothing again and gives the same messages, and that its id cannot be used for other calls.
+func TestTurnAttaches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	w.swapRules("rules: [{name: all, action: allow, tools: ['*']}]\n")
+	spec := aTurn(longID("turn"), toolCall("c1", "write", `{"text":"a"}`), toolCall("c2", "say", `{"text":"b"}`), toolCall("c3", "write", `{"txt":1}`))
+	first, err := w.turn("alice", spec)
+	must(t, err)
+	want := messages(t, first)
+	if len(want) != 3 || want[0] != `{"role":"tool","tool_call_id":"c1","content":"wrote a"}` || want[1] != `{"role":"tool","tool_call_id":"c2","content":"b"}` || !strings.Contains(want[2], `"content":"Error: `) {
+		t.Errorf("messages %q", want)
+	}
+	if last := first[len(first)-1].GetTurnFinished(); last == nil || len(last.GetOpen()) > 0 || last.GetRunBlocked() {
+		t.Errorf("the last frame is %v", first[len(first)-1])
+	}
+	spec.Message = strings.Replace(spec.Message, `"content":null`, `"content":"I read and write."`, 1) // text does not count
+	again, err := w.turn("alice", spec)
+	must(t, err)
+	got, err := w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId()})
+	must(t, err)
+	read, err := readAll(got.Recv)
+	must(t, err)
+	if !slices.Equal(messages(t, again), want) || !slices.Equal(messages(t, read), want) || w.writes.Load() != 1 {
+		t.Errorf("again %q, read %q, %d writes", messages(t, again), messages(t, read), w.writes.Load())
+	}
+	spec.Message = strings.Replace(spec.Message, `"c1"`, `"c9"`, 1)
+	_, err = w.turn("alice", spec)
+	wantRefusal(t, err, codes.AlreadyExists, "TURN_ID_REUSED")
+	got, err = w.calls("bob").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId()})
+	must(t, err)
+	_, err = got.Recv()
+	wantRefusal(t, err, codes.NotFound, "TURN_NOT_FOUND")
+}
+
+// TestTurnOfOwnTools checks a turn that has no call for toold: the client gets its calls back, and nothing is stored.
+func TestTurnOfOwnTools(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	spec := aTurn(longID("turn"), toolCall("c1", "mine", `{}`))
+	spec.OwnTools = []string{"mine"}
+	frames, err := w.turn("alice", spec)
+	must(t, err)
+	if len(frames) != 2 || frames[0].GetTurnStarted() == nil || len(frames[1].GetTurnFinished().GetNotHandled()) != 1 {
+		t.Errorf("frames %v", frames)
+	}
+	got, err := w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId()})
+	must(t, err)
+	_, err = got.Recv()
+	wantRefusal(t, err, codes.NotFound, "TURN_NOT_FOUND")
+}
+
+// TestTurnBlocked checks that a turn whose run a gate blocks says so, and that every call has a message.
+func TestTurnBlocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	spec := aTurn(longID("turn"), toolCall("c1", "forbidden", `{}`), toolCall("c2", "write", `{"text":"a"}`))
+	spec.Run = &tooldv1.Run{RunId: "run-of-a-blocked-turn"}
+	frames, err := w.turn("alice", spec)
+	must(t, err)
+	if all := messages(t, frames); len(all) != 2 || !strings.Contains(all[0], "not in this house") || !frames[len(frames)-1].GetTurnFinished().GetRunBlocked() || w.writes.Load() > 0 {
+		t.Errorf("messages %q, %v", all, frames[len(frames)-1])
+	}
+	spec.TurnId = longID("turn-2")
+	_, err = w.turn("alice", spec)
+	wantRefusal(t, err, codes.FailedPrecondition, "RUN_BLOCKED")
+}
+
+// TestGetTurnWaits checks that GetTurn waits for a call that runs, and answers without messages after the time.
+func TestGetTurnWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	spec := aTurn(longID("turn"), toolCall("c1", "hold", `{}`))
+	stream, err := w.calls("alice").ExecuteTurn(within(t), &tooldv1.ExecuteTurnRequest{Spec: spec})
+	must(t, err)
+	started, err := stream.Recv()
+	must(t, err)
+	got, err := w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId(), Wait: durationpb.New(time.Nanosecond)})
+	must(t, err)
+	frames, err := readAll(got.Recv)
+	must(t, err)
+	if len(messages(t, frames)) > 0 || len(frames[len(frames)-1].GetTurnFinished().GetOpen()) != 1 {
+		t.Errorf("frames of a running turn: %v", frames)
+	}
+	_, err = w.calls("alice").CancelCalls(within(t), &tooldv1.CancelCallsRequest{Selector: &tooldv1.CancelCallsRequest_BatchId{BatchId: started.GetFrame().GetTurnStarted().GetBatchId()}})
+	must(t, err)
+	got, err = w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId(), Wait: durationpb.New(time.Minute)})
+	must(t, err)
+	frames, err = readAll(got.Recv)
+	must(t, err)
+	if all := messages(t, frames); len(all) != 1 || !strings.Contains(all[0], "Cancelled") {
+		t.Errorf("messages of a cancelled turn: %q", all)
+	}
+}
+
+// TestTurnInSession checks that a session carries a turn.
+func TestTurnInSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	stream, err := w.calls("alice").Session(within(t))
+	must(t, err)
+	must(t, stream.Send(&tooldv1.SessionRequest{Items: []*tooldv1.SessionItem{{
+		CorrelationId: "it", Item: &tooldv1.SessionItem_Turn{Turn: &tooldv1.ExecuteTurnRequest{Spec: aTurn(longID("turn"), toolCall("c1", "echo", `{"text":"hello"}`))}},
+	}}}))
+	must(t, stream.CloseSend())
+	var frames []*tooldv1.Frame
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			break
+		}
+		for _, a := range r.GetAnswers() {
+			frames = append(frames, a.GetFrame())
+		}
+	}
+	if all := messages(t, frames); len(all) != 1 || !strings.Contains(all[0], "hello") {
+		t.Errorf("messages %q", all)
+	}
+}
