@@ -124,18 +124,18 @@ func (d *daemon) serve() error {
 	if err != nil {
 		return err
 	}
-	told := make(chan error, 1)
-	go d.attend(out, told)
-	return <-told
+	started := make(chan error, 1)
+	go d.attend(out, started)
+	return <-started
 }
 
 // attend starts the process and waits for its end on one OS thread. Pdeathsig fires when the thread that started the process ends.
-func (d *daemon) attend(out io.Reader, told chan<- error) {
+func (d *daemon) attend(out io.Reader, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := d.cmd.Start(); err != nil {
 		close(d.ended)
-		told <- err
+		started <- err
 		return
 	}
 	lines := bufio.NewReader(out)
@@ -150,7 +150,7 @@ func (d *daemon) attend(out io.Reader, told chan<- error) {
 	if err != nil {
 		err = fmt.Errorf("the daemon does not serve: %w\n%s", err, d.log)
 	}
-	told <- err
+	started <- err
 	_, _ = io.Copy(io.Discard, lines)
 	_ = d.cmd.Wait() // the exit status does not matter here
 	close(d.ended)

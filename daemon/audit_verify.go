@@ -80,7 +80,7 @@ see "toold audit key".`,
 				if err != nil {
 					return err
 				}
-				return tellVerified(a, report, bad, f.checkpoints != "")
+				return printVerified(a, report, bad, f.checkpoints != "")
 			})(c, nil)
 		},
 	}
@@ -140,7 +140,7 @@ func verifyFile(a *cli.App, name string, f *auditFlags, signed []audit.Checkpoin
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return tellVerified(a, report, bad, f.checkpoints != "")
+	return printVerified(a, report, bad, f.checkpoints != "")
 }
 
 // exported reads the output of export.
@@ -163,8 +163,8 @@ func exported(r io.Reader) iter.Seq2[call.ChainRecord, error] {
 	}
 }
 
-// tellVerified prints a report. It returns an error when there are findings.
-func tellVerified(a *cli.App, r audit.Report, bad []audit.Finding, compared bool) error {
+// printVerified prints a report. It returns an error when there are findings.
+func printVerified(a *cli.App, r audit.Report, bad []audit.Finding, compared bool) error {
 	r.Findings = append(bad, r.Findings...)
 	if a.Output == cli.FormJSON {
 		if err := json.NewEncoder(a.Out).Encode(r); err != nil {

@@ -52,7 +52,7 @@ store from it.`,
 			if err != nil {
 				return err
 			}
-			return tellCopied(a, dest, copied)
+			return printCopied(a, dest, copied)
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "directory of the store, when no daemon runs")
@@ -74,14 +74,14 @@ have continued since the backup. "toold release" continues or ends them.`,
 			if err != nil {
 				return err
 			}
-			return tellCopied(a, args[1], copied)
+			return printCopied(a, args[1], copied)
 		},
 	}
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
-func tellCopied(a *cli.App, dest string, copied *call.Backup) error {
+func printCopied(a *cli.App, dest string, copied *call.Backup) error {
 	if a.Output == cli.FormJSON {
 		return json.NewEncoder(a.Out).Encode(copied)
 	}

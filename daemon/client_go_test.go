@@ -19,7 +19,7 @@ import (
 // asClient is a variable with the address of a daemon. When it is set, this test binary acts as the client of sdk/testdata/client.jsonl.
 const asClient = "TOOLD_TEST_AS_CLIENT"
 
-type told map[string]any
+type object map[string]any
 
 func playClient(address string) error {
 	client, err := toold.Dial(address, toold.WithToken(os.Getenv("TOOLD_TEST_TOKEN")))
@@ -28,21 +28,21 @@ func playClient(address string) error {
 	}
 	defer client.Close()
 	ctx, out := context.Background(), json.NewEncoder(os.Stdout)
-	greeted, err := client.Call(ctx, toold.NewSpec("greet", told{"name": "Ada"}))
+	greeted, err := client.Call(ctx, toold.NewSpec("greet", object{"name": "Ada"}))
 	if err != nil {
 		return err
 	}
-	spec := toold.NewSpec("tells", told{})
+	spec := toold.NewSpec("tells", object{})
 	spec.Run = &tooldv1.Run{RunId: "r1"}
 	ran, err1 := kindsOf(client.Execute(ctx, &tooldv1.ExecuteToolRequest{Spec: spec}), nil)
-	asked, err2 := client.Call(ctx, toold.NewSpec("asks", told{}))
-	if err := errors.Join(out.Encode(told{"step": "call", "message": greeted.GetResult().GetMessage()}), out.Encode(told{"step": "execute", "events": ran}), err1, err2); err != nil {
+	asked, err2 := client.Call(ctx, toold.NewSpec("asks", object{}))
+	if err := errors.Join(out.Encode(object{"step": "call", "message": greeted.GetResult().GetMessage()}), out.Encode(object{"step": "execute", "events": ran}), err1, err2); err != nil {
 		return err
 	}
 	forged := proto.CloneOf(asked)
 	forged.EffectiveArguments = `{"file":"other"}`
 	if errors.Is(toold.Verify(forged), toold.ErrDigest) {
-		_ = out.Encode(told{"step": "verify", "forged": "refused"})
+		_ = out.Encode(object{"step": "verify", "forged": "refused"})
 	}
 	var ids []string
 	for c, err := range client.Waiting(ctx, &tooldv1.ListCallsRequest{}) {
@@ -51,23 +51,23 @@ func playClient(address string) error {
 		}
 		ids = append(ids, c.GetCallId())
 	}
-	_ = out.Encode(told{"step": "waiting", "ids": len(ids) == 1 && ids[0] == asked.GetCallId()})
+	_ = out.Encode(object{"step": "waiting", "ids": len(ids) == 1 && ids[0] == asked.GetCallId()})
 	resumed, err1 := kindsOf(client.Resume(ctx, asked, &tooldv1.Decision{Result: `"red"`}))
 	painted, err2 := client.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: asked.GetCallId()})
-	other, err3 := client.Call(ctx, toold.NewSpec("asks", told{}))
+	other, err3 := client.Call(ctx, toold.NewSpec("asks", object{}))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	_ = out.Encode(told{"step": "resume", "events": resumed, "message": painted.GetCall().GetResult().GetMessage()})
+	_ = out.Encode(object{"step": "resume", "events": resumed, "message": painted.GetCall().GetResult().GetMessage()})
 	declined, err := kindsOf(client.Decline(ctx, other, "no"))
-	_ = out.Encode(told{"step": "decline", "status": declined})
+	_ = out.Encode(object{"step": "decline", "status": declined})
 	return errors.Join(err, playBatch(ctx, client, out), playWatch(ctx, client, out))
 }
 
 func playBatch(ctx context.Context, client *toold.Client, out *json.Encoder) error {
 	batch := &tooldv1.BatchSpec{Strategy: tooldv1.BatchStrategy_BATCH_STRATEGY_PARALLEL}
 	for _, name := range []string{"a", "b"} {
-		batch.Calls = append(batch.Calls, toold.NewSpec("greet", told{"name": name}))
+		batch.Calls = append(batch.Calls, toold.NewSpec("greet", object{"name": name}))
 	}
 	var messages []string
 	for f, err := range client.Batch(ctx, &tooldv1.ExecuteBatchRequest{Spec: batch}) {
@@ -78,12 +78,12 @@ func playBatch(ctx context.Context, client *toold.Client, out *json.Encoder) err
 			messages = append(messages, r.GetResult().GetMessage())
 		}
 	}
-	return out.Encode(told{"step": "batch", "messages": messages})
+	return out.Encode(object{"step": "batch", "messages": messages})
 }
 
 // playWatch watches a call while the test kills the daemon.
 func playWatch(ctx context.Context, client *toold.Client, out *json.Encoder) error {
-	spec := toold.NewSpec("asks", told{})
+	spec := toold.NewSpec("asks", object{})
 	spec.CallId = "watched-over-a-kill"
 	if _, err := client.Call(ctx, spec); err != nil {
 		return err
@@ -101,10 +101,10 @@ func playWatch(ctx context.Context, client *toold.Client, out *json.Encoder) err
 		}
 		if len(sequences) == 3 && !watching {
 			watching = true
-			_ = out.Encode(told{"step": "watching"})
+			_ = out.Encode(object{"step": "watching"})
 		}
 	}
-	return out.Encode(told{"step": "watch", "sequences": sequences})
+	return out.Encode(object{"step": "watch", "sequences": sequences})
 }
 
 // kindsOf returns the kinds of the events of a stream, as the API names them.

@@ -111,11 +111,11 @@ func runConformance(ctx context.Context, a *cli.App, f *conformanceFlags, args [
 			return err
 		}
 		outcomes = append(outcomes, out)
-		if err := tellOutcome(a, t, out); err != nil {
+		if err := printOutcome(a, t, out); err != nil {
 			return err
 		}
 	}
-	return tellOutcomes(a, outcomes)
+	return printOutcomes(a, outcomes)
 }
 
 func (f *conformanceFlags) readTokens() (map[string]string, error) {
@@ -143,8 +143,8 @@ func restartDaemon(ctx context.Context, a *cli.App, command string) error {
 	return nil
 }
 
-// tellOutcome prints an outcome as soon as it is known. It prints nothing when all outcomes are printed later as one list.
-func tellOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) error {
+// printOutcome prints an outcome as soon as it is known. It prints nothing when all outcomes are printed later as one list.
+func printOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) error {
 	if a.Output == cli.FormJSONL {
 		return json.NewEncoder(a.Out).Encode(shownOutcome(o))
 	}
@@ -179,7 +179,7 @@ func tellOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) 
 	return err
 }
 
-func tellOutcomes(a *cli.App, all []*conformance.Outcome) error {
+func printOutcomes(a *cli.App, all []*conformance.Outcome) error {
 	failed := 0
 	shown := []map[string]any{}
 	for _, o := range all {

@@ -142,8 +142,8 @@ func (w *standby) end(took bool) {
 	}
 }
 
-// standing is the line that a standby prints for the program that started it. A ready line follows when the daemon serves.
-type standing struct {
+// standbyLine is the line that a standby prints for the program that started it. A ready line follows when the daemon serves.
+type standbyLine struct {
 	Ready   bool   `json:"ready"` // always false
 	Standby bool   `json:"standby"`
 	Holder  string `json:"holder"`
@@ -153,7 +153,7 @@ type standing struct {
 }
 
 func (d *daemon) announceStandby(holder string) error {
-	s := standing{Standby: true, Holder: holder, PID: os.Getpid()}
+	s := standbyLine{Standby: true, Holder: holder, PID: os.Getpid()}
 	for _, a := range d.addresses {
 		if a.Network == "tcp" {
 			s.TCP = a.Address

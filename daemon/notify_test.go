@@ -25,8 +25,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ear is a webhook receiver. While it is not open, it refuses requests.
-type ear struct {
+// webhookReceiver is a webhook receiver. While it is not open, it refuses requests.
+type webhookReceiver struct {
 	*httptest.Server
 	mu    sync.Mutex
 	open  bool
@@ -35,8 +35,8 @@ type ear struct {
 	twice []string // events that were sent with two different ids
 }
 
-func listenTo(t *testing.T) *ear {
-	e := &ear{tried: map[string]string{}, taken: map[string]int{}}
+func newWebhookReceiver(t *testing.T) *webhookReceiver {
+	e := &webhookReceiver{tried: map[string]string{}, taken: map[string]int{}}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var event struct{ ID, Type string }
@@ -58,13 +58,13 @@ func listenTo(t *testing.T) *ear {
 	return e
 }
 
-func (e *ear) set(open bool) {
+func (e *webhookReceiver) set(open bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = open
 }
 
-func (e *ear) took(event string) int {
+func (e *webhookReceiver) took(event string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.taken[event]
@@ -87,7 +87,7 @@ func notifySite(t *testing.T, url, more string) (s *site, file, secret string) {
 // TestNotifySurvivesKills checks the delivery of events while the daemon is killed repeatedly between commit and delivery. Each event
 // arrives at least once, with the same id in each attempt. A delivered event is not sent again.
 func TestNotifySurvivesKills(t *testing.T) {
-	e := listenTo(t)
+	e := newWebhookReceiver(t)
 	s, file, _ := notifySite(t, e.URL, "")
 	var events []string
 	for i := range 4 {
@@ -135,21 +135,21 @@ func TestNotifySurvivesKills(t *testing.T) {
 	}
 }
 
-// TestP6NotifyEndsBesideTheDoors (P6) checks two waits at shutdown: for a receiver that does not answer, and for a client that does not
+// TestP6NotifyAndStreamsCloseTogether (P6) checks two waits at shutdown: for a receiver that does not answer, and for a client that does not
 // disconnect. They must run at the same time.
-func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
-	const after = 2*closeDoors - 150*time.Millisecond // the time that both waits would take one after the other
+func TestP6NotifyAndStreamsCloseTogether(t *testing.T) {
+	const after = 2*closeStreams - 150*time.Millisecond // the time that both waits would take one after the other
 	var took time.Duration
 	for range 10 { // a busy machine may delay some attempts
-		if took = endsBesideTheDoors(t); took <= after {
+		if took = timeToCut(t); took <= after {
 			return
 		}
 	}
 	t.Errorf("it had %v", took)
 }
 
-// endsBesideTheDoors returns how long after SIGTERM the daemon cut the connection to the receiver.
-func endsBesideTheDoors(t *testing.T) time.Duration {
+// timeToCut returns how long after SIGTERM the daemon cut the connection to the receiver.
+func timeToCut(t *testing.T) time.Duration {
 	t.Helper()
 	arrived, cut := make(chan struct{}, 1), make(chan time.Time, 1)
 	e := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -178,7 +178,7 @@ func endsBesideTheDoors(t *testing.T) time.Duration {
 
 // A reload applies changed targets and secrets, and handles letters for removed targets.
 func TestNotifyReload(t *testing.T) {
-	shut, e := listenTo(t), listenTo(t)
+	shut, e := newWebhookReceiver(t), newWebhookReceiver(t)
 	e.set(true)
 	s, file, secret := notifySite(t, shut.URL, ", events: [finished]")
 	p := s.start("--config", file)

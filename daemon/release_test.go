@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestHeldCallsAreTold checks the commands on a copied store. Until its calls are released, they report that calls are held, and name the
+// TestHeldCallsAreReported checks the commands on a copied store. Until its calls are released, they report that calls are held, and name the
 // command to run.
-func TestHeldCallsAreTold(t *testing.T) {
+func TestHeldCallsAreReported(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
 	p.ask("write", `{"path":"a.txt","content":"a"}`)

@@ -28,14 +28,14 @@ import (
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// supposed describes the call that "rules test" checks against the rules.
-type supposed struct {
+// assumptions describes the call that "rules test" checks against the rules.
+type assumptions struct {
 	json, tier, source, mode                                        string
 	namespace, caller, onBehalfOf, run, thread, agent, origin, role string
 	unattended                                                      bool
 }
 
-func (s *supposed) flags(c *cobra.Command) {
+func (s *assumptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.json, "json", "", "the arguments as JSON text")
 	f.StringVar(&s.namespace, "namespace", "default", "the caller's namespace")
@@ -53,7 +53,7 @@ func (s *supposed) flags(c *cobra.Command) {
 }
 
 func rulesTestCommand(a *cli.App, o options) *cobra.Command {
-	var s supposed
+	var s assumptions
 	c := &cobra.Command{
 		Use:   "test TOOL [key=value … | --json '{…}' | -]",
 		Short: "Show which rule decides for a call, and why",
@@ -97,7 +97,7 @@ tool counts as one of the tier CONFIRM, unless --tier or --source say otherwise.
 }
 
 // rule returns the ruling of the configured rules about a call. The tool may be built in, embedded, or listed by a running daemon.
-func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *supposed, name string, words []string) (*show.Ruling, error) {
+func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *assumptions, name string, words []string) (*show.Ruling, error) {
 	rules, _, err := readRules(cfg)
 	if err != nil {
 		return nil, cli.Fail(cli.ExitUsage, err)
@@ -186,7 +186,7 @@ func served(d *tooldv1.Descriptor) tool.Descriptor {
 }
 
 // suppose builds the input of the gate as the engine would for the call.
-func suppose(ctx context.Context, a *cli.App, s *supposed, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
+func suppose(ctx context.Context, a *cli.App, s *assumptions, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
 	entry, known := tools.Lookup(name)
 	d := &tool.Descriptor{ID: name, Source: cmp.Or(s.source, "unknown")}
 	var schema string
@@ -224,7 +224,7 @@ func suppose(ctx context.Context, a *cli.App, s *supposed, tools *registry.Regis
 	return in, nil
 }
 
-func (s *supposed) arguments(a *cli.App, words []string, schema string) (string, error) {
+func (s *assumptions) arguments(a *cli.App, words []string, schema string) (string, error) {
 	switch {
 	case s.json != "" && len(words) > 0:
 		return "", cli.Usagef("--json contains all arguments; remove %q", words[0])

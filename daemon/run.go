@@ -17,10 +17,10 @@ import (
 
 // Time limits after the drain period. Together they take less than the five seconds that the shutdown may take.
 const (
-	overtime   = 3500 * time.Millisecond // for tools to react to their cancellation
-	closeDoors = 800 * time.Millisecond  // for clients to read the last frames of their streams
-	killTime   = 500 * time.Millisecond  // to kill processes of tools that do not end
-	lastMoment = 100 * time.Millisecond  // for loops to return after their processes were killed
+	overtime     = 3500 * time.Millisecond // for tools to react to their cancellation
+	closeStreams = 800 * time.Millisecond  // for clients to read the last frames of their streams
+	killTime     = 500 * time.Millisecond  // to kill processes of tools that do not end
+	lastMoment   = 100 * time.Millisecond  // for loops to return after their processes were killed
 )
 
 // A Daemon is toold inside another program. It does not change the state of the process: it handles no signals, sets no runtime options and
@@ -118,7 +118,7 @@ func (d *daemon) run(ctx context.Context) error {
 // loop then still waits for a process, leave kills the process. For example, an MCP server may ignore both the end of its input and
 // SIGTERM.
 func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup) error {
-	late := time.NewTimer(period + overtime + closeDoors)
+	late := time.NewTimer(period + overtime + closeStreams)
 	defer late.Stop()
 	err := d.drain(period)
 	if errors.As(err, new(fatalError)) {
@@ -174,7 +174,7 @@ func (d *daemon) drain(period time.Duration) error {
 	}
 	<-killed
 	close(d.leaving)
-	closing, cancelClosing := context.WithTimeout(context.Background(), closeDoors)
+	closing, cancelClosing := context.WithTimeout(context.Background(), closeStreams)
 	defer cancelClosing()
 	d.server.Shutdown(closing)
 	return err

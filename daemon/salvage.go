@@ -36,7 +36,7 @@ A daemon that starts on the new store holds the unfinished calls. Start it with
 			if a.Output == cli.FormJSON {
 				return json.NewEncoder(a.Out).Encode(saved)
 			}
-			tellSalvaged(a, saved)
+			printSalvaged(a, saved)
 			return nil
 		},
 	}
@@ -44,7 +44,7 @@ A daemon that starts on the new store holds the unfinished calls. Start it with
 	return c
 }
 
-func tellSalvaged(a *cli.App, saved *sqlite.Salvaged) {
+func printSalvaged(a *cli.App, saved *sqlite.Salvaged) {
 	for _, t := range saved.Tables {
 		note := ""
 		if t.Damaged {

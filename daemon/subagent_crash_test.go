@@ -17,10 +17,10 @@ import (
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
-// TestSubagentGoesOnAfterACrash kills or stops the daemon while a subagent waits for its model or for a tool. The next daemon continues the
+// TestSubagentContinuesAfterACrash kills or stops the daemon while a subagent waits for its model or for a tool. The next daemon continues the
 // subagent where it stopped. It repeats no finished turn and runs no tool twice. If a tool ran when the daemon died, the model is informed
 // that the outcome of the tool is unknown.
-func TestSubagentGoesOnAfterACrash(t *testing.T) {
+func TestSubagentContinuesAfterACrash(t *testing.T) {
 	var times [4]atomic.Int32
 	hang, release := make(chan int, 4), make(chan struct{})
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {

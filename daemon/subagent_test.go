@@ -266,9 +266,9 @@ func TestSubagentIsCancelled(t *testing.T) {
 	}
 }
 
-// TestSubagentBelowItsCaller checks the limits on the calls of a subagent. They can run even if the subagent holds the only slot. A
+// TestSubagentIsRestrictedLikeItsCaller checks the limits on the calls of a subagent. They can run even if the subagent holds the only slot. A
 // permission mode of the run that called the subagent also restricts them. The API key is a secret that only the subagent may use.
-func TestSubagentBelowItsCaller(t *testing.T) {
+func TestSubagentIsRestrictedLikeItsCaller(t *testing.T) {
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
 		one := func(name, arguments string) subagenttest.Reply {

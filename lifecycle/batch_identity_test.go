@@ -195,9 +195,9 @@ func TestBatchCancelOfOneThatHasNotBegun(t *testing.T) {
 	})
 }
 
-// TestBatchGoesOnAfterACrashAtAnyStep crashes the daemon at each step of an open batch. The batch must continue: each call gets one result,
+// TestBatchContinuesAfterACrashAtAnyStep crashes the daemon at each step of an open batch. The batch must continue: each call gets one result,
 // and no mutating call runs twice.
-func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
+func TestBatchContinuesAfterACrashAtAnyStep(t *testing.T) {
 	for _, strategy := range strategies {
 		for at := range 14 {
 			p := &probe{}

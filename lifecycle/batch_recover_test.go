@@ -78,9 +78,9 @@ func TestBatchBeginsAfterRecovery(t *testing.T) {
 	}
 }
 
-// TestT108ReleasedBatchGoesOn checks a batch of a copied store after an operator has released all of its calls. The batch continues as
+// TestT108ReleasedBatchContinues checks a batch of a copied store after an operator has released all of its calls. The batch continues as
 // after a normal start. A batch whose end was not stored ends.
-func TestT108ReleasedBatchGoesOn(t *testing.T) {
+func TestT108ReleasedBatchContinues(t *testing.T) {
 	for name, selectors := range map[string]func(b call.BatchSpec) []call.HeldSelector{
 		"at once": func(call.BatchSpec) []call.HeldSelector { return []call.HeldSelector{{All: true}} },
 		"one by one": func(b call.BatchSpec) (all []call.HeldSelector) {
@@ -150,9 +150,9 @@ func (s slowBatch) Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	return s.Store.Batch(ctx, key)
 }
 
-// TestBatchGoesOnWhenWhoLookedForItFails checks a decision that arrives while another goroutine loads the batch and fails. The decision
+// TestBatchDecisionDuringAFailedLoad checks a decision that arrives while another goroutine loads the batch and fails. The decision
 // still takes effect.
-func TestBatchGoesOnWhenWhoLookedForItFails(t *testing.T) {
+func TestBatchDecisionDuringAFailedLoad(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("gated", mutating), echo("write", mutating)}, gates(asking("gated")), func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("gated", "write")...)
 		w.launch(b)

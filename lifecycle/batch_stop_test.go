@@ -23,9 +23,9 @@ func atPoint(name string, d time.Duration) func(*lifecycle.Config) {
 	}
 }
 
-// TestBatchCancelOfOneThatWaitsForRoom checks that an allowed call that waits for max_parallel is cancelled at once. This must also hold
+// TestBatchCancelOfACallThatWaits checks that an allowed call that waits for max_parallel is cancelled at once. This must also hold
 // when the batch plans its next step before the call is stopped.
-func TestBatchCancelOfOneThatWaitsForRoom(t *testing.T) {
+func TestBatchCancelOfACallThatWaits(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, atPoint("after-cancel", time.Millisecond), func(t *testing.T, w *world) {
 		b := batchOf(call.Parallel, of("t", "t", "t")...)

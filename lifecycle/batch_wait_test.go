@@ -40,10 +40,10 @@ func (w *world) decide(p tool.Principal, id string, d tool.Decision) {
 	synctest.Wait()
 }
 
-// TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder checks a batch with questions of gates. Such a question does not stop
+// TestBatchSiblingsContinueAndDecisionsComeInAnyOrder checks a batch with questions of gates. Such a question does not stop
 // the other calls. Finished calls are stored at once and never run again. Decisions may come in any order, and each call gets exactly one
 // result. The batch continues after a late decision or a restart.
-func TestBatchGateSuspensionLetsSiblingsGoOnAndDecisionsComeInAnyOrder(t *testing.T) {
+func TestBatchSiblingsContinueAndDecisionsComeInAnyOrder(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint(strategy, crash), func(t *testing.T) {
@@ -155,8 +155,8 @@ func TestBatchReplay(t *testing.T) {
 	}
 }
 
-// TestBatchGoesOnWhenAQuestionExpires checks that a batch continues after a question expires.
-func TestBatchGoesOnWhenAQuestionExpires(t *testing.T) {
+// TestBatchContinuesWhenAQuestionExpires checks that a batch continues after a question expires.
+func TestBatchContinuesWhenAQuestionExpires(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{ExpiresIn: time.Hour}), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("asks", "ok")...)
 		w.launch(b)

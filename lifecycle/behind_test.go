@@ -97,9 +97,9 @@ func (w *world) doOn(e *lifecycle.Engine) *call.Call {
 	return c
 }
 
-// TestP4ToldBeforeASlowGate checks the published events of a read-only call while a gate is slow. They are soon in the journal: lists
+// TestP4PublishedBeforeASlowGate checks the published events of a read-only call while a gate is slow. They are soon in the journal: lists
 // contain the call, and after a crash the call still has these events.
-func TestP4ToldBeforeASlowGate(t *testing.T) {
+func TestP4PublishedBeforeASlowGate(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(time.Minute)
 		return hook.Allow(), nil

@@ -269,9 +269,9 @@ func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 	}
 }
 
-// TestStartBeginsNothingBelowWhatEnds checks a start that ends a parent call. The start must not begin any nested call of the parent. This
+// TestStartRunsNoNestedCallOfAnEndingCall checks a start that ends a parent call. The start must not begin any nested call of the parent. This
 // must hold inside and outside a batch, and in any order of recovery.
-func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
+func TestStartRunsNoNestedCallOfAnEndingCall(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in doubt", true: "cancelled"}[cancel], func(t *testing.T) {
 			var w *world

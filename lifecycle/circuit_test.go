@@ -226,9 +226,9 @@ func TestQuestionsThatWereNotStored(t *testing.T) {
 	})
 }
 
-// TestCircuitHeedsNobodyWhoBeganBefore checks a call that began before its circuit opened. Its outcome must neither close the circuit nor
+// TestCircuitIgnoresEarlierCalls checks a call that began before its circuit opened. Its outcome must neither close the circuit nor
 // keep it open longer.
-func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
+func TestCircuitIgnoresEarlierCalls(t *testing.T) {
 	for name, late := range map[string]error{"reached": nil, "failed": tool.Errorf(tool.Upstream, "connection reset")} {
 		t.Run(name, func(t *testing.T) {
 			u := &upstream{}

@@ -349,7 +349,7 @@ func TestT97AnswerOfTheToolChangesTheArguments(t *testing.T) {
 	})
 }
 
-func TestT98EditBySomebodyElse(t *testing.T) {
+func TestT98EditByNonApprover(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{Approvers: &tool.Approvers{Roles: []string{"lead"}}}))), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))

@@ -75,9 +75,9 @@ func TestDocumentCommands(t *testing.T) {
 	})
 }
 
-// TestDocumentLimitsAreTold checks that a document above a limit is dropped and reported by an event. The call and its other documents are
+// TestDocumentLimitsAreReported checks that a document above a limit is dropped and reported by an event. The call and its other documents are
 // kept.
-func TestDocumentLimitsAreTold(t *testing.T) {
+func TestDocumentLimitsAreReported(t *testing.T) {
 	key := func(name string) tool.Key[string] { return tool.Key[string]{Scope: tool.RunScope, Name: name} }
 	greedy := writes("t", mutating, key("a").Set("12345678"), key("b").Set("123456789"), key("b").Set("x"), key("c").Set("x"))
 	limits := func(c *lifecycle.Config) { c.Documents = documents.Settings{Size: 10, Count: 2} }

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestDeleteOfNothingIsNotTold checks that the delete of a missing document publishes no event, and that the event numbers have no gap.
-func TestDeleteOfNothingIsNotTold(t *testing.T) {
+// TestDeleteOfMissingDocumentIsNotPublished checks that the delete of a missing document publishes no event, and that the event numbers have no gap.
+func TestDeleteOfMissingDocumentIsNotPublished(t *testing.T) {
 	a, b, c := tool.Key[string]{Scope: tool.RunScope, Name: "a"}, tool.Key[string]{Scope: tool.RunScope, Name: "b"}, tool.Key[string]{Scope: tool.RunScope, Name: "c"}
 	tidy := made("tidy", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		return tool.Text("done").With(a.Delete(), b.Set("x"), c.Delete(), c.SetAt("y", 7)), nil

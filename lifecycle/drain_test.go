@@ -180,9 +180,9 @@ func TestDrainAgainstTraffic(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForWhoWasLetIn checks a call that was admitted just before the drain began. The drain waits for the call, so that its
+// TestDrainWaitsForAdmittedCalls checks a call that was admitted just before the drain began. The drain waits for the call, so that its
 // events are in the journal. It does not wait for a refused call.
-func TestDrainWaitsForWhoWasLetIn(t *testing.T) {
+func TestDrainWaitsForAdmittedCalls(t *testing.T) {
 	for name, full := range map[string]bool{"let in": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {
 			var meanwhile func()
@@ -222,7 +222,7 @@ func TestDrainWaitsForWhoWasLetIn(t *testing.T) {
 	}
 }
 
-func TestQueueIsInOrderAndPassesPlacesOn(t *testing.T) {
+func TestQueueIsInOrderAndPassesSlotsOn(t *testing.T) {
 	var order []string
 	var mu sync.Mutex
 	p := held()

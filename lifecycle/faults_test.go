@@ -357,9 +357,9 @@ func TestP7JournalThatFails(t *testing.T) {
 	}
 }
 
-// TestP7FullDiskGoesOnWithSpace checks a tool that prints while the disk is full. The tool is blocked, so that memory stays bounded. When
+// TestP7FullDiskContinuesWithSpace checks a tool that prints while the disk is full. The tool is blocked, so that memory stays bounded. When
 // there is space again, the call continues without a restart.
-func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
+func TestP7FullDiskContinuesWithSpace(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		var full atomic.Bool
 		var printed atomic.Int64

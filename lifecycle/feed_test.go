@@ -142,7 +142,7 @@ func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {
 	})
 }
 
-func TestFeedsShowWhatOneMaySee(t *testing.T) {
+func TestFeedsShowVisibleCalls(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		mine := w.do(spec("t", ""))
 		other := spec("t", "")
@@ -290,9 +290,9 @@ func TestClosingTellsTheCursor(t *testing.T) {
 	})
 }
 
-// TestListsHaveWhatWasTold checks that a list contains every call whose events were published before the request, even while these are
+// TestListsContainPublishedCalls checks that a list contains every call whose events were published before the request, even while these are
 // being written.
-func TestListsHaveWhatWasTold(t *testing.T) {
+func TestListsContainPublishedCalls(t *testing.T) {
 	release := make(chan struct{})
 	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
 		release = make(chan struct{})

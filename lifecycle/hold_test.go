@@ -87,8 +87,8 @@ func TestT126SuccessorLeavesAttemptsAlone(t *testing.T) {
 	}
 }
 
-// TestT126CallGoesOnAfterTheHold checks that the call, if it was not cancelled, continues after the hold.
-func TestT126CallGoesOnAfterTheHold(t *testing.T) {
+// TestT126CallContinuesAfterTheHold checks that the call, if it was not cancelled, continues after the hold.
+func TestT126CallContinuesAfterTheHold(t *testing.T) {
 	p := held()
 	again := p.toolAs(tool.Descriptor{ID: "again", Idempotent: true})
 	inBubble(t, []tool.Tool{p.tool("once", mutating), again}, nil, func(t *testing.T, w *world) {
@@ -211,9 +211,9 @@ func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 	})
 }
 
-// TestT126BatchGoesOnAfterTheHold checks a batch with a call that the previous owner may still run. The batch waits for the hold, and then
+// TestT126BatchContinuesAfterTheHold checks a batch with a call that the previous owner may still run. The batch waits for the hold, and then
 // continues to its end.
-func TestT126BatchGoesOnAfterTheHold(t *testing.T) {
+func TestT126BatchContinuesAfterTheHold(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("once", mutating)}, nil, func(t *testing.T, w *world) {

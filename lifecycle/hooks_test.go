@@ -124,9 +124,9 @@ func TestAdmitOnceForEachAttemptAndReleased(t *testing.T) {
 	})
 }
 
-// TestLatePlaceIsGivenBack checks an Admit hook that admits the call too late: after its deadline, or after a cancellation. The engine must
+// TestLateAdmissionIsReleased checks an Admit hook that admits the call too late: after its deadline, or after a cancellation. The engine must
 // release the admission.
-func TestLatePlaceIsGivenBack(t *testing.T) {
+func TestLateAdmissionIsReleased(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cancelled %t", cancelled), func(t *testing.T) {
 			var taken, held atomic.Int64

@@ -21,7 +21,7 @@ func (k *forgetful) PurgeCalls(namespace string, ids []string) {
 	k.told = append(k.told, fmt.Sprint(namespace, " calls ", ids))
 }
 
-func TestHooksAreToldWhatToForget(t *testing.T) {
+func TestHooksAreNotifiedOfPurges(t *testing.T) {
 	k := &forgetful{admitFunc: func(*hook.Input) (func(), error) { return nil, nil }}
 	change := func(c *lifecycle.Config) { c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "keeper", Hook: k}} }
 	inBubble(t, []tool.Tool{echo("echo", mutating)}, change, func(t *testing.T, w *world) {

@@ -87,7 +87,7 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-func TestWhoComesBackKeepsTheCall(t *testing.T) {
+func TestReturningWatcherKeepsTheCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.Attempt = time.Hour }, func(t *testing.T, w *world) {
 		s := spec("t", "")
@@ -117,7 +117,7 @@ func TestWhoComesBackKeepsTheCall(t *testing.T) {
 	})
 }
 
-func TestT106SuspendedCallNobodyWatches(t *testing.T) {
+func TestT106SuspendedCallWithoutWatchers(t *testing.T) {
 	p := &probe{}
 	slow := made("slow", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		time.Sleep(5 * time.Minute)
@@ -165,9 +165,9 @@ func TestWaitEndsBeforeTheCall(t *testing.T) {
 	})
 }
 
-// TestRerunCallIsLeftWhenNobodyComesBack checks that a call that runs again after a restart ends when no watcher returns within its linger
+// TestRerunCallEndsWithoutWatchers checks that a call that runs again after a restart ends when no watcher returns within its linger
 // time.
-func TestRerunCallIsLeftWhenNobodyComesBack(t *testing.T) {
+func TestRerunCallEndsWithoutWatchers(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("t", reading)}, func(c *lifecycle.Config) { c.Attempt = time.Hour }, func(t *testing.T, w *world) {

@@ -73,8 +73,8 @@ func TestOperationStopComesFirst(t *testing.T) {
 	}
 }
 
-// TestOperationThatNobodyCanFollow checks a tool that describes an operation in a form that toold cannot follow. toold stops the operation.
-func TestOperationThatNobodyCanFollow(t *testing.T) {
+// TestOperationThatCannotBeFollowed checks a tool that describes an operation in a form that toold cannot follow. toold stops the operation.
+func TestOperationThatCannotBeFollowed(t *testing.T) {
 	for name, answer := range map[string]*tool.Result{
 		"no name":  tool.Continues(tool.Operation{PollAfter: time.Second}, ""),
 		"question": {Status: tool.StatusPending, Suspension: &tool.Ticket{ExpiresIn: -1}},

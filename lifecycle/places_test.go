@@ -107,7 +107,7 @@ func (w *world) beginMany(n int, namespace, subject, id string) {
 	synctest.Wait()
 }
 
-func TestPlacesGoRound(t *testing.T) {
+func TestSlotsAreRoundRobin(t *testing.T) {
 	tests := []struct {
 		name string
 		came func(w *world)
@@ -219,9 +219,9 @@ func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
 	})
 }
 
-// TestLimitedToolHoldsUpNobodyElse checks a call that waits because of the limit of its tool. It does not delay calls of other tools of the
+// TestLimitedToolDelaysNoOtherCall checks a call that waits because of the limit of its tool. It does not delay calls of other tools of the
 // same caller.
-func TestLimitedToolHoldsUpNobodyElse(t *testing.T) {
+func TestLimitedToolDelaysNoOtherCall(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) { c.ToolConcurrency = []call.ToolLimit{{Tools: "slow", Calls: 1}} }
 	inBubble(t, []tool.Tool{d.tool("slow"), echo("t", mutating), echo("read", reading)}, change, func(t *testing.T, w *world) {

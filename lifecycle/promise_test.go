@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestP1ToldMeansDurable checks that published questions, answers, votes, intents and outcomes survive a power failure (also P2 and P3).
-func TestP1ToldMeansDurable(t *testing.T) {
+// TestP1PublishedMeansDurable checks that published questions, answers, votes, intents and outcomes survive a power failure (also P2 and P3).
+func TestP1PublishedMeansDurable(t *testing.T) {
 	p := held()
 	tools := []tool.Tool{echo("t", mutating), echo("two", mutating), p.tool("held", mutating), asks("asks", tool.Ticket{})}
 	inBubble(t, tools, gates(namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
@@ -69,9 +69,9 @@ func TestP1ToldMeansDurable(t *testing.T) {
 	})
 }
 
-// TestP1NothingIsToldBeforeItIsStored checks that questions, answers, attempts and outcomes are published only when no crash can lose them
+// TestP1NothingIsPublishedBeforeItIsStored checks that questions, answers, attempts and outcomes are published only when no crash can lose them
 // any more (also P2 and P3).
-func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
+func TestP1NothingIsPublishedBeforeItIsStored(t *testing.T) {
 	var look func(point string)
 	points := map[string]int{}
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, func(c *lifecycle.Config) {
@@ -133,7 +133,7 @@ func (s *voidSpool) Append(_ call.Key, _, name string, b []byte) (int64, error) 
 
 func (s *voidSpool) ReadAt(_ call.Key, _ string, p []byte, _ int64) (int, error) { return len(p), nil }
 
-func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
+func TestP11MemoryIsBoundedForAnyOutput(t *testing.T) {
 	const size = 256 << 20
 	for _, effects := range []tool.Effects{mutating, reading} {
 		printed := make(chan struct{})

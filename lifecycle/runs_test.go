@@ -59,9 +59,9 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 	})
 }
 
-// TestEndedRunIsOpenedAnew checks that the memory for ended runs is bounded. It also checks that a later daemon knows that a run has ended,
+// TestEndedRunIsReopened checks that the memory for ended runs is bounded. It also checks that a later daemon knows that a run has ended,
 // and that the next call reopens the run.
-func TestEndedRunIsOpenedAnew(t *testing.T) {
+func TestEndedRunIsReopened(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("write", mutating)}, nil, func(t *testing.T, w *world) {
 		for _, restart := range []bool{false, true} {
 			w.do(spec("write", `{}`))

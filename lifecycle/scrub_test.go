@@ -83,9 +83,9 @@ func scrubs(s *scrubber) func(*lifecycle.Config) {
 	}
 }
 
-// TestT112BesideEvents checks data that is stored or published outside events. It must have passed the filters, and its digest must cover
+// TestT112DataOutsideEventsIsFiltered checks data that is stored or published outside events. It must have passed the filters, and its digest must cover
 // the filtered text.
-func TestT112BesideEvents(t *testing.T) {
+func TestT112DataOutsideEventsIsFiltered(t *testing.T) {
 	inBubble(t, []tool.Tool{asksOnce()}, scrubs(&scrubber{}), func(t *testing.T, w *world) {
 		s := spec("t", `{"password":"`+hushed+`"}`)
 		c := w.do(s)

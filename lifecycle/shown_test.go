@@ -25,9 +25,9 @@ func (revealing) Describe(context.Context, *tool.Call) (tool.Description, error)
 
 func reveals(d tool.Description) bool { return len(d.Preview)+len(d.Notes) > 0 }
 
-// TestDescriptionsAreForWhoMayAnswer checks the data that a tool looked up for a question. Until the gates have allowed the call, only
+// TestDescriptionsAreForApprovers checks the data that a tool looked up for a question. Until the gates have allowed the call, only
 // principals that may answer the question see it, through any API. After that, the caller sees it too.
-func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
+func TestDescriptionsAreForApprovers(t *testing.T) {
 	edit := revealing{made("edit", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil })}
 	inBubble(t, []tool.Tool{edit}, gates(namedGate("g", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		look := func(p tool.Principal, id string, want bool) {

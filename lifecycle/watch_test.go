@@ -347,9 +347,9 @@ func TestTrimmedBeginningIsAGap(t *testing.T) {
 	})
 }
 
-// TestP11WatchersKeepNothingOfWhatTheySent checks the memory of a watcher that reads events ahead. The events that it has returned must not
+// TestP11WatchersReleaseSentEvents checks the memory of a watcher that reads events ahead. The events that it has returned must not
 // stay in memory.
-func TestP11WatchersKeepNothingOfWhatTheySent(t *testing.T) {
+func TestP11WatchersReleaseSentEvents(t *testing.T) {
 	const size, watchers = 16 << 20, 16
 	prints := made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.Text("done"), c.Output("stdout", make([]byte, size))

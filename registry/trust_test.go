@@ -125,7 +125,7 @@ func TestPinThatFails(t *testing.T) {
 }
 
 // A watcher sees that a tool enters and leaves quarantine.
-func TestQuarantineIsTold(t *testing.T) {
+func TestQuarantineIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry.New(registry.Config{Pins: &memoryPins{pins: map[string]registry.Pin{}}})
 		if err := r.Register("mcp:w", weather("x")); err != nil {

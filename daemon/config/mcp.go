@@ -74,14 +74,14 @@ func (c *Config) apartFromOthers(e *mcp.Entry, namespace string) error {
 	if e.Command == "" {
 		return nil
 	}
-	at, err := settle(e.Dir)
+	at, err := resolve(e.Dir)
 	if err != nil {
-		return c.unclear("mcp.files: server "+e.Key, err)
+		return c.unresolved("mcp.files: server "+e.Key, err)
 	}
 	for _, other := range append([]string{Sharing}, c.WithWorkspaces()...) {
-		workspace, err := settle(filepath.Clean(c.WorkspaceOf(other)))
+		workspace, err := resolve(filepath.Clean(c.WorkspaceOf(other)))
 		if err != nil {
-			return c.unclear(WorkspaceKey(other), err)
+			return c.unresolved(WorkspaceKey(other), err)
 		}
 		if other != namespace && (holds(workspace, at) || holds(at, workspace)) {
 			return Errorf("mcp.files: server %q: with its cwd %s callers of one namespace reach the workspace of another, %s (%s); use ${workspaceFolder}, or another directory",
@@ -119,26 +119,26 @@ func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, er
 			return nil, Errorf("mcp.servers: %q is in no file of mcp.files", s.Name)
 		}
 	}
-	return c.judgeMCP(entries, workspace)
+	return c.applyServerSettings(entries, workspace)
 }
 
-// judgeMCP applies the settings of mcp.servers to the entries and drops the disabled ones.
-func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, error) {
+// applyServerSettings applies the settings of mcp.servers to the entries and drops the disabled ones.
+func (c *Config) applyServerSettings(entries []mcp.Entry, workspace string) ([]mcp.Entry, error) {
 	var kept []mcp.Entry
 	for _, e := range entries {
-		said := c.MCP.Server(e.Key)
-		if said.Disabled {
+		settings := c.MCP.Server(e.Key)
+		if settings.Disabled {
 			continue
 		}
-		if e.Plain() && !said.Plaintext {
+		if e.Plain() && !settings.Plaintext {
 			return nil, Errorf("mcp.files: server %q: http to another machine can be read on the network; use https, or set plaintext for it in mcp.servers", e.Key)
 		}
 		if err := checkReferences(&e); err != nil {
 			return nil, Errorf("mcp.files: server %q: %w", e.Key, err)
 		}
-		e.Tools, e.OnCancel = said.Tools, mcp.OnCancel(said.OnCancel)
-		if said.Trust != "none" {
-			e.Trust = mcp.Trust(said.Trust)
+		e.Tools, e.OnCancel = settings.Tools, mcp.OnCancel(settings.OnCancel)
+		if settings.Trust != "none" {
+			e.Trust = mcp.Trust(settings.Trust)
 		}
 		if e.Command != "" {
 			if !filepath.IsAbs(e.Dir) {
@@ -146,12 +146,12 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 			}
 			within, err := inWorkspace(workspace, e.Dir)
 			if err != nil {
-				return nil, c.unclear("mcp.files: server "+e.Key, err)
+				return nil, c.unresolved("mcp.files: server "+e.Key, err)
 			}
 			if within {
 				e.Within = workspace
 			}
-			if e.Policy, err = c.mcpPolicy(said.Profile, &e); err != nil {
+			if e.Policy, err = c.mcpPolicy(settings.Profile, &e); err != nil {
 				return nil, fmt.Errorf("mcp.servers: %s: %w", e.Key, err)
 			}
 		}
@@ -165,11 +165,11 @@ func inWorkspace(workspace, dir string) (bool, error) {
 	if rel, err := filepath.Rel(workspace, dir); err == nil && filepath.IsLocal(rel) {
 		return true, nil
 	}
-	at, err := settle(dir)
+	at, err := resolve(dir)
 	if err != nil {
 		return false, err
 	}
-	top, err := settle(workspace)
+	top, err := resolve(workspace)
 	return err == nil && holds(top, at), err
 }
 

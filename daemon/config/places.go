@@ -31,22 +31,22 @@ func (c *Config) SeparatePlaces() error {
 // separate does the work of [Config.SeparatePlaces] for the workspace of one namespace.
 func (c *Config) separate(namespace string) error {
 	key := WorkspaceKey(namespace)
-	workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace))) // Clean the path first, as all users of the path do: Clean removes a link that is followed by "..".
+	workspace, err := resolve(filepath.Clean(c.WorkspaceOf(namespace))) // Clean the path first, as all users of the path do: Clean removes a link that is followed by "..".
 	if err != nil {
-		return c.unclear(key, err)
+		return c.unresolved(key, err)
 	}
-	toData, err := way(filepath.Clean(c.Data))
+	toData, err := resolveSteps(filepath.Clean(c.Data))
 	if err != nil {
-		return c.unclear("data", err)
+		return c.unresolved("data", err)
 	}
 	data := toData[len(toData)-1]
 	advice := "; keep them apart, as ./data and ./workspace are, with --data and --workspace"
 	if namespace != Sharing {
 		advice = "; keep them apart: name another directory in workspaces"
 	}
-	homes, err := settle(filepath.Clean(c.Homes()))
+	homes, err := resolve(filepath.Clean(c.Homes()))
 	if err != nil {
-		return c.unclear("sandbox.homes", err)
+		return c.unresolved("sandbox.homes", err)
 	}
 	switch {
 	case holds(workspace, data):
@@ -57,16 +57,16 @@ func (c *Config) separate(namespace string) error {
 		return Errorf("%s: %s is in sandbox.homes %s, which holds the home directories of all namespaces; keep them apart", key, workspace, homes)
 	}
 	var problems []error
-	if err := lentWay(workspace, "data", toData); err != nil {
+	if err := checkSteps(workspace, "data", toData); err != nil {
 		problems = append(problems, err)
 	}
 	for _, own := range c.ownFiles() {
 		if own.path == "" {
 			continue
 		}
-		problem := c.apart(workspace, own.what, own.path)
+		problem := c.checkOutside(workspace, own.what, own.path)
 		if clean := filepath.Clean(own.path); problem == nil && clean != own.path { // Check both forms: some files are opened by the path as written, and some by the cleaned path.
-			problem = c.apart(workspace, own.what, clean)
+			problem = c.checkOutside(workspace, own.what, clean)
 		}
 		if problem != nil {
 			problems = append(problems, problem)
@@ -113,21 +113,21 @@ func (c *Config) ownFiles() []place {
 // read it.
 func (c *Config) MayHoldBackup(dir string) error {
 	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
-		workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace)))
+		workspace, err := resolve(filepath.Clean(c.WorkspaceOf(namespace)))
 		if err != nil {
-			return c.unclear(WorkspaceKey(namespace), err)
+			return c.unresolved(WorkspaceKey(namespace), err)
 		}
-		if err := c.apart(workspace, "the copy", dir); err != nil {
+		if err := c.checkOutside(workspace, "the copy", dir); err != nil {
 			return err
 		}
 	}
-	at, err := settle(dir)
+	at, err := resolve(dir)
 	if err != nil {
 		return err
 	}
 	folders := c.backupFolders()
 	for _, folder := range folders {
-		if folder, err = settle(folder); err != nil {
+		if folder, err = resolve(folder); err != nil {
 			return err
 		}
 		if at != folder && holds(folder, at) {
@@ -137,20 +137,20 @@ func (c *Config) MayHoldBackup(dir string) error {
 	return fmt.Errorf("%s is not below %s; name a directory there, or add a folder to the setting backup.directories", at, strings.Join(folders, " or "))
 }
 
-// apart refuses a path that is in the workspace, and a path that callers could redirect.
-func (c *Config) apart(workspace, what, path string) error {
-	steps, err := way(path)
+// checkOutside refuses a path that is in the workspace, and a path that callers could redirect.
+func (c *Config) checkOutside(workspace, what, path string) error {
+	steps, err := resolveSteps(path)
 	if err != nil {
-		return c.unclear(what, err)
+		return c.unresolved(what, err)
 	}
 	if path := steps[len(steps)-1]; holds(workspace, path) {
 		return Errorf("%s: %s is in the workspace %s, where callers can read and change it; put it elsewhere", what, path, workspace)
 	}
-	return lentWay(workspace, what, steps)
+	return checkSteps(workspace, what, steps)
 }
 
-// lentWay refuses a path that has a link or a ".." in the workspace. Callers could change that step, and so decide where the path leads.
-func lentWay(workspace, what string, steps []string) error {
+// checkSteps refuses a path that has a link or a ".." in the workspace. Callers could change that step, and so decide where the path leads.
+func checkSteps(workspace, what string, steps []string) error {
 	for _, step := range steps {
 		if holds(workspace, filepath.Dir(step)) {
 			return Errorf("%s: the path to %s passes through %s in the workspace %s, where callers can change it; use the direct path", what, steps[len(steps)-1], step, workspace)
@@ -159,25 +159,25 @@ func lentWay(workspace, what string, steps []string) error {
 	return nil
 }
 
-func (c *Config) unclear(what string, err error) error {
+func (c *Config) unresolved(what string, err error) error {
 	return Errorf("%s: cannot check that the workspace and the daemon's own files are separate: %w", what, err)
 }
 
-// settle returns the absolute path with all links resolved. If the end of the path does not exist, it resolves only the part that exists.
-func settle(path string) (string, error) {
-	steps, err := way(path)
+// resolve returns the absolute path with all links resolved. If the end of the path does not exist, it resolves only the part that exists.
+func resolve(path string) (string, error) {
+	steps, err := resolveSteps(path)
 	if err != nil {
 		return "", err
 	}
 	return steps[len(steps)-1], nil
 }
 
-// way returns all places that decide where a path leads, as absolute paths with links resolved:
+// resolveSteps returns all places that decide where a path leads, as absolute paths with links resolved:
 //
 //   - each symbolic link on the path,
 //   - each directory that the path leaves with "..",
 //   - last, the place where the path ends. Only this place need not exist.
-func way(path string) (steps []string, err error) {
+func resolveSteps(path string) (steps []string, err error) {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
 		if err != nil {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestPlacesAreApart checks that the token, the journal, the rules and the socket must be outside the workspace, whatever path names them.
+// TestDirectoriesAreSeparate checks that the token, the journal, the rules and the socket must be outside the workspace, whatever path names them.
 // Tools read and write the workspace for every caller.
-func TestPlacesAreApart(t *testing.T) {
+func TestDirectoriesAreSeparate(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"ws/sub", "ws/linked-data", "data", "data2", "out", "other/deep"} {

@@ -57,20 +57,20 @@ func (c *Config) separateWorkspaces() error {
 	var problems []error
 	ways := map[string][]string{}
 	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
-		steps, err := way(filepath.Clean(c.WorkspaceOf(namespace)))
+		steps, err := resolveSteps(filepath.Clean(c.WorkspaceOf(namespace)))
 		if err != nil {
-			return c.unclear(WorkspaceKey(namespace), err)
+			return c.unresolved(WorkspaceKey(namespace), err)
 		}
 		for _, other := range slices.Sorted(maps.Keys(ways)) {
-			problems = append(problems, apartFrom(namespace, other, steps, ways[other]))
+			problems = append(problems, checkSeparate(namespace, other, steps, ways[other]))
 		}
 		ways[namespace] = steps
 	}
 	for _, p := range c.Sandbox.Profiles {
 		for _, path := range p.Read {
-			shown, err := settle(path)
+			shown, err := resolve(path)
 			if err != nil {
-				return c.unclear("sandbox.profiles", err)
+				return c.unresolved("sandbox.profiles", err)
 			}
 			for _, namespace := range c.WithWorkspaces() {
 				if at := last(ways[namespace]); holds(shown, at) || holds(at, shown) {
@@ -83,13 +83,13 @@ func (c *Config) separateWorkspaces() error {
 	return errors.Join(problems...)
 }
 
-// apartFrom refuses two workspaces if one contains the other, or if the callers of one could change where the path of the other leads.
-func apartFrom(namespace, other string, steps, others []string) error {
+// checkSeparate refuses two workspaces if one contains the other, or if the callers of one could change where the path of the other leads.
+func checkSeparate(namespace, other string, steps, others []string) error {
 	at, there := last(steps), last(others)
 	if holds(at, there) || holds(there, at) {
 		return Errorf("%s: %s and %s (%s) overlap, so that one namespace would see the files of another; give each its own directory", WorkspaceKey(namespace), at, there, WorkspaceKey(other))
 	}
-	return errors.Join(lentWay(there, WorkspaceKey(namespace), steps), lentWay(at, WorkspaceKey(other), others))
+	return errors.Join(checkSteps(there, WorkspaceKey(namespace), steps), checkSteps(at, WorkspaceKey(other), others))
 }
 
 func last(steps []string) string { return steps[len(steps)-1] }

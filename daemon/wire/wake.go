@@ -117,7 +117,7 @@ func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 			places <- struct{}{}
 			all.Go(func() {
 				defer func() { <-places }()
-				errs[i] = w.settle(ctx, e, &page[i])
+				errs[i] = w.handle(ctx, e, &page[i])
 			})
 		}
 		all.Wait()
@@ -126,7 +126,7 @@ func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 	return failed
 }
 
-func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Action) error {
+func (w *Waker) handle(ctx context.Context, e *lifecycle.Engine, post *store.Action) error {
 	var what wake
 	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
 		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "the stored row is damaged")

@@ -320,8 +320,8 @@ func FuzzExport(f *testing.F) {
 	})
 }
 
-// TestGuidanceIsSaidOnce checks guidance that all tools of a server share: it occurs once, with the names of the tools.
-func TestGuidanceIsSaidOnce(t *testing.T) {
+// TestGuidanceOccursOnce checks guidance that all tools of a server share: it occurs once, with the names of the tools.
+func TestGuidanceOccursOnce(t *testing.T) {
 	got := export.Guidance([]export.Tool{{Name: "a", Guidance: "first"}, {Name: "b", Guidance: "other"}, {Name: "c"}, {Name: "d", Guidance: "first"}})
 	if got != "## a, d\n\nfirst\n\n## b\n\nother" {
 		t.Errorf("%q", got)

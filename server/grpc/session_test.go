@@ -653,8 +653,8 @@ func TestSessionMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDoorsGiveTheSameRecords checks that ExecuteTool, CallTool and an item of a session store the same records for the same call.
-func TestDoorsGiveTheSameRecords(t *testing.T) {
+// TestEndpointsStoreTheSameRecords checks that ExecuteTool, CallTool and an item of a session store the same records for the same call.
+func TestEndpointsStoreTheSameRecords(t *testing.T) {
 	t.Parallel()
 	doors := map[string]func(w *world, spec *tooldv1.CallSpec){
 		"ExecuteTool": func(w *world, spec *tooldv1.CallSpec) {

@@ -175,9 +175,9 @@ func TestP11WatchersAreBounded(t *testing.T) {
 	})
 }
 
-// TestP11RefusedWatchersKeepTheirPlace (P11) checks a watcher that ends before anything was sent. The client gets the cursor of its request
+// TestP11RefusedWatchersKeepTheirCursor (P11) checks a watcher that ends before anything was sent. The client gets the cursor of its request
 // back, also when heartbeats were sent.
-func TestP11RefusedWatchersKeepTheirPlace(t *testing.T) {
+func TestP11RefusedWatchersKeepTheirCursor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})
 	w.registerFlood()

@@ -402,8 +402,8 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestTrimHoldsNobodyUp checks that Trim scans the documents in parts, so that a change waits for one part only.
-func TestTrimHoldsNobodyUp(t *testing.T) {
+// TestTrimDoesNotBlockChanges checks that Trim scans the documents in parts, so that a change waits for one part only.
+func TestTrimDoesNotBlockChanges(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
 	c := creation(newCall("a"))

@@ -185,9 +185,9 @@ func TestPurgeAgain(t *testing.T) {
 	}
 }
 
-// TestPurgeWithoutRoom checks a purge on a disk without space for a second journal. It is refused, other calls are not affected, and the
+// TestPurgeWithoutSpace checks a purge on a disk without space for a second journal. It is refused, other calls are not affected, and the
 // same purge succeeds later.
-func TestPurgeWithoutRoom(t *testing.T) {
+func TestPurgeWithoutSpace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

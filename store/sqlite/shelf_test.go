@@ -75,9 +75,9 @@ func TestListIsNeverOld(t *testing.T) {
 	sameAsGet(t, s, calls-1)
 }
 
-// TestListsBesideChanges runs lists and changes at the same time. A list must show each call as it was at some moment, and a later list
+// TestListsDuringChanges runs lists and changes at the same time. A list must show each call as it was at some moment, and a later list
 // must never show an older state.
-func TestListsBesideChanges(t *testing.T) {
+func TestListsDuringChanges(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	c := waitingCall(0)
 	commit(t, s, creation(c))
