@@ -26,10 +26,10 @@ import (
 // attackFlag makes the test program run as an attacker inside the sandbox.
 const attackFlag = "attack"
 
-// elsewhereVariable marks the child process of [elsewhere].
+// elsewhereVariable is set in the child process that [elsewhere] starts.
 const elsewhereVariable = "SANDBOX_TEST_ELSEWHERE"
 
-// attack makes attempts that a script cannot make. It prints one line with the error for each.
+// attack tries attacks that a script cannot make. For each it prints a line with the error.
 func attack(args []string) {
 	switch args[0] {
 	case "calls":
@@ -141,7 +141,7 @@ func self(t *testing.T) string {
 func attacker(t *testing.T, dir string, args ...string) sandbox.Spec {
 	exe := self(t)
 	return sandbox.Spec{Path: exe, Args: append([]string{attackFlag}, args...), Dir: dir, Policy: &sandbox.Policy{
-		Workspace: dir, Read: []string{exe}, Limits: sandbox.Limits{Memory: 1 << 50}, // the race detector needs this much
+		Workspace: dir, Read: []string{exe}, Limits: sandbox.Limits{Memory: 1 << 50}, // The race detector needs this much memory.
 	}}
 }
 
@@ -190,7 +190,7 @@ func TestIsolationHolds(t *testing.T) {
 		{"T33 metadata", `(exec 3<>/dev/tcp/169.254.169.254/80) 2>&1 | grep -q unreachable && echo none`, "none\n"},
 		{"T33 DNS", `(exec 3<>/dev/udp/8.8.8.8/53 && echo q >&3) 2>&1 | grep -q unreachable && echo none`, "none\n"},
 		{"T39 environment", `env | cut -d= -f1 | sort | tr '\n' ' '`, "PATH PWD SHLVL TOOLD_CALL _ "},
-		{"T40 descriptors", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the directory that ls reads
+		{"T40 descriptors", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // Descriptor 3 is the directory that ls reads.
 		{"rights", `grep -c '^Cap.*:.0000000000000000$' /proc/self/status; grep NoNewPrivs /proc/self/status | cut -f2`, "5\n1\n"},
 		{"sysctl", `(echo 0 > /proc/sys/kernel/core_pattern) 2>/dev/null || echo no`, "no\n"},
 		{"devices", `ls /dev | tr '\n' ' '`, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "},
@@ -242,7 +242,7 @@ func TestProtectedFiles(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 { // the placeholders are removed after the run
+	if err != nil || len(entries) != 2 { // The placeholders must be removed after the run.
 		t.Errorf("left: %v, %v", entries, err)
 	}
 	if n := strings.Count(text, "Read-only file system"); n < 3 {
@@ -250,7 +250,7 @@ func TestProtectedFiles(t *testing.T) {
 	}
 }
 
-// Programs that collect files skip the placeholders of protected files.
+// The test checks that programs that collect files skip the placeholders of protected files.
 func TestPlaceholdersAreNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	_, out := run(t, open(t), confined(dir, `find . -type f; [ -f .env ] || echo none; (cat .env) 2>/dev/null || echo closed`))
@@ -300,7 +300,7 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 }
 
-// T20: other processes continue during a fork bomb, and no process of it is left.
+// The test checks that other processes still work during a fork bomb, and that no process of the bomb is left (T20).
 func TestForkBombIsBounded(t *testing.T) {
 	r := open(t)
 	spec := confined(t.TempDir(), `while :; do sleep 1000 & done`)
@@ -328,7 +328,7 @@ func TestForkBombIsBounded(t *testing.T) {
 	}
 }
 
-// T29: a process with many busy threads ends with its call.
+// The test checks that a process with many busy threads is ended with its call (T29).
 func TestBusyLoopsEnd(t *testing.T) {
 	spec := confined(t.TempDir(), `trap "" TERM; for i in 1 2 3 4 5 6 7 8; do (trap "" TERM; while :; do :; done) & done; echo ready; wait`)
 	spec.Grace = -1
@@ -339,7 +339,8 @@ func TestBusyLoopsEnd(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// isolatedStrays are scripts that leave a process behind in a namespace. Their output ends with the PIDs inside the namespace.
+// isolatedStrays are scripts that leave a process behind in their PID namespace. Their output ends with the PIDs of these processes, as the
+// namespace counts them.
 var isolatedStrays = []struct{ name, script string }{
 	{"background", `sleep 1000 &`},
 	{"background that holds no pipe", `sleep 1000 >/dev/null 2>&1 </dev/null &`},
@@ -379,7 +380,7 @@ func mustBeEnded(t *testing.T, exit *sandbox.Exit) {
 	}
 }
 
-// The namespace ends with the daemon, without a sweep.
+// The test checks that the processes of an isolated run end when the daemon is killed, without a sweep by the next daemon.
 func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	dir := t.TempDir()
 	daemon := exec.Command(self(t), `setsid bash -c 'trap "" TERM; exec sleep 1000' & sleep 1000`)
@@ -390,7 +391,7 @@ func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	var left []int
 	until(t, "the processes", func() bool {
 		left = descendants(daemon.Process.Pid)
-		return len(left) >= 4 // helper, process 1 and two sleeping processes
+		return len(left) >= 4 // the helper, process 1 and two sleeping processes
 	})
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -406,12 +407,13 @@ func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	})
 }
 
-// P5: when another program or the out-of-memory killer kills process 1, no process is left at the time the end is reported.
+// The test kills process 1, as another program or the out-of-memory killer could. It checks that no process of the run is left when Run
+// returns (P5).
 func TestProcess1IsKilled(t *testing.T) {
 	spec := confined(t.TempDir(), `trap "" TERM; (trap "" TERM; sleep 1000) & echo ready; sleep 1000`)
 	var inside []int
 	spec.Output = func(string, []byte) error {
-		for range 500 { // a list of children may be incomplete while it changes (proc_pid_children(5))
+		for range 500 { // Several tries are needed, because the list of children may be incomplete while it changes (proc_pid_children(5)).
 			if inside = tagged("/process-1-dies"); inside != nil {
 				return syscall.Kill(inside[0], syscall.SIGKILL)
 			}
@@ -428,7 +430,7 @@ func TestProcess1IsKilled(t *testing.T) {
 	mustBeGone(t, inside)
 }
 
-// tagged returns the process 1 of a run with this tag and its descendants, or nil when there is none.
+// tagged returns the PIDs of process 1 of a run with this tag and of its descendants. It returns nil when there is no such run.
 func tagged(tag string) []int {
 	for _, child := range descendants(os.Getpid()) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
@@ -523,7 +525,7 @@ func elsewhere(t *testing.T, tests string, change func(*exec.Cmd)) {
 	if os.Getenv(elsewhereVariable) != "" {
 		return
 	}
-	dir, err := os.MkdirTemp("", "elsewhere") // t.TempDir is accessible to this user only
+	dir, err := os.MkdirTemp("", "elsewhere") // t.TempDir is not used, because other users cannot access it.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -547,7 +549,7 @@ func elsewhere(t *testing.T, tests string, change func(*exec.Cmd)) {
 	}
 }
 
-// The tests pass for an ordinary user too.
+// The test runs other tests as an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Log("this is one already")
@@ -567,7 +569,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 	})
 }
 
-// T41: without user namespaces nothing runs, and the error names what is missing. T42: a policy that needs no namespaces runs.
+// The test checks a machine without user namespaces. An isolated command does not run, and the error says what is missing (T41). A command
+// whose policy needs no namespaces runs (T42).
 func TestWithoutUserNamespaces(t *testing.T) {
 	if os.Getenv(elsewhereVariable) == "" {
 		elsewhere(t, "^TestWithoutUserNamespaces$", within("echo 0 > /proc/sys/user/max_user_namespaces", "-Ur"))
@@ -585,7 +588,7 @@ func TestWithoutUserNamespaces(t *testing.T) {
 	if err != nil || !facts.FSRead.Held || !facts.Net.Held || facts.ProcessesKilled.Held {
 		t.Errorf("%v, %v", facts, err)
 	}
-	if facts.FSWrite.Held || !strings.Contains(facts.FSWrite.Detail, "mode") { // Landlock does not restrict chmod by the owner
+	if facts.FSWrite.Held || !strings.Contains(facts.FSWrite.Detail, "mode") { // The fact is not held, because Landlock does not prevent the owner of a file from using chmod.
 		t.Errorf("%+v", facts.FSWrite)
 	}
 	spec := confined(policy.Workspace, `cat /etc/shadow 2>/dev/null || echo hidden; (exec 3<>/dev/tcp/127.0.0.1/1) 2>&1 | grep -q permitted && echo no socket; sleep 1000 & (setsid sleep 1000 >/dev/null 2>&1 &)`)
@@ -597,7 +600,8 @@ func TestWithoutUserNamespaces(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// T43: a container with a masked /proc cannot mount another one. The sandbox never shows the outer /proc instead.
+// The test checks a container with a masked /proc, in which no other /proc can be mounted. The command does not run; in no case does the
+// sandbox show it the outer /proc (T43).
 func TestMaskedProc(t *testing.T) {
 	if os.Getenv(elsewhereVariable) == "" {
 		elsewhere(t, "^TestMaskedProc$", within("mount -t tmpfs none /proc/irq", "-Urm"))
@@ -606,7 +610,7 @@ func TestMaskedProc(t *testing.T) {
 	mustBeRefused(t, open(t), "fs_read", "/proc")
 }
 
-// within runs the command in a new user namespace, after a line of shell code.
+// within returns a function that makes a command run in a new user namespace, after a line of shell code.
 func within(line, flags string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		cmd.Args = append([]string{"unshare", flags, "sh", "-c", line + ` && exec "$@"`, "sh"}, cmd.Args...)
@@ -655,13 +659,14 @@ func TestRefusedPolicies(t *testing.T) {
 		t.Errorf("missing program: %+v, %v", exit, err)
 	}
 	spec = confined(dir, "true")
-	spec.Dir = t.TempDir() // exists outside, but is invisible in the sandbox
+	spec.Dir = t.TempDir() // This directory exists on the machine, but not in the sandbox.
 	if exit, err := r.Run(t.Context(), spec); exit != nil || err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("directory elsewhere: %+v, %v", exit, err)
 	}
 }
 
-// T129: when a command starts, sockets are covered even if they were bound by a relative path or their directory was renamed.
+// The test checks that the sockets in the workspace are covered when a command starts, even if they were bound by a relative path or their
+// directory was renamed (T129).
 func TestT129SocketsWithOtherNames(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -701,7 +706,8 @@ func TestT129SocketsWithOtherNames(t *testing.T) {
 	}
 }
 
-// T129: sockets are covered even if they have another name in the workspace or were bound through another mount of it.
+// The test checks that sockets in the workspace are covered even if they have a second name there, or were bound through another mount of
+// it (T129).
 func TestT129SocketsByOtherWays(t *testing.T) {
 	r := open(t)
 	base := t.TempDir()
@@ -739,7 +745,7 @@ func TestT129SocketsByOtherWays(t *testing.T) {
 	}
 }
 
-// T129: with NoUnixSockets, stream and datagram sockets that the machine binds while a command runs cannot be reached.
+// The test checks that with NoUnixSockets a command cannot reach sockets that other processes bind in the workspace while it runs (T129).
 func TestT129SocketsOfLater(t *testing.T) {
 	r := open(t)
 	for name, policy := range map[string]sandbox.Policy{"pairs": {NoUnixSockets: true}, "landlock": {Unsupervised: true}} {
@@ -760,7 +766,7 @@ func TestT129SocketsOfLater(t *testing.T) {
 				return err
 			}
 			t.Cleanup(func() { datagrams.Close() })
-			go func() { // ends when the socket is closed
+			go func() { // The goroutine ends when the socket is closed.
 				for b := make([]byte, 8); ; received <- "datagram" {
 					if _, _, err := datagrams.ReadFrom(b); err != nil {
 						return
@@ -787,7 +793,7 @@ func TestT129SocketsOfLater(t *testing.T) {
 			t.Fatalf("%s: %+v, %v: %q %q", name, exit, err, text, out.read("stderr"))
 		}
 		for line := range strings.Lines(text) {
-			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // these reach only the other end of the pair
+			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // These sockets may work, because they reach only the other end of the pair.
 			if strings.HasSuffix(line, " none\n") && !stays {
 				t.Errorf("%s: %s", name, line)
 			}

@@ -17,7 +17,7 @@ func benchmark(b *testing.B, helper string, policy func(dir string) *sandbox.Pol
 		b.Fatal(err)
 	}
 	defer r.Close()
-	heap := make([]byte, 1<<30) // the memory of a realistic daemon; a fork would copy its page tables
+	heap := make([]byte, 1<<30) // A realistic daemon has this much memory. It shows the cost of a fork, which would copy the page tables.
 	for i := 0; i < len(heap); i += os.Getpagesize() {
 		heap[i] = 1
 	}
@@ -56,7 +56,7 @@ func BenchmarkLandlock(b *testing.B) {
 func BenchmarkPlainExec(b *testing.B) {
 	for b.Loop() {
 		cmd := exec.Command("/bin/true")
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(), io.MultiWriter() // not files, so exec makes two pipes with a goroutine each
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(), io.MultiWriter() // The writers are not files, so exec makes two pipes with a goroutine each, as the sandbox does.
 		if err := cmd.Run(); err != nil {
 			b.Fatal(err)
 		}

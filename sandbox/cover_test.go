@@ -22,8 +22,8 @@ func git(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// T12: git reads its configuration and hooks from the directory that .git/commondir names, or in another work tree from the one that the
-// file .git names. The sandbox prevents changes to these files, even when they do not exist, and git still works.
+// git can be made to read other configuration and hooks: by .git/commondir, which names another directory, or by the file .git of another
+// work tree. The test checks that a command cannot change these files or create them, and that git still works (T12).
 func TestGitCannotBeTurned(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -92,7 +92,8 @@ func TestLinksToProtectedFiles(t *testing.T) {
 	}
 }
 
-// T02, T35: hidden files and sockets are covered under every name, also when a link is above the workspace or above the hidden file.
+// The test checks that hidden files and sockets are covered under every name, also when the path of the workspace or of the hidden file
+// contains a link (T02, T35).
 func TestHiddenByAnyName(t *testing.T) {
 	r := open(t)
 	at := t.TempDir()
@@ -123,7 +124,8 @@ func TestHiddenByAnyName(t *testing.T) {
 	}
 }
 
-// T02: a parent of a hidden file cannot be renamed. Otherwise the next command would find the file under another name.
+// The test checks that a command cannot rename a parent of a hidden file (T02). Otherwise the next command would find the file under the
+// new name.
 func TestHiddenStaysHidden(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -138,7 +140,7 @@ func TestHiddenStaysHidden(t *testing.T) {
 	}
 }
 
-// The number of protected paths is not limited.
+// The test checks that a policy may protect any number of paths.
 func TestManyProtectedPaths(t *testing.T) {
 	const many = 1000
 	dir := t.TempDir()
@@ -154,7 +156,7 @@ func TestManyProtectedPaths(t *testing.T) {
 	}
 }
 
-// P12: a canary looks for the file that was made for it, whatever directory the daemon started in.
+// The test checks that a canary tries to read the file that was made for it, even when the daemon started in another directory (P12).
 func TestCanaryLooksInTheRightPlace(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := openIn(t, "state")

@@ -32,13 +32,13 @@ var (
 	kill  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
 )
 
-// socketKinds says which sockets a command may create besides IP and routing sockets.
+// socketKinds says which sockets, in addition to IP and routing sockets, a command may create.
 type socketKinds int
 
 const (
 	unixSockets socketKinds = iota
-	unixPairs               // only connected pairs of unix sockets, which cannot reach a path
-	pairsAlone              // only pairs, and no IP or routing sockets
+	unixPairs               // connected pairs of unix sockets, which cannot reach a path
+	pairsAlone              // connected pairs only; no IP and routing sockets either
 )
 
 // filter returns the seccomp program, in the kernel's format, for the system calls that a command may make. The kernel refuses an unlisted
@@ -91,8 +91,8 @@ func spans(sockets socketKinds) (list []span) {
 	return append(list, span{newestCall + 1, []bpf.Instruction{refuseWith(unix.ENOSYS)}}, span{x32Bit, []bpf.Instruction{kill}})
 }
 
-// tree returns a binary search for the span of the loaded number. Few steps matter: the kernel runs the search for each system call, and
-// once for every number when a process installs the filter.
+// tree returns the instructions of a binary search for the span that contains the loaded number. It must be short: the kernel runs it for
+// each system call, and once for every number when a process installs the filter.
 func tree(list []span) []bpf.Instruction {
 	if len(list) == 1 {
 		return list[0].rule
@@ -122,11 +122,11 @@ func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 	}
 	rules := map[uint32][]bpf.Instruction{
 		unix.SYS_CLONE:  slices.Concat([]bpf.Instruction{arg(0)}, unless(bpf.JumpBitsSet, namespaceFlags), []bpf.Instruction{allow}),
-		unix.SYS_CLONE3: {refuseWith(unix.ENOSYS)}, // the filter cannot read its flags; programs fall back to clone
+		unix.SYS_CLONE3: {refuseWith(unix.ENOSYS)}, // The filter cannot read the flags of clone3, so programs must use clone instead.
 		unix.SYS_IOCTL: slices.Concat([]bpf.Instruction{arg(1)}, unless(bpf.JumpEqual, unix.TIOCSTI), unless(bpf.JumpEqual, unix.TIOCLINUX),
 			[]bpf.Instruction{allow}),
 		unix.SYS_PERSONALITY: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(0, 0x0008, 0x20000, 0x20008, 0xffffffff), []bpf.Instruction{refuseWith(unix.EPERM)}),
-		// Programs use NETLINK_ROUTE to list their addresses.
+		// NETLINK_ROUTE is allowed, because programs use it to list their addresses.
 		unix.SYS_SOCKET: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(families...),
 			[]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: 3}, arg(2)}, oneOf(unix.NETLINK_ROUTE),
 			[]bpf.Instruction{refuseWith(unix.EPERM)}),
@@ -142,7 +142,8 @@ func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 		rules[unix.SYS_SOCKET] = []bpf.Instruction{refuseWith(unix.EPERM)}
 	}
 	if sockets != unixSockets {
-		// A datagram pair can still send to a path. Stream and seqpacket pairs stay connected to each other.
+		// Datagram pairs are refused, because such a socket can still send to a path. Stream and seqpacket pairs stay connected to each
+		// other.
 		rules[unix.SYS_SOCKETPAIR] = slices.Concat([]bpf.Instruction{
 			arg(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, refuseWith(unix.EPERM),
 			arg(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: typeOfSocket},
@@ -154,9 +155,9 @@ func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 // arg loads the low half of argument n.
 func arg(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4} }
 
-// ownerBits are the set-user-ID and set-group-ID bits. Outside the sandbox such a file would give every account on the machine the rights
-// of the daemon's user. The filter also refuses them for directories, where the group bit has another meaning, because no argument tells a
-// directory from a file.
+// ownerBits are the set-user-ID and set-group-ID bits. Every account on the machine could run a file with these bits with the rights of the
+// daemon's user. The filter refuses them for directories too, where the group bit has another meaning, because the arguments do not show
+// whether the path is a directory.
 const ownerBits = unix.S_ISUID | unix.S_ISGID
 
 // modeRules refuse ownerBits in every mode argument.
@@ -166,7 +167,7 @@ func modeRules() map[uint32][]bpf.Instruction {
 	}
 	rules := map[uint32][]bpf.Instruction{
 		unix.SYS_FCHMOD: plain(1), unix.SYS_FCHMODAT: plain(2), unix.SYS_FCHMODAT2: plain(2), unix.SYS_MKNODAT: plain(2), unix.SYS_OPENAT: creates(2),
-		unix.SYS_OPENAT2: {refuseWith(unix.ENOSYS)}, // the filter cannot read its mode; programs fall back to openat
+		unix.SYS_OPENAT2: {refuseWith(unix.ENOSYS)}, // The filter cannot read the mode of openat2, so programs must use openat instead.
 	}
 	for number, mode := range archModes() {
 		rules[number] = plain(mode)
@@ -186,15 +187,15 @@ func creates(flags uint32) []bpf.Instruction {
 	}
 }
 
-// coreRules pretend to set the core dump limit and keep it unchanged. The limit prevents the kernel from starting the machine's core dump
-// handler, which would run outside the sandbox as root.
+// coreRules make a change of the core dump limit have no effect and report success. The limit prevents the kernel from starting the
+// machine's core dump handler, which would run outside the sandbox as root.
 func coreRules() map[uint32][]bpf.Instruction {
 	pretend := refuseWith(0)
 	return map[uint32][]bpf.Instruction{
 		unix.SYS_SETRLIMIT: {arg(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.RLIMIT_CORE, SkipFalse: 1}, pretend, allow},
 		unix.SYS_PRLIMIT64: {
 			arg(1), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.RLIMIT_CORE, SkipTrue: 5},
-			arg(2), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2}, // without a new limit the call only reads the old one
+			arg(2), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2}, // Without a new limit, the call only reads the current one.
 			bpf.LoadAbsolute{Off: dataArgs + 8*2 + 4, Size: 4}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
 			pretend, allow,
 		},

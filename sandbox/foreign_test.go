@@ -6,13 +6,14 @@ import (
 	"testing"
 )
 
-// The line contains the name that a process chose, before the field with its parent.
+// FuzzParseStat checks that a process cannot forge the fields of /proc/PID/stat, such as its parent, by its choice of name. The name comes
+// before these fields and may contain spaces and parentheses.
 func FuzzParseStat(f *testing.F) {
 	for _, name := range []string{"sleep", "x) Z 1 1 1", "", "(", ")", "a b\n) R 1", "\xff"} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		parseStat([]byte(name)) // no input may cause a panic
+		parseStat([]byte(name)) // No input may cause a panic.
 		line := fmt.Sprintf("7 (%s) S 5 6 4 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 99 0 0\n", name)
 		got, err := parseStat([]byte(line))
 		want := process{pid: 7, parent: 5, group: 6, session: 4, state: 'S', threads: 3, start: 99}
@@ -22,7 +23,7 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-// Any process can set the variable.
+// FuzzSplitTag checks that any value is parsed without a panic, because any process can set the variable.
 func FuzzSplitTag(f *testing.F) {
 	for _, value := range []string{"", "o", "o/1.2/r/t", "o/1.2/r/t/u", "o/1/r/t", "o/-1.-2/r/t", "o/9999999999999999999.1/r/t"} {
 		f.Add(value)

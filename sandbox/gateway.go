@@ -20,8 +20,8 @@ const ProxyPort = 3128
 
 // A Gateway is the only way out of the network of a process with [NetworkProxy]. The package sandbox/proxy implements it.
 type Gateway interface {
-	// Serve handles the requests of one run's processes, as the policy allows. l listens in the network of the run. Serve returns soon
-	// after ctx is done and leaves nothing running.
+	// Serve handles the requests of one run's processes, as the policy allows. l is a listener in the network of the run. Serve returns
+	// soon after ctx is done, and then no goroutine or connection of it remains.
 	Serve(ctx context.Context, tag string, policy *Policy, l net.Listener)
 }
 
@@ -30,7 +30,7 @@ func proxied() []string {
 	at := fmt.Sprintf("http://127.0.0.1:%d", ProxyPort)
 	const own = "localhost,127.0.0.1,::1"
 	return []string{
-		"HTTP_PROXY=" + at, "HTTPS_PROXY=" + at, "http_proxy=" + at, "https_proxy=" + at, // curl reads only the lower-case http_proxy
+		"HTTP_PROXY=" + at, "HTTPS_PROXY=" + at, "http_proxy=" + at, "https_proxy=" + at, // Both spellings are set, because some programs read only one; for example, curl reads only the lower-case http_proxy.
 		"NO_PROXY=" + own, "no_proxy=" + own, "NODE_USE_ENV_PROXY=1",
 	}
 }
@@ -52,9 +52,9 @@ func (p *Policy) environment(said []string) []string {
 
 // A gate connects one run with the gateway.
 type gate struct {
-	socket *net.UnixConn // our end; the helper sends the listener through the other end
+	socket *net.UnixConn // the daemon's end; the helper sends the listener through the other end
 	stop   context.CancelFunc
-	ready  chan error    // receives one value: nil when the gateway serves
+	ready  chan error    // gets one value: nil when the gateway serves, or an error
 	served chan struct{} // nil until begin is called
 }
 
@@ -133,13 +133,14 @@ func ask(lure []byte) string {
 	return fmt.Sprintf("CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", port, port)
 }
 
-// closed reports whether the gateway refused the canary's request for the machine itself. It is true for networks without a proxy.
+// closed reports whether the gateway refused the canary's request for the machine itself. Without a proxy, no request is possible, so it
+// reports true.
 func (p *Policy) closed(t *trial) (held bool, why string) {
 	if p.Network != NetworkProxy {
 		return true, ""
 	}
 	switch m := t.tried[helper.TryProxy]; {
-	case m.Errno != 0 || m.Value > 999: // no answer, or no HTTP status
+	case m.Errno != 0 || m.Value > 999: // The proxy gave no answer, or an answer without an HTTP status.
 		return false, "the proxy did not answer a canary"
 	case m.Value != 403:
 		return false, fmt.Sprintf("the proxy answered %d to a canary that asked for the machine itself", m.Value)

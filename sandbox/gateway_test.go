@@ -27,7 +27,7 @@ func (g gateway) Serve(ctx context.Context, _ string, _ *sandbox.Policy, l net.L
 	}
 }
 
-// The canary detects a gateway that connects to the machine itself or that does not answer.
+// The test checks that a canary detects a gateway that connects to the machine itself, and a gateway that does not answer.
 func TestCanaryJudgesTheGateway(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -11,11 +11,11 @@ import (
 
 const (
 	defaultMemoryTotal = 8 << 30
-	leastMemoryTotal   = 16 << 20 // process 1 needs memory before it starts the command
+	leastMemoryTotal   = 16 << 20 // Process 1 needs this memory before it starts the command.
 	leastCPUs          = 0.01
 	mostCPUs           = 10_000
 
-	// The CPU share of a canary in a control group, whatever its policy says. A small share is quick to exceed.
+	// CPU limit of a canary in a control group, instead of the policy's limit. It is small, so that the canary exceeds it quickly.
 	canaryCPUs      = 0.2
 	canaryPeriod    = 10 * time.Millisecond
 	canaryProcesses = 20
@@ -69,7 +69,7 @@ func (e *Exit) OutOfMemory() string {
 	return fmt.Sprintf("%d of its processes were killed by the kernel: together they used more memory than they may have.", e.OOMKills)
 }
 
-// shares judges which limits of control groups hold. hungry is the canary that tried to exceed its memory and CPU limits. It is nil when
+// shares decides which limits of control groups hold. hungry is the canary that tried to exceed its memory and CPU limits. It is nil when
 // there are no control groups.
 func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	mechanism := r.groups.Mechanism()
@@ -95,7 +95,8 @@ func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	}
 }
 
-// keepShort gives a canary tighter limits than its policy, so that only the control group can be the reason that it is stopped.
+// keepShort gives a canary tighter limits than its policy. So when the canary is stopped, the control group was the reason and not another
+// limit.
 func (r *Runner) keepShort(run *run, hungry bool) {
 	switch {
 	case hungry:
@@ -112,7 +113,8 @@ func (r *Runner) keepShort(run *run, hungry bool) {
 	}
 }
 
-// otherDaemon reports whether another, living daemon made a control group. pid and start identify the process that made it.
+// otherDaemon reports whether a control group belongs to another daemon that still runs. pid and start identify the process that made the
+// group.
 func (r *Runner) otherDaemon(pid int, start uint64) bool {
 	return r.origin.foreign(identity{PID: pid, Start: start})
 }

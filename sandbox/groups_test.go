@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/isolation"
 )
 
-// grouped returns the facts about control groups on this machine. Where there are no groups, it only checks that the facts give a reason.
+// grouped returns the facts about control groups on this machine. When there are no groups, it checks that the facts give a reason.
 func grouped(t *testing.T, r *sandbox.Runner) isolation.Facts {
 	t.Helper()
 	facts, err := r.Prove(t.Context(), sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{CPUs: 0.5}})
@@ -46,13 +46,13 @@ func groups(owner string) (found []string) {
 	return found
 }
 
-// T27: many processes together cannot exceed the group's memory limit, although each stays within its own.
+// The test checks that many processes together cannot exceed the group's memory limit, even when each is within its own limit (T27).
 func TestT27MemoryOfAllProcessesIsBounded(t *testing.T) {
 	r := open(t)
 	facts := grouped(t, r)
 	spec := confined(t.TempDir(), `for i in 1 2 3 4; do (head -c 512M /dev/zero | tail -c 512M | wc -c > $i) & done; wait; cat [1-4]; echo end`)
 	if !facts.MemLimit.Held {
-		return // without groups only TestMemoryIsBounded applies
+		return // Without control groups, only the limit of each process exists, which TestMemoryIsBounded checks.
 	}
 	spec.Policy.Limits.MemoryTotal = 256 << 20
 	before := memory(t)
@@ -65,7 +65,7 @@ func TestT27MemoryOfAllProcessesIsBounded(t *testing.T) {
 	}
 	t.Logf("%d killed: %s", exit.OOMKills, exit.OutOfMemory())
 	mustBeConfirmed(t, exit)
-	spec = confined(t.TempDir(), "echo fine") // reuses the group, and then with another limit
+	spec = confined(t.TempDir(), "echo fine") // These runs use the same group again, the second one with another limit.
 	for _, total := range []int64{256 << 20, 64 << 20, 1 << 30} {
 		spec.Policy.Limits.MemoryTotal = total
 		if exit, out := run(t, r, spec); exit.OOMKills != 0 || exit.OutOfMemory() != "" || out.read("stdout") != "fine\n" {
@@ -88,7 +88,7 @@ func memory(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// T29: eight busy threads get the profile's CPU share, as their group measures it.
+// The test checks that eight busy threads together get only the CPU share of the policy, as their group measures it (T29).
 func TestT29QuotaIsHeld(t *testing.T) {
 	r := open(t)
 	facts := grouped(t, r)
@@ -105,16 +105,16 @@ func TestT29QuotaIsHeld(t *testing.T) {
 	}
 	mustBeConfirmed(t, exit)
 	if !facts.CPULimit.Held {
-		return // as in TestT27MemoryOfAllProcessesIsBounded
+		return // Without control groups there is no such limit.
 	}
 	share := exit.CPU.Seconds() / exit.Duration.Seconds()
 	t.Logf("%v of processors in %v: %.2f", exit.CPU, exit.Duration, share)
-	if share < 0.05 || share > 0.6 { // less when other processes use the processors
+	if share < 0.05 || share > 0.6 { // The share may be smaller when other processes use the processors.
 		t.Errorf("a share of %.2f", share)
 	}
 }
 
-// T20: the group's process limit stops a fork bomb where there is no PID namespace with a limit.
+// The test checks that the group's process limit stops a fork bomb when no PID namespace limits the processes (T20).
 func TestT20ForkBombInAGroup(t *testing.T) {
 	r := open(t)
 	grouped(t, r)
@@ -216,7 +216,7 @@ func killedDaemon(t *testing.T, owner, dir string) {
 	}
 	until(t, "the daemon's command", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
 	_ = cmd.Process.Signal(syscall.SIGKILL)
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // An error is expected, because the process was killed.
 }
 
 func TestGroupLimitsAreChecked(t *testing.T) {

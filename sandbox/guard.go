@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guards put placeholders where protected files do not exist, so that no process can create those files. While isolated processes run, the
-// placeholder is a socket without a listener. It cannot be opened, and git and other programs do not treat it as a file.
+// guards create placeholders for protected files that do not exist, so that no process can create these files. While isolated processes
+// run, a placeholder is a socket without a listener. Such a socket cannot be opened, and git and other programs do not treat it as a file.
 type guards struct {
 	mu   sync.Mutex
 	held map[place]*guardian
@@ -24,11 +24,11 @@ type place struct{ workspace, path string }
 
 type guardian struct {
 	runs int
-	made bool // a guard created the placeholder
+	made bool // a guard of this daemon created the placeholder, so release may remove it
 }
 
-// filler returns the text of a placeholder that must be a regular file. git would fail on a socket named .git/commondir. That file points
-// git to another configuration and other hooks, so the placeholder contains git's default.
+// filler returns the text of a placeholder that must be a regular file. This is .git/commondir, because git would fail on a socket with
+// this name. The file points git to a directory with configuration and hooks; the text is git's default.
 func filler(base string) (text string, file bool) {
 	switch base {
 	case "commondir":
@@ -43,7 +43,7 @@ func filler(base string) (text string, file bool) {
 func (r *Runner) guard(run *run) error {
 	p := run.spec.Policy
 	if p.ReadOnly || p.Unsupervised {
-		return nil // the run can create nothing, or cannot protect anything
+		return nil // The run cannot create files in the workspace, or protection is not possible.
 	}
 	workspace := filepath.Clean(p.Workspace)
 	top := real(workspace)
@@ -76,7 +76,8 @@ func (r *Runner) guard(run *run) error {
 	return nil
 }
 
-// below returns Within and the path of dir below it, both without symbolic links. Both are empty when links may lead anywhere.
+// below returns Within, and the path of dir relative to it, both without symbolic links. It returns empty texts when the Spec does not
+// limit where links lead.
 func (s *Spec) below(dir string) (top, rel string, err error) {
 	if s.Within == "" {
 		return "", "", nil
@@ -89,8 +90,8 @@ func (s *Spec) below(dir string) (top, rel string, err error) {
 	return top, rel, nil
 }
 
-// absent returns the place to guard for a protected path: the path itself, or the target of a dangling link. top is workspace without
-// symbolic links.
+// absent returns the place for the placeholder of a protected path: the path itself, or the target of a dangling link. missing is false
+// when no placeholder is needed. top is the workspace without symbolic links.
 func absent(workspace, top, path string) (at place, missing bool, err error) {
 	for range 40 { // the kernel follows at most 40 links
 		at = place{workspace, path}
@@ -105,12 +106,12 @@ func absent(workspace, top, path string) (at place, missing bool, err error) {
 			path, inside := within(workspace, top, filepath.Join(real(filepath.Join(workspace, dir)), base))
 			return place{workspace, path}, inside, nil
 		case errors.Is(err, unix.ENOTDIR):
-			return at, false, nil // a parent is a file, and it is protected
+			return at, false, nil // A parent of the path is a file. That file is protected, so no placeholder is needed.
 		case err != nil:
 			return at, false, err
 		case info.Mode().Type() != fs.ModeSymlink:
 			_, file := filler(filepath.Base(path))
-			return at, file || info.Mode().Type() == fs.ModeSocket, nil // perhaps the placeholder of another run
+			return at, file || info.Mode().Type() == fs.ModeSocket, nil // The file exists. When it may be the placeholder of another run, hold must count this run too.
 		}
 		if _, err := os.Stat(whole); err == nil {
 			return at, false, nil
@@ -124,13 +125,14 @@ func absent(workspace, top, path string) (at place, missing bool, err error) {
 		}
 		var inside bool
 		if path, inside = within(workspace, top, to); !inside {
-			return at, false, nil // the target is invisible in the sandbox
+			return at, false, nil // The link leads out of the workspace, where the sandbox shows no file to write.
 		}
 	}
 	return at, false, unix.ELOOP
 }
 
-// within returns the path relative to the workspace. top is the workspace without symbolic links, and path may begin with either form.
+// within returns the path relative to the workspace. top is the workspace without symbolic links; path may begin with workspace or with
+// top.
 func within(workspace, top, path string) (rel string, inside bool) {
 	for _, top := range []string{workspace, top} {
 		if rel, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(rel) && rel != "." {
@@ -165,7 +167,8 @@ func (p place) dir() (fd int, base string, err error) {
 	return fd, base, err
 }
 
-// hold creates a placeholder, or increments the count of runs that use it. It reports false when the parent directory does not exist.
+// hold creates a placeholder. When it exists, hold increments the count of runs that use it. It returns false when the parent directory
+// does not exist.
 func (g *guards) hold(at place, model *int) (held bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,13 +191,13 @@ func (g *guards) hold(at place, model *int) (held bool, err error) {
 		g.held[at] = &guardian{}
 	}
 	g.held[at].runs++
-	// An existing placeholder may come from a daemon that was killed.
+	// A placeholder that already exists may come from a daemon that was killed, so release may remove it.
 	g.held[at].made = err == nil || occupied(fd, base)
 	return true, nil
 }
 
-// occupy creates a placeholder. The first socket of a run becomes the model. Later placeholders are hard links to it, which are ten times
-// faster to create.
+// occupy creates a placeholder. It binds a socket for the first placeholder of a run, the model. The others are hard links to the model,
+// because creating a hard link is ten times faster.
 func occupy(dir int, base string, model *int) error {
 	text, isFile := filler(base)
 	if !isFile {
@@ -202,7 +205,7 @@ func occupy(dir int, base string, model *int) error {
 			err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(*model), dir, base, unix.AT_SYMLINK_FOLLOW)
 			if err == nil || errors.Is(err, fs.ErrExist) {
 				return err
-			} // another file system, or one without hard links
+			} // The link fails on another file system, or on one without hard links. Then a new socket is bound.
 		}
 		if err := unix.Mknodat(dir, base, unix.S_IFSOCK|0o600, 0); err != nil || *model >= 0 {
 			return err
@@ -220,7 +223,7 @@ func occupy(dir int, base string, model *int) error {
 	return err
 }
 
-// socketAt opens the socket that further placeholders link to. It returns -1 when another process replaced it.
+// socketAt opens the placeholder to which further placeholders will be links. It returns -1 when another process has replaced it.
 func socketAt(dir int, base string) int {
 	fd, err := unix.Openat(dir, base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -272,7 +275,7 @@ func (g *guards) release(list []place) {
 		}
 		if fd, base, err := at.dir(); err == nil {
 			if occupied(fd, base) {
-				_ = unix.Unlinkat(fd, base, 0) // a placeholder that cannot be removed serves the next run
+				_ = unix.Unlinkat(fd, base, 0) // A placeholder that cannot be removed is used again by the next run.
 			}
 			unix.Close(fd)
 		}

@@ -15,14 +15,14 @@ const (
 	MostHanded = helper.MostHanded
 )
 
-// A rest is the part of a text that does not fit into its pipe yet.
+// A rest is the part of a text that did not fit into its pipe and is not written yet.
 type rest struct {
 	pipe *os.File
 	text string
 }
 
-// hand adds a pipe for each text in Spec.Handed. It writes the text before the process starts, so a process that never reads does not block
-// it. A part that does not fit into the pipe waits until the process reads it or the run ends.
+// hand creates a pipe for each text in Spec.Handed. It writes the text before the process starts, so it never waits for the process. The
+// part that does not fit into the pipe is written when the process reads, and dropped when the run ends.
 func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 	for _, text := range texts {
 		var fds [2]int
@@ -35,7 +35,7 @@ func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 			return theirs, err
 		}
 		pipe := os.NewFile(uintptr(fds[1]), "|1")
-		n, _ := unix.Write(fds[1], []byte(text)) // -1 when the pipe has no room
+		n, _ := unix.Write(fds[1], []byte(text)) // n is -1 when the pipe has no space.
 		if n = max(n, 0); n == len(text) {
 			pipe.Close()
 			continue

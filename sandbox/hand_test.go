@@ -38,7 +38,8 @@ func handing(t *testing.T, do func(t *testing.T, r *sandbox.Runner, spec func(sc
 	}
 }
 
-// A process reads each text once, up to end of file, by descriptor or by path. It has no other descriptor.
+// TestHanded checks that a process can read each text once, up to end of file, by descriptor or by path, and that it has no other
+// descriptor.
 func TestHanded(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		var texts []string
@@ -46,7 +47,7 @@ func TestHanded(t *testing.T) {
 			texts = append(texts, fmt.Sprintf("text-%d", i))
 		}
 		_, out := run(t, r, spec(`ls -xv /proc/self/fd; for i in {3..10}; do echo "$(cat <&$i),$(cat <&$i),$(cat /dev/fd/$i)"; done`, texts...))
-		want := []string{"0 1 2 3 4 5 6 7 8 9 10 11"} // 11 is the directory that ls reads
+		want := []string{"0 1 2 3 4 5 6 7 8 9 10 11"} // Descriptor 11 is the directory that ls reads.
 		for _, text := range texts {
 			want = append(want, text+",,")
 		}
@@ -66,11 +67,11 @@ func TestHanded(t *testing.T) {
 	}
 }
 
-// A process that does not read its texts blocks no other goroutine, whatever their length. Afterwards no pipe end is left in the daemon or
-// in the next process.
+// TestHandedUnread checks that a process that does not read its texts blocks no goroutine, whatever their length. It also checks that no
+// end of a pipe remains open in the daemon or in the next process.
 func TestHandedUnread(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
-		run(t, r, spec("exit 0")) // starts the helper, whose descriptors stay open
+		run(t, r, spec("exit 0")) // This starts the helper, whose descriptors stay open and must not count below.
 		before := descriptors(t)
 		for _, text := range []string{"", "short", strings.Repeat("x", 1<<20)} {
 			exit, _ := run(t, r, spec("exit 7", text))
@@ -106,8 +107,8 @@ func TestHandedAtLength(t *testing.T) {
 	})
 }
 
-// A later process that inherits the descriptor finds it empty. A process that does not inherit it finds no text in /proc of the reader or
-// of process 1.
+// The test checks that a text is read only once: a later process that inherits the descriptor finds it empty. Processes that do not inherit
+// it cannot find the text in /proc of the reader or of process 1.
 func TestHandedIsForOne(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		const text = "handed-to-one-process"
@@ -117,7 +118,7 @@ bash -c 'echo "child $(cat <&3)."'
 bash -c '[ -e /proc/self/fd/3 ] || echo closed
 cat /proc/'$$'/fd/3 /proc/'$$'/environ /proc/'$$'/cmdline | grep -ac hand""ed-to
 grep -ra hand""ed-to . $OWN' 3<&-`, text)
-		if s.Policy != nil && !s.Policy.Unsupervised { // without a namespace /proc is the machine's
+		if s.Policy != nil && !s.Policy.Unsupervised { // Without a namespace, the process sees the /proc of the machine.
 			s.Env = append(s.Env, "OWN=/proc/1/fd/0 /proc/1/fd/3 /tmp /dev/shm")
 		}
 		_, out := run(t, r, s)
@@ -127,7 +128,7 @@ grep -ra hand""ed-to . $OWN' 3<&-`, text)
 	})
 }
 
-// When a process forks, the first reader gets the text and the other one gets end of file.
+// The test checks that when a process forks, the first reader gets the text and the other one gets end of file.
 func TestHandedAndForked(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		_, out := run(t, r, spec(`(cat <&3 > mine); cat <&3; echo "/$(cat mine)"`, "text"))

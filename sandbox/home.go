@@ -25,18 +25,19 @@ const isolatedHome = "/toold-home"
 
 const homeVariable = "HOME="
 
-// Bounds for homes that no run uses. Homes contain caches, so removing one costs only time.
+// Limits for homes that no run uses. Homes contain caches, so removing one costs only time.
 const (
 	mostHomes   = 256
 	oldestHome  = 24 * time.Hour
-	leastFree   = 4 << 30          // free bytes of the file system, or a tenth of a small one; below that all unused homes are removed
+	leastFree   = 4 << 30          // minimum free space of the file system in bytes, or a tenth of a small file system; below it, all unused homes are removed
 	removedHome = "removed-"       // prefix of a directory that is being removed
 	freshHome   = "fresh-"         // prefix of a home that is removed with its run
-	pruneEvery  = 15 * time.Minute // minimum interval while there is enough free space
+	pruneEvery  = 15 * time.Minute // minimum time between two prunes, as long as there is enough free space
 )
 
-// homes manages the home directories of runs. They lie outside of every workspace. A tool can write files such as .gitconfig or
-// .local/lib/python3/site-packages/x.pth there; no other tool, thread or level of isolation loads them.
+// homes manages the home directories of runs. They are outside of every workspace. A tool can write files into its home that programs load,
+// such as .gitconfig or .local/lib/python3/site-packages/x.pth. No other tool, thread or level of isolation gets this home, so none loads
+// these files.
 type homes struct {
 	dir string
 
@@ -49,18 +50,18 @@ type homes struct {
 }
 
 type home struct {
-	dir string // to pass to homes.leave; empty when there is none
-	at  string // path that the process sees; empty when the Runner gives it no home
+	dir string // value for homes.leave; empty means that there is no directory to leave
+	at  string // path of the home that the process sees; empty when it gets none
 }
 
-// enterHome gives the run its home directory and sets HOME. It keeps a HOME that the operator set.
+// enterHome gives the run its home directory and sets HOME, unless the operator has set HOME.
 func (r *Runner) enterHome(run *run) error {
 	spec := &run.spec
 	if spec.Home == "" || slices.ContainsFunc(spec.Env, func(pair string) bool { return strings.HasPrefix(pair, homeVariable) }) {
 		return nil
 	}
 	at := isolatedHome
-	if !run.supervised() || spec.Home != FreshHome { // the fresh home of an isolated run is in memory and ends with the run
+	if !run.supervised() || spec.Home != FreshHome { // A fresh home of an isolated run is in memory, so it needs no directory.
 		path, err := r.homes.enter(homeName(spec))
 		if err != nil {
 			return err
@@ -101,7 +102,7 @@ func (h *homes) enter(name string) (path string, err error) {
 		return "", err
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // prune removes the least recently used home first
+	_ = os.Chtimes(path, now, now) // The modification time shows when the home was last used; prune removes the oldest first.
 	if h.used == nil {
 		h.used = map[string]int{}
 	}
@@ -120,10 +121,10 @@ func (h *homes) leave(path string) {
 		delete(h.used, path)
 	}
 	if h.closed {
-		return // sweep removes it at the next start
+		return // sweep removes the home at the next start.
 	}
 	if strings.HasPrefix(filepath.Base(path), freshHome) {
-		h.done.Go(func() { _ = removeTree(path) }) // prune retries a removal that failed
+		h.done.Go(func() { _ = removeTree(path) }) // When this fails, prune tries again.
 	}
 	if time.Since(h.pruned) > pruneEvery || h.short() {
 		h.startPruneLocked()
@@ -171,7 +172,7 @@ func (h *homes) prune() {
 	}()
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {
-		return // the directory does not exist yet, or the next prune reads it
+		return // The directory does not exist yet, or the next prune can read it.
 	}
 	type unused struct {
 		path string
@@ -182,7 +183,7 @@ func (h *homes) prune() {
 		path := filepath.Join(h.dir, e.Name())
 		info, err := e.Info()
 		switch {
-		case err != nil: // already removed
+		case err != nil: // Another prune has removed the home.
 		case strings.HasPrefix(e.Name(), freshHome), strings.HasPrefix(e.Name(), removedHome), time.Since(info.ModTime()) > oldestHome:
 			h.remove(path)
 		default:
@@ -206,7 +207,7 @@ func (h *homes) remove(path string) {
 		return
 	}
 	h.mu.Unlock()
-	_ = removeTree(away) // the next prune removes the rest
+	_ = removeTree(away) // The next prune removes the rest.
 }
 
 // removeTree removes a directory tree, including directories that its user may not write, such as Go module caches.
@@ -214,7 +215,7 @@ func removeTree(path string) error {
 	if os.RemoveAll(path) == nil {
 		return nil
 	}
-	root, err := os.OpenRoot(path) // others wrote the contents; a Root never follows a link out
+	root, err := os.OpenRoot(path) // A process wrote the contents, which may contain links. A Root never follows a link out of the directory.
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func removeTree(path string) error {
 		if err == nil && d.IsDir() {
 			return root.Chmod(name, 0o700)
 		}
-		return nil // an unreadable directory was just made readable, or it remains
+		return nil // An error is ignored: the chmod above may have made the directory readable. If not, removing it fails later.
 	})
 	return errors.Join(err, os.RemoveAll(path))
 }

@@ -33,7 +33,7 @@ const (
 	show = `export GIT_CONFIG_NOSYSTEM=1; python3 -c ''; git config --global alias.planted; bash -lc ''; true`
 )
 
-// T116: files in a home are loaded only by the same tool, thread and level of isolation.
+// The test checks that programs load the files in a home only for the same tool, thread and level of isolation (T116).
 func TestT116HomeIsPrivate(t *testing.T) {
 	r := open(t)
 	dir := t.TempDir()
@@ -128,7 +128,7 @@ func TestHomesAreRemoved(t *testing.T) {
 		}
 	}
 	until(t, "the homes to go", func() bool {
-		_, err := r.Sweep(t.Context()) // the previous sweep may still run
+		_, err := r.Sweep(t.Context()) // The sweep is repeated, because the removal that the previous one started may still run.
 		return err == nil && len(listing(t, homes)) == 256
 	})
 	if _, err := os.Stat(filepath.Join(homes, "young/mod/cache/f")); err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// launchBound limits the time in which process 1 sets up the policy. Setup usually takes a few milliseconds.
+// launchBound is the maximum time that process 1 has to set up the policy. The setup usually takes a few milliseconds.
 const launchBound = 20 * time.Second
 
 // An inner is the state of an isolated run, as its helper reports it.
 type inner struct {
-	status, control *os.File      // our ends of the pipes
+	status, control *os.File      // the daemon's ends of the pipes
 	started         chan error    // receives nil when the command runs
 	gone            chan struct{} // closed when process 1 has ended; then no process of the run is left
 	early           []*helper.Message
@@ -39,7 +39,7 @@ func openHelper(path string) (*os.File, error) {
 	case NoHelper:
 		return nil, nil
 	case "":
-		path = "/proc/self/exe" // the kernel forbids writes to the file of a running program
+		path = "/proc/self/exe" // The daemon is its own helper. The file cannot change, because the kernel forbids writes to the file of a running program.
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func openHelper(path string) (*os.File, error) {
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(helper.Name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 memfds were executable without the flag
+	if errors.Is(err, unix.EINVAL) { // Before Linux 6.3 there is no such flag, and memfds are executable without it.
 		fd, err = unix.MemfdCreate(helper.Name, flags)
 	}
 	if err != nil {
@@ -68,8 +68,8 @@ func openHelper(path string) (*os.File, error) {
 	return away(sealed)
 }
 
-// away duplicates file to a descriptor above those that the helper receives. The helper is executed by descriptor number, after the
-// received descriptors have been moved into place.
+// away duplicates file to a descriptor number above those that the helper receives. The helper is executed by its descriptor number, after
+// the received descriptors were moved to their numbers.
 func away(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.SocketFD+1)
 	if err != nil {
@@ -96,7 +96,7 @@ func orderFile(o *helper.Order) (*os.File, error) {
 	return file, nil
 }
 
-// openInner creates the descriptors that process 1 gets besides those of its command.
+// openInner creates the descriptors of process 1, except those of the command.
 func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	o := r.order(&run.spec, run.tag)
 	o.Canary = run.canary
@@ -164,7 +164,7 @@ func (run *run) follow() {
 		}
 	}
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // cannot be waited for, because another goroutine did so
+		_ = run.handle.Signal(syscall.SIGKILL) // This goroutine cannot wait for the process, because another goroutine already did.
 	}
 	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a word")})
 	run.endOnce.Do(func() {
@@ -193,8 +193,8 @@ func refusal(m *helper.Message, spec *Spec) error {
 	return &RefusedError{Fact: factOf(step), Step: step, Err: err}
 }
 
-// awaitStart waits until the command runs. It returns nil when the command runs or when the run was cut short; the caller then attends the
-// run. After an error no process runs.
+// awaitStart waits until the command runs. It also returns nil when the run was cut short; in both cases the caller must attend the run.
+// After an error no process runs.
 func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	if run.inner.gate != nil {
 		run.inner.gate.begin(r.gateway, &run.spec)
@@ -215,7 +215,7 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 		err = &RefusedError{Fact: "processes_killed", Step: "process 1", Err: os.ErrDeadlineExceeded}
 	}
 	if err == nil && run.inner.gate != nil {
-		err = <-run.inner.gate.ready // the helper sent the listener before it started the command, so this does not block for long
+		err = <-run.inner.gate.ready // This does not block for long, because the helper sends the listener before it starts the command.
 	}
 	if err == nil {
 		return nil
@@ -226,12 +226,12 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	case <-run.inner.gone:
 		_, _ = run.handle.Wait() // reaps the process
 		run.handle = nil
-	case <-timer.C: // the process is reported as unverified
+	case <-timer.C: // The process has not ended in time, so it is reported as unverified.
 	}
 	return err
 }
 
-// signal asks process 1 to signal the command's process group, or with all every process.
+// signal asks process 1 to send a signal: to every process of the run when all is true, otherwise to the command's process group.
 func (in *inner) signal(all bool, sig syscall.Signal) error {
 	if _, err := in.control.Write(helper.Signal{All: all, Number: sig}.Encode()); err != nil {
 		return ErrNotRunning
@@ -271,12 +271,12 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	}
 }
 
-// awaitLast waits for the last output of processes that outlive the command.
+// awaitLast waits a short time for output of processes that still run after the command has ended.
 func (run *run) awaitLast() {
 	timer := time.NewTimer(outputGrace)
 	defer timer.Stop()
 	if run.inner.end == nil || run.inner.end.Rest == 0 {
-		timer.Reset(killBound) // no process is left, so the helper ends soon
+		timer.Reset(killBound) // No other process is left, so process 1 ends soon.
 	}
 	streams := run.pipes.streams
 	for {
@@ -291,17 +291,18 @@ func (run *run) awaitLast() {
 			return
 		case <-done:
 			if streams = streams[1:]; len(streams) == 0 && run.inner.end != nil && run.inner.end.Rest != 0 {
-				timer.Reset(outputGrace / 10) // the process that wrote the last lines may still be ending
+				timer.Reset(outputGrace / 10) // The process that wrote the last lines may still be ending, so it gets a little more time.
 			}
 		}
 	}
 }
 
-// listInner adds the living processes of the run's namespace to killed.
+// listInner records the processes that are about to be killed: all living processes in the run's PID namespace except the main process.
+// Exit.Killed reports them.
 func (r *Runner) listInner(run *run) {
 	c, err := takeCensus()
 	if err != nil {
-		return // the PIDs stay unreported; process 1 ends anyway
+		return // The PIDs are not reported, but process 1 is ended in any case.
 	}
 	found, _ := r.family.linked(run, c)
 	for pid, p := range found {
@@ -311,7 +312,7 @@ func (r *Runner) listInner(run *run) {
 	}
 }
 
-// askToEnd is terminate for an isolated run. It sends SIGTERM to all processes of the run.
+// askToEnd sends SIGTERM to all processes of an isolated run and waits for their end, at most for the grace period.
 func (r *Runner) askToEnd(run *run) {
 	grace := cmp.Or(run.spec.Grace, defaultGrace)
 	if grace < 0 {
@@ -334,7 +335,7 @@ func (run *run) accountInner(exit *Exit) {
 	exit.Duration = run.endedAt.Sub(run.began)
 	state, err := run.handle.Wait()
 	m := run.inner.end
-	if m == nil { // process 1 was killed before it could report
+	if m == nil { // Process 1 was killed before it could report how the command ended.
 		exit.Signal = signalName(syscall.SIGKILL)
 		if err == nil {
 			exit.CPU = state.UserTime() + state.SystemTime()

@@ -41,8 +41,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// awaitEnd blocks until the child pid has ended, and does not reap it. Its number, which is also the ID of its group and session, cannot be
-// reused while the run is cleaned up.
+// awaitEnd waits until the child pid has ended, and does not reap it. So its number, which is also the number of its group and session,
+// cannot be used for another process while the run is cleaned up.
 func awaitEnd(pid int) error {
 	for {
 		var info [16]uint64 // siginfo_t, unused

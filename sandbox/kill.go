@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// terminate sends SIGTERM to the run's session and waits for its end, at most for Grace. It does not wait for processes that left the
-// session.
+// terminate sends SIGTERM to the run's session and waits for the end of the session, at most for Grace. It does not wait for processes that
+// have left the session.
 func (run *run) terminate() {
 	grace := run.spec.Grace
 	if grace == 0 {
@@ -28,7 +28,7 @@ func (run *run) terminate() {
 		for pid, p := range run.inSession(c) {
 			run.killed[pid] = true
 			if p.group != run.main.pid {
-				_ = send(p, syscall.SIGTERM) // a process that ignores it is killed later
+				_ = send(p, syscall.SIGTERM) // An error is ignored, because a process that does not end is killed later.
 			}
 		}
 	}
@@ -64,19 +64,20 @@ func (run *run) inSession(c *census) map[int]process {
 	return living
 }
 
-// end kills the processes that find returns until a census contains none. It returns the processes that are left after killBound and
-// confirmBound. It adds the PIDs that it signalled to killed. group is the process group of a main process that is not reaped yet, or 0.
+// end kills the processes that find selects, until a census contains none. It returns the processes that are left after killBound and
+// confirmBound. It adds the PIDs of the processes that it has signalled to killed. group is the process group of a main process that is not
+// reaped yet, or 0.
 //
-// end stops a new process first and kills it when the next census contains no newer one. A stopped process cannot fork, and its parent
-// links still show its children.
+// end first stops the processes. It kills them only when a census contains no new process, because a stopped process cannot fork and still
+// shows which processes are its children.
 func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	const (
-		freezes = 16                     // after so many rounds processes are killed without being stopped first
-		settle  = 100 * time.Millisecond // time for doubtful processes to become clear and for init to reap
+		freezes = 16                     // number of rounds after which processes are killed without being stopped first
+		settle  = 100 * time.Millisecond // time after which it is clear whether doubtful processes belong to the run, and init has reaped dead ones
 	)
 	deadline, struck := time.Now().Add(killBound), false
 	stopped := map[int]bool{}
-	var calm time.Time // since when no process lives
+	var calm time.Time // time since which no process lives
 	pause := time.Millisecond
 	for round := 0; ; round++ {
 		c, err := takeCensus()
@@ -84,7 +85,7 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			if group != 0 {
 				syscall.Kill(-group, syscall.SIGKILL)
 			}
-			return []process{{pid: group}} // unverified
+			return []process{{pid: group}} // unverified, because no census is possible
 		}
 		mine, doubtful := find(c)
 		living, zombies := f.sort(mine, group)
@@ -101,10 +102,10 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			return left
 		}
 		if time.Now().After(deadline) {
-			strike(living, group, killed) // some may only be stopped, and would stay stopped for ever
+			strike(living, group, killed) // These processes may only be stopped. They are killed, because they would stay stopped for ever.
 			if struck {
 				if len(left) == 0 && c.moving {
-					left = append(left, process{}) // new processes still appear, but none was caught
+					left = append(left, process{}) // New processes still appear, but each census comes too late to identify one.
 				}
 				return left
 			}
@@ -122,8 +123,8 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	}
 }
 
-// sort returns the living processes. It reaps dead children of this process and counts the dead that another parent must reap. It leaves
-// the process main to its run.
+// sort returns the living processes. It reaps dead children of this process, and counts the dead processes that another parent must reap.
+// It does not reap main, because the run does that.
 func (f *family) sort(mine map[int]process, main int) (living []process, zombies int) {
 	for pid, p := range mine {
 		switch {
@@ -143,8 +144,8 @@ func reap(pid int) bool {
 	return got == pid || errors.Is(err, syscall.ECHILD)
 }
 
-// freeze stops the processes that still run, then those born meanwhile, and so on. It reports whether there were any. Reading only the
-// newborn processes makes it fast enough to catch a chain in which each process forks the next and exits.
+// freeze stops the running processes, then those that were born meanwhile, and so on. It reports whether there were any. It reads only the
+// new processes in each round. So it is fast enough for a chain in which each process forks the next one and exits.
 func (f *family) freeze(c *census, living []process, group int, stopped map[int]bool, find finder) bool {
 	const chases = 100
 	found := false
@@ -171,7 +172,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 		}
 		fresh, stopped[p.pid] = true, true
 		if p.group != group {
-			_ = send(p, syscall.SIGSTOP) // a process that cannot be stopped is still killed later
+			_ = send(p, syscall.SIGSTOP) // An error is ignored, because a process that cannot be stopped is still killed later.
 		}
 	}
 	if fresh && group != 0 {
@@ -180,7 +181,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 	return fresh
 }
 
-// strike kills the processes. It reports true when it lacks the permission for all of them.
+// strike kills the processes. powerless reports that it has the permission for none of them.
 func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	if group != 0 {
 		syscall.Kill(-group, syscall.SIGKILL)
@@ -201,14 +202,14 @@ func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	return refused > 0 && refused == len(living)
 }
 
-// noOrphans reports whether every living descendant of a run still has a running main process above it. It saves an ordinary run the
-// census, whose cost grows with the number of processes on the machine. The answer needs a subreaper, which adopts all orphans; otherwise
-// it is false.
+// noOrphans reports whether every living descendant of a run still has a running main process above it. Then a run that has ended left no
+// process, and the census, whose cost grows with the number of processes on the machine, is not needed. Without a subreaper, which adopts
+// all orphans, this cannot be known, so noOrphans returns false.
 func (f *family) noOrphans() bool {
 	if !adoptsOrphans() {
 		return false
 	}
-	for range 2 { // the kernel may omit a child while another one ends
+	for range 2 { // Two reads, because the kernel may omit a child while another one ends.
 		children, err := f.adopted()
 		if err != nil {
 			return false
@@ -237,7 +238,7 @@ func (f *family) noOrphans() bool {
 // never ends. The list may also contain children that the thread forked.
 func (f *family) adopted() ([]int, error) {
 	if f.children == nil {
-		return nil, errors.ErrUnsupported // for example a kernel without CONFIG_PROC_CHILDREN
+		return nil, errors.ErrUnsupported // The kernel does not list children, for example because it was built without CONFIG_PROC_CHILDREN.
 	}
 	var buf [4096]byte
 	n, err := f.children.ReadAt(buf[:], 0)
@@ -245,7 +246,7 @@ func (f *family) adopted() ([]int, error) {
 		return nil, err
 	}
 	list := buf[:n]
-	if n > len(buf)-16 { // the kernel returns only whole numbers, so the list may be cut
+	if n > len(buf)-16 { // The buffer is nearly full, so the kernel may have omitted further numbers.
 		return nil, errors.New("more children than fit")
 	}
 	var children []int

@@ -145,8 +145,8 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// A process without any mark forks endlessly while another run is active, so an orphan could belong to either run. Stopping all processes
-// before killing any keeps the parent links that show which run they belong to.
+// The test runs a process without any mark that forks endlessly, while another run is active. So an orphan could belong to either run. It
+// checks that the run's processes are still found, because end stops all of them before it kills any.
 func TestForkingUnmarked(t *testing.T) {
 	r := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,9 +168,10 @@ func TestForkingUnmarked(t *testing.T) {
 	mustBeDead(t, exit)
 }
 
-// Each generation creates a session, forks the next and exits. A PID that was read is already wrong when it is used.
+// In this chain each process creates a session, forks the next process and exits. When a PID has been read, the process has already ended.
+// The test checks that the chain is still killed.
 func TestRunawayChain(t *testing.T) {
-	dir := t.TempDir() // if the sandbox fails, removing the script still ends the chain
+	dir := t.TempDir() // If the sandbox fails to end the chain, removing the script ends it.
 	spec := bash(dir, `printf '#!/bin/bash\nsetsid ./run & exit' > run; chmod +x run; ./run; echo ready; sleep 1000`)
 	exit, err := cancelWhen(t, alone(t), spec, "ready\n")
 	if err == nil {
@@ -224,7 +225,7 @@ func TestCancelThousandProcesses(t *testing.T) {
 	}
 	took := time.Since(asked)
 	t.Logf("%d processes dead after %v", len(exit.Killed), took)
-	if took > time.Minute { // far more than a busy machine needs; make bench measures the time
+	if took > time.Minute { // This is far more than a busy machine needs; make bench measures the real time.
 		t.Errorf("took %v", took)
 	}
 }
@@ -277,7 +278,8 @@ func TestConcurrentRunsKeepApart(t *testing.T) {
 	mustBeGone(t, pids(t, long))
 }
 
-// An orphan without marks may belong to either of two active runs. The first run to end reports it, and the last one kills it.
+// An orphan without marks may belong to either of two active runs. The test checks that the first run to end reports it, and that the
+// second one kills it.
 func TestDoubtIsTold(t *testing.T) {
 	r := open(t)
 	other := t.TempDir()
@@ -303,10 +305,11 @@ func TestDoubtIsTold(t *testing.T) {
 	}
 }
 
-// When a foreign process holds an output pipe, the run still ends in time. It reports that process and does not kill it.
+// The test checks that a run ends in time when a process outside the run holds an output pipe, and that this process is reported and not
+// killed.
 func TestStrangerHoldsOutput(t *testing.T) {
 	dir := t.TempDir()
-	// While bash writes the file pids, that file is its standard output.
+	// While bash writes the file pids, its standard output is that file. So the other process waits before it opens the pipe.
 	spec := bash(dir, `echo $$ > pids; mkdir written; until [ -e held ]; do sleep 0.01; done; echo end`)
 	var out screen
 	spec.Output = out.output

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// sinceBoot returns CLOCK_BOOTTIME.
+// sinceBoot returns the current reading of CLOCK_BOOTTIME.
 func sinceBoot(t *testing.T) time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -32,7 +32,7 @@ func children(t *testing.T) (pids []int) {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
-		text, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // the thread may have ended
+		text, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // The thread may have ended, so an error is ignored.
 		for _, word := range strings.Fields(string(text)) {
 			pid, _ := strconv.Atoi(word)
 			pids = append(pids, pid)

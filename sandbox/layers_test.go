@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// Each layer of isolation is tested alone. With two layers on, a test would not notice the loss of one.
+// The test checks each layer of isolation alone. With two layers, it would not notice when one of them is missing.
 func TestEachLayerIsThere(t *testing.T) {
 	r, dir := open(t), t.TempDir()
 	_, out := run(t, r, confined(dir, `

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	daemonVariable = "SANDBOX_TEST_DAEMON" // contains owner and directory; the only argument is a bash script
+	daemonVariable = "SANDBOX_TEST_DAEMON" // contains the owner and the directory; the program's only argument is then a bash script
 	headlessFlag   = "headless"
 	// isolatedVariable makes the daemon isolate its script. With "prove" or "prove for ever" it runs canaries instead.
 	isolatedVariable = "SANDBOX_TEST_ISOLATED"
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// daemon is a small toold. It runs one script until it is killed.
+// daemon behaves like a small toold: it runs one script until it is killed.
 func daemon(owner, dir, script string) {
 	r, err := sandbox.New(sandbox.Config{Owner: owner, StateDir: filepath.Join(dir, "state")})
 	if err != nil {
@@ -85,8 +85,8 @@ func loseFirstThread() {
 	}
 }
 
-// small builds the small helper next to the test program, once, if it is missing. Runners without it use the whole test program as helper,
-// for example those of the daemon or in other namespaces.
+// small builds the small helper program, once, if it is missing. It is stored beside the test program. Runners that do not use it, for
+// example in other namespaces, start the whole test program as helper.
 var small = sync.OnceValue(func() string {
 	exe, err := os.Executable()
 	there := filepath.Join(filepath.Dir(exe), helper.Name)
@@ -208,7 +208,7 @@ func pids(t *testing.T, dir string) []int {
 	return list
 }
 
-// exists is also true for a zombie, because not even a zombie may be left.
+// exists reports whether a process or zombie with this PID exists, because not even a zombie may be left.
 func exists(pid int) bool {
 	_, err := os.Stat("/proc/" + strconv.Itoa(pid))
 	return err == nil
@@ -235,7 +235,7 @@ func mustBeConfirmed(t *testing.T, exit *sandbox.Exit) {
 	}
 }
 
-// alone opens a runner with a separate state directory. Otherwise the record of an unverified run would reach the next sweep.
+// alone opens a runner with its own state directory, so that other sweeps do not read its records of unverified runs.
 func alone(t *testing.T) *sandbox.Runner {
 	t.Helper()
 	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: t.TempDir()})

@@ -43,14 +43,14 @@ func (k *pack) seeds(c *census) []int {
 	return pids
 }
 
-// A finder selects processes from a census. mine must end; it includes dead processes that are not reaped yet. doubtful may belong to this
-// run or to another one.
+// A finder selects processes from a census. mine are processes that must be ended, and dead ones that are not reaped yet. doubtful are
+// processes that may belong to this run or to another one.
 type finder func(*census) (mine, doubtful map[int]process)
 
-// spread adds the seeds to found, then repeatedly their children and the members of their sessions. A process enters a session only by
-// birth, so every process in a run's session belongs to the run. spread adds no process for which may is false.
+// spread adds the seeds to found, then repeatedly their children and the members of their sessions. A process gets into a session of other
+// processes only by birth, so every process in a run's session belongs to the run. spread adds no process for which may returns false.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
-	entered := map[int]bool{} // sessions already added; without it the steps would grow with the square of a session's size
+	entered := map[int]bool{} // sessions whose members were added; without it, the work would grow with the square of a session's size
 	for len(seeds) > 0 {
 		pid := seeds[len(seeds)-1]
 		seeds = seeds[:len(seeds)-1]
@@ -76,7 +76,7 @@ type active struct {
 	mu     sync.Mutex
 	closed bool
 	count  sync.WaitGroup  // counts entered runs
-	runs   map[string]*run // from before the start of the process until every process of the run is dead
+	runs   map[string]*run // contains a run from before its process starts until every process of the run is dead
 }
 
 // enter adds a run. It returns ErrClosed after close.
@@ -125,8 +125,8 @@ type family struct {
 	children *os.File // children of the first thread; nil where the kernel does not list them
 }
 
-// linked returns the processes of run according to its session, parent links and earlier censuses. It also returns a test for processes
-// that may belong to the run.
+// linked returns the processes of run that its session, parent links or earlier censuses identify. It also returns a function that reports
+// whether a process may belong to the run.
 func (f *family) linked(run *run, c *census) (map[int]process, func(process) bool) {
 	may := func(p process) bool {
 		return p.start >= run.main.start && p.session != f.self.session && p.pid != f.self.pid
@@ -134,12 +134,12 @@ func (f *family) linked(run *run, c *census) (map[int]process, func(process) boo
 	found := map[int]process{}
 	seeds := append(run.seeds(c), c.sessions[run.main.pid]...)
 	if main := c.all[run.main.pid]; main.pid != 0 && main.start == run.main.start {
-		if main.session != main.pid { // at first process 1 is in the helper's session, together with those of other runs
+		if main.session != main.pid { // At first, process 1 is in the helper's session, which it shares with other runs.
 			return map[int]process{main.pid: main}, may
 		}
 		seeds = append(seeds, main.pid)
 	}
-	if !run.supervised() { // the PID namespace of a supervised run identifies the same processes
+	if !run.supervised() { // A supervised run needs no session, because its PID namespace identifies the same processes.
 		seeds = append(seeds, run.group.Members()...)
 	}
 	c.spread(found, seeds, may)
@@ -178,15 +178,15 @@ func (f *family) finder(run *run) finder {
 	}
 }
 
-// miss notes that p ended before its tag could be read. p may have belonged to a run when its parent is this process, init or gone.
+// miss records that p ended before its tag could be read. p may have belonged to a run if its parent is this process, init or unknown.
 func (c *census) miss(p process, self int) {
 	if _, ok := c.all[p.parent]; !ok || p.parent == self || p.parent == 1 {
 		c.moving = true
 	}
 }
 
-// claim assigns orphans without a tag. Each descends from some run. An orphan that could belong to other runs is doubtful; otherwise it
-// belongs to this one.
+// claim decides to which run orphans without a tag belong. When an orphan may also belong to another run, claim adds it to doubtful,
+// otherwise to mine.
 func (f *family) claim(c *census, orphans []int, others []*run, mine, doubtful map[int]process, may func(process) bool) {
 	known := map[int]process{}
 	for _, o := range others {

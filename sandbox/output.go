@@ -16,25 +16,25 @@ import (
 
 const chunkSize = 32 << 10
 
-// stream is our end of an output pipe.
+// stream is the daemon's end of an output pipe.
 type stream struct {
 	name  string
 	pipe  *os.File
 	peer  string      // path of the other end of a terminal
-	late  atomic.Bool // no process of the run lives; read only what the pipe still contains
+	late  atomic.Bool // no process of the run lives, so only what the pipe still contains is read
 	done  chan struct{}
-	stuck bool // ended without end of file; read it after done is closed
+	stuck bool // the reading ended before end of file; may be read once done is closed
 }
 
-// pipes holds our ends of a process's input and output.
+// pipes holds the daemon's ends of a process's input and output.
 type pipes struct {
 	stdin    *os.File
-	terminal *os.File // our end of a pseudo-terminal; then it is stdin and the only stream
+	terminal *os.File // the daemon's end of a pseudo-terminal; when set, it replaces stdin and is the only stream
 	streams  []*stream
 	rests    []rest // unwritten parts of the texts in Spec.Handed
 }
 
-// open returns the child's descriptors 0, 1 and 2 and keeps our ends. After an error the caller closes both.
+// open returns the process's descriptors 0, 1 and 2. It stores the daemon's ends. After an error the caller must close both.
 func (p *pipes) open(spec *Spec) ([]*os.File, error) {
 	var theirs []*os.File
 	if spec.Terminal != nil {
@@ -73,7 +73,8 @@ func (p *pipes) open(spec *Spec) ([]*os.File, error) {
 	return theirs, nil
 }
 
-// pipe is os.Pipe, but does not register the write end with the poller, because another process gets it. This saves eight system calls.
+// pipe returns the ends of a new pipe. Unlike os.Pipe, it does not register the write end with the poller, because another process gets
+// that end. This saves eight system calls.
 func pipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -122,7 +123,7 @@ func feed(pipe *os.File, in io.Reader) {
 	pipe.Close()
 }
 
-// typeIn is feed for a terminal. Its descriptor also carries the output.
+// typeIn copies in to a terminal. Unlike a pipe, the terminal's descriptor also carries the output, so it is not closed at the end.
 func typeIn(terminal *os.File, in io.Reader) {
 	const ctrlD = "\x04"
 	if _, err := io.Copy(terminal, in); err == nil {
@@ -130,8 +131,8 @@ func typeIn(terminal *os.File, in io.Reader) {
 	}
 }
 
-// read passes the contents of the pipe to output until end of file or an error of output. When late is set, it also stops when no more data
-// comes.
+// read passes the contents of the pipe to output, until end of file or an error of output. When late is set, it also stops when the pipe is
+// empty.
 func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
 	defer close(s.done)
 	buf := make([]byte, chunkSize)
@@ -150,12 +151,12 @@ func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
 		if !s.late.Load() {
 			continue
 		}
-		// A pipe holds at most 1 MiB of the run's output. More data must come from a process outside the run.
+		// A pipe contains at most 1 MiB of output of the run. More data must come from a process outside the run.
 		if lateBytes += n; n == 0 || lateBytes > 1<<20 {
 			s.stuck = true
 			return
 		}
-		// Reset the deadline after output returns, so that a slow output loses no data.
+		// The deadline is set after output has returned, so that a slow output loses no data.
 		_ = s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
 	}
 }
@@ -191,8 +192,8 @@ func (p *pipes) finish() []Process {
 	return holders
 }
 
-// holders returns the processes that hold the other end. They are reported and not killed, because a descriptor can be sent to a process
-// outside the run.
+// holders returns the processes that have the other end of the stream open. They are reported and not killed, because the descriptor may
+// have been sent to a process outside the run.
 func (s *stream) holders() []Process {
 	link := s.peer
 	if link == "" {

@@ -28,14 +28,14 @@ const (
 	NetworkOpen  Network = "open" // everything that the machine can reach
 )
 
-// A Policy isolates a process. The operator defines it; callers and models cannot change it. A process that cannot get the whole policy
-// does not run.
+// A Policy isolates a process. The operator defines it; callers and models cannot change it. When the whole policy cannot be applied, the
+// process does not run.
 //
 // The process sees the system directories read-only, a separate /proc, /dev and /tmp, and the workspace at its usual path. It has no
-// capabilities and cannot gain any. It may make only the system calls of a list, and it cannot reach a process outside.
+// capabilities and cannot gain any. It may make only the system calls of a list, and it cannot signal or inspect a process outside.
 type Policy struct {
 	Name      string // the operator's name for it; the gateway receives it
-	Source    string // the one program that it is for, such as mcp:memory; the gateway receives it; may be empty
+	Source    string // the program that the policy is for, such as mcp:memory; passed to the gateway; empty when it is for several
 	Workspace string // absolute path; required; not "/"
 	ReadOnly  bool   // makes the workspace read-only
 	// Read lists more paths to show read-only at their usual places. Paths that do not exist are left out.
@@ -43,30 +43,31 @@ type Policy struct {
 	// Hide lists paths to cover where the process would see them.
 	Hide []string
 	// Protect lists paths in the workspace that stay read-only. Nil means [DefaultProtected]. While processes run, a socket takes the place
-	// of a missing file, so that no process can create the file. Programs that collect files skip the socket. A path is left out when its
-	// parent directory does not exist. The target of a link is protected too when it lies in the workspace.
+	// of a missing file, so that no process can create the file. Programs that collect files skip the socket. A path is omitted when its
+	// parent directory does not exist. When a path is a link, its target is protected too if it is in the workspace.
 	Protect []string
 	Network Network // empty means NetworkNone
 	// Targets that a process with NetworkProxy can reach through the gateway.
 	Hosts     []string       // names or addresses; a leading dot includes all names below it; empty means every name of the public network
 	Ports     []uint16       // empty means 80 and 443
 	Addresses []netip.Prefix // addresses that names may resolve to besides those of the public network
-	// NoUnixSockets allows unix sockets only as connected pairs. A socket that another process binds in the workspace during the run is
-	// then out of reach too. Sockets that exist at the start are covered in any case.
+	// NoUnixSockets allows unix sockets only as connected pairs. Then the process also cannot reach a socket that another process binds in
+	// the workspace during the run. Sockets that exist when the run starts are covered in any case.
 	NoUnixSockets bool
-	// Unsupervised uses no namespaces, for machines without user namespaces. Only Landlock and the system call list isolate files and
-	// network, and all sockets except pairs are refused. The Runner finds and ends the processes as it does without a Policy.
+	// Unsupervised is for machines without user namespaces: the run uses no namespaces. Files and network are isolated only by Landlock and
+	// the list of system calls, and all sockets except pairs are refused. The Runner finds and ends the processes in the same way as
+	// without a Policy.
 	Unsupervised bool
 	Limits       Limits
 }
 
 // Limits bound an isolated process. The zero value of a field means its default.
 type Limits struct {
-	Tmp       int64 // bytes in /tmp, and the same again in /dev/shm; 0: 512 MiB
-	Processes int   // number of processes and threads together; 0: 4096; at least 310
-	Memory    int64 // bytes of data of each process; 0: 4 GiB
-	// MemoryTotal limits the bytes of all processes together; the kernel kills a process that would exceed it. CPUs limits their processor
-	// time together, in processors, such as 1.5. Both hold only with control groups; see Facts.
+	Tmp       int64 // bytes in /tmp; /dev/shm has the same size; 0 means 512 MiB
+	Processes int   // number of processes and threads together; 0 means 4096; at least 310
+	Memory    int64 // bytes of data of each process; 0 means 4 GiB
+	// MemoryTotal limits the memory of all processes together, in bytes; the kernel kills a process that would exceed it. CPUs limits their
+	// processor time together, in processors, such as 1.5. Both limits need control groups; see Facts.
 	MemoryTotal int64         // 0: 8 GiB; at least 16 MiB
 	CPUs        float64       // 0: no limit; at least 0.01
 	FileSize    int64         // bytes of each file that a process writes; 0: 4 GiB
@@ -77,14 +78,14 @@ type Limits struct {
 const (
 	defaultProcesses = 4096
 	leastProcesses   = 310 // the kernel reserves the first 300 process numbers of a namespace
-	// noDump is a core size limit of 1 byte. Unlike 0, it also prevents the kernel from starting a core dump handler (a core_pattern with a
-	// pipe).
+	// noDump is a core size limit of 1 byte. Unlike the limit 0, it also prevents the kernel from starting a core dump handler, which is a
+	// program that core_pattern names after a pipe sign.
 	noDump     = 1
-	leastFiles = 256 // the helper needs descriptors before it becomes the command
+	leastFiles = 256 // The helper needs this many descriptors before it becomes the command.
 )
 
-// DefaultProtected returns the files that make other programs run code later, or that reveal credentials. Isolated processes may only read
-// them.
+// DefaultProtected returns files from which other programs run code later, and files that contain credentials. Isolated processes may only
+// read them.
 func DefaultProtected() []string {
 	return []string{
 		".aws", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".env", ".envrc", ".git/commondir", ".git/config", ".git/config.worktree",
@@ -93,9 +94,9 @@ func DefaultProtected() []string {
 	}
 }
 
-// DefaultAsked returns DefaultProtected and further names. Programs run code from these files when they start, or when they open or enter a
-// directory. File tools ask before they change one of them ([Protects]). Isolated commands may change the further names, because builds and
-// editors do.
+// DefaultAsked returns DefaultProtected and further names. These are files from which programs run code when they start, or when they open
+// or enter a directory. File tools ask before they change one of the files ([Protects]). Isolated commands may change the further names
+// without a question, because builds and editors do so.
 func DefaultAsked() []string {
 	return append(DefaultProtected(),
 		".bash_aliases", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".zlogout", ".config", ".local", ".forward", ".rhosts", // home directory
@@ -108,9 +109,9 @@ func DefaultAsked() []string {
 	)
 }
 
-// Protects reports whether a slash-separated path is an entry of list or lies below one. An entry that begins with a dot matches in every
-// directory, so that repositories below the workspace are covered. Other entries are relative to the workspace. Letter case is ignored.
-// Everything in .git matches, because git runs programs from more of its files than a list can name.
+// Protects reports whether a slash-separated path is an entry of list or below one. An entry that begins with a dot matches in every
+// directory, so that repositories below the workspace are covered too. Other entries are relative to the workspace. Letter case is ignored.
+// Everything in .git matches, because git runs programs from more of its files than a list could contain.
 func Protects(list []string, path string) bool {
 	parts := strings.Split(strings.ToLower(path), "/")
 	if slices.Contains(parts, ".git") {
@@ -203,7 +204,7 @@ func (p *Policy) Check() error {
 	if l.MemoryTotal != 0 && l.MemoryTotal < leastMemoryTotal {
 		return fmt.Errorf("limits: the memory of all processes must be at least %d", leastMemoryTotal)
 	}
-	if l.CPUs != 0 && !(l.CPUs >= leastCPUs && l.CPUs <= mostCPUs) { // the negation also refuses NaN
+	if l.CPUs != 0 && !(l.CPUs >= leastCPUs && l.CPUs <= mostCPUs) { // The negation is needed to refuse NaN.
 		return fmt.Errorf("limits: cpus must be between %v and %v", leastCPUs, mostCPUs)
 	}
 	return nil
@@ -237,7 +238,7 @@ func (p *Policy) protected() []string {
 type kernel struct {
 	landlock int                    // Landlock version; 0 without Landlock
 	filters  map[socketKinds][]byte // system call filters
-	pidMax   atomic.Bool            // each PID namespace has its own pid_max
+	pidMax   atomic.Bool            // each PID namespace has its own pid_max, so a run can limit it
 }
 
 func (k *kernel) find() (err error) {
@@ -299,8 +300,8 @@ func landlockVersion() int {
 	return int(v)
 }
 
-// ownPidMax reports whether each PID namespace has its own pid_max. It compares kernel versions instead of trying, because on an older
-// kernel root would change the value of the machine.
+// ownPidMax reports whether each PID namespace has its own pid_max. It compares kernel versions. A trial would be dangerous: on an older
+// kernel, root would change the value for the whole machine.
 func ownPidMax() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {

@@ -29,7 +29,8 @@ type identity struct {
 
 func (p process) identity() identity { return identity{p.pid, p.start} }
 
-// dead reports whether no thread of p runs. A process whose first thread has ended looks like a zombie while its other threads continue.
+// dead reports whether no thread of p runs. The state alone is not enough: when the first thread has ended, the process looks like a
+// zombie, but its other threads may still run.
 func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // census is a list of the machine's processes. It contains every process that lives when the census ends. Each entry shows the state at
@@ -39,12 +40,12 @@ type census struct {
 	children map[int][]int
 	sessions map[int][]int
 	listed   map[int]bool // already read, or ended before they could be read
-	moving   bool         // a process that may belong to the run ended before it could be judged, so a child of it may be missing
+	moving   bool         // a process that may belong to the run ended before it was identified, so its children may be missing
 }
 
 func takeCensus() (*census, error) {
 	c := &census{all: map[int]process{}, children: map[int][]int{}, sessions: map[int][]int{}, listed: map[int]bool{}}
-	// The list is read again until it contains no new process, at most this often.
+	// maximum number of times that the list is read again because it contains new processes
 	const rounds = 50
 	for range rounds {
 		if fresh, err := c.extend(); err != nil || fresh == 0 {
@@ -96,8 +97,8 @@ func readProcess(pid int) (process, error) {
 	return parseStat(line)
 }
 
-// parseStat reads "pid (name) state parent group session …". The process chooses its name, which may contain blanks, parentheses and line
-// ends. The fields after it cannot.
+// parseStat parses "pid (name) state parent group session …". The process chooses its name, which may contain blanks, parentheses and
+// line ends. The fields after the name contain none of these.
 func parseStat(line []byte) (process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -118,7 +119,8 @@ func parseStat(line []byte) (process, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// readOnce is os.ReadFile for a small file of /proc, without fstat and the poller. A census reads one file for each process of the machine.
+// readOnce reads a small file of /proc. It avoids the fstat and the poller of os.ReadFile, because a census reads one file for each process
+// of the machine.
 func readOnce(path string, buf []byte) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -154,8 +156,8 @@ func describe(p process) Process {
 	return d
 }
 
-// send signals p and no other process. It opens the process descriptor first and compares the start time afterwards, so it notices when the
-// number was reused.
+// send signals p and no other process. It opens a process descriptor first and then compares the start time. So it detects when another
+// process has the number now.
 func send(p process, sig syscall.Signal) error {
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 //
 // A protection that the canary could break counts as not held, whatever the configuration says.
 func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, error) {
-	policy.Limits.Processes = leastProcesses // the smallest limit is the quickest to reach, and proves the same
+	policy.Limits.Processes = leastProcesses // The smallest permitted limit is reached fastest and proves the same.
 	for left := canaries; ; {
 		exit, try, err := r.prove(ctx, policy, func(run *run) { r.keepShort(run, false) })
 		refused, is := errors.AsType[*RefusedError](err)
@@ -57,8 +57,8 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, err
 	}
 }
 
-// starve runs the canary that exceeds the memory and CPU limits of its control group. It returns nil when there are no control groups. When
-// the group cannot get such limits, for example below a parent group with a smaller CPU share, why contains the reason.
+// starve runs the canary that tries to exceed the memory and CPU limits of its control group. It returns nil when there are no control
+// groups. When the group cannot have these limits, for example because its parent has a smaller CPU share, why contains the reason.
 func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why *RefusedError, err error) {
 	if r.groups.Mechanism() == "" {
 		return nil, nil, nil
@@ -80,8 +80,8 @@ func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why 
 
 const CanaryTag = "canary"
 
-// canaries is the number of attempts. A canary may be killed early: a daemon that takes over the journal ends the processes of the previous
-// daemon, and may mistake a canary for one of them.
+// canaries is the maximum number of attempts. A canary may be killed by mistake: another daemon that takes over the journal ends the
+// processes of the previous daemon, and may take a canary for one of them.
 const canaries = 3
 
 // A trial records what a canary could do.
@@ -213,7 +213,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 	return f
 }
 
-// A lure is a set of listeners outside that canaries must not reach.
+// A lure is a set of listeners outside the sandbox that canaries try to reach.
 type lure struct {
 	stream *net.TCPListener
 	packet *net.UDPConn
@@ -240,8 +240,8 @@ func (l *lure) udp() []byte {
 	return helper.Address([4]byte{127, 0, 0, 1}, l.packet.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 }
 
-// received counts what arrived. Data on the loopback device arrives at once, so it polls the sockets without waiting. Even a short deadline
-// could pass before a busy machine polls.
+// received returns how many datagrams and connections arrived. It polls the sockets without waiting, because data on the loopback device
+// arrives at once. A deadline, even a short one, could pass before a busy machine polls.
 func (l *lure) received() (n int) {
 	asked := func(c syscall.Conn, ask func(fd int) error) {
 		raw, err := c.SyscallConn()
@@ -269,8 +269,8 @@ func (l *lure) received() (n int) {
 
 func (l *lure) close() error { return errors.Join(l.stream.Close(), l.packet.Close()) }
 
-// Facts returns the facts for processes of r without a Policy. The Runner kills the processes of a call, but only a PID namespace
-// guarantees it, so that fact is not held.
+// Facts returns the facts for processes without a Policy. The Runner kills the processes of a call, but without a PID namespace this is not
+// guaranteed. So that fact does not hold.
 func (r *Runner) Facts() isolation.Facts {
 	mechanism := "session, parent links, environment tag"
 	if adoptsOrphans() {

@@ -24,7 +24,8 @@ func prover(t *testing.T, dir, often string, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// A daemon is killed with SIGKILL while processes of a canary live outside of any namespace. They end although no later daemon sweeps them.
+// The test kills a daemon with SIGKILL while processes of a canary run outside of any namespace. It checks that they end, although no later
+// daemon sweeps them.
 func TestKilledDuringACanary(t *testing.T) {
 	dir := t.TempDir()
 	cmd := prover(t, dir, "prove for ever")
@@ -81,7 +82,8 @@ func TestKilledDuringACanary(t *testing.T) {
 	}
 }
 
-// A version 1 group cannot have a larger CPU share than its parent. When a canary cannot get its share, the other facts are still proven.
+// With version 1, a group cannot have a larger CPU share than its parent. The test checks that the other facts are still proven when a
+// canary cannot get its share.
 func TestProofBelowASmallShare(t *testing.T) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// record contains what Sweep needs to know about a run whose daemon died. Each file contains one record. When the daemon died during a
-// write, the end of an older, longer record may follow it.
+// record contains what Sweep needs to know about a run when its daemon has died. Each file contains one record. When the daemon died while
+// it wrote a shorter record, the end of the older, longer record may follow.
 type record struct {
 	Boot   string     `json:"boot"`
 	Daemon identity   `json:"daemon"`
@@ -35,7 +35,7 @@ type records struct {
 // A note is the record of one run that has not ended.
 type note struct {
 	file *os.File   // nil when the run has no record
-	away []identity // processes in the record besides the main one
+	away []identity // processes in the record that have left the session of the main process
 }
 
 const (
@@ -128,7 +128,7 @@ func (r *records) write(run *run, main identity, away []identity) error {
 	return run.note.file.Truncate(int64(len(text)))
 }
 
-// note records the processes that left the session. After a crash of the daemon, Sweep finds the others by session and tag.
+// note records the processes of a run that have left its session. After a crash of the daemon, Sweep finds the others by session and tag.
 func (r *records) note(run *run, found map[int]process) {
 	var away []identity
 	for _, p := range found {
@@ -140,7 +140,7 @@ func (r *records) note(run *run, found map[int]process) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if run.note.file != nil && !slices.Equal(away, run.note.away) {
-		_ = r.write(run, run.main.identity(), away) // the older record and the tag still serve
+		_ = r.write(run, run.main.identity(), away) // An error is ignored, because Sweep can still use the older record and the tag.
 	}
 }
 
@@ -162,8 +162,8 @@ func (r *records) drop(run *run, left []process) {
 	run.note.file = nil
 }
 
-// read returns the records of ended runs by path. It skips runs that are active here or in another daemon. A file that does not parse is
-// blank, or a crash cut it off just after the start; then the tag identifies the process.
+// read returns the records of ended runs, by path. It skips runs that are still active in this or another daemon. A file that does not
+// parse is blank, or was cut off by a crash just after the start; then the tag identifies the process.
 func (r *records) read() (map[string]record, error) {
 	paths, err := filepath.Glob(filepath.Join(r.dir, "*.json"))
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *records) read() (map[string]record, error) {
 		}
 		file, err := os.Open(path)
 		if gone(err) {
-			continue // its run ended meanwhile
+			continue // The run has ended meanwhile.
 		}
 		if err != nil {
 			return nil, err

@@ -19,14 +19,14 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// helloBound limits the time in which the helper makes process 1 of a run. It usually takes a millisecond.
+// helloBound is the maximum time in which the helper must create process 1 of a run. It usually takes a millisecond.
 const helloBound = 10 * time.Second
 
 // Reasons why there is no process 1. No part of the run was started.
 var (
 	errNoHelper     = errors.New("this daemon has no helper; give it the path of toold-sandbox")
 	errHelperGone   = errors.New("ended without a word")
-	errHelperSilent = errors.New("does not answer") // a new helper would block too: a file that it reads does not answer
+	errHelperSilent = errors.New("does not answer") // Starting another helper would not help: the file system that blocks this one would block the other one too.
 )
 
 // A resident is the helper process that creates all isolated runs, one after the other. It starts with the first of them, and again after
@@ -37,7 +37,7 @@ type resident struct {
 }
 
 type helperProcess struct {
-	run    *run // listed among the runs so that the helper is not taken for an orphan or a leftover; never attended
+	run    *run // Listed among the runs, so that the helper is not taken for an orphan or a leftover process. It is never attended.
 	socket *os.File
 	handle *os.Process
 	gone   chan struct{}
@@ -47,8 +47,8 @@ type helperProcess struct {
 	waited *os.File // pipe on which a goroutine waits for the helper's next message
 }
 
-// launch creates process 1 of a run. When it returns nil, the caller must follow the process. After an error there is no process 1 and none
-// will appear.
+// launch creates process 1 of a run. When it returns nil, the caller must follow the process. After an error there is no process 1, and
+// none will be created later.
 func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error {
 	if r.program == nil {
 		return &RefusedError{Fact: "processes_killed", Step: "helper", Err: errNoHelper}
@@ -63,7 +63,7 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 		return context.Cause(ctx)
 	}
 	err := errHelperGone
-	for range 2 { // a second try, because another process may have killed the helper
+	for range 2 { // Tries twice, because another process may have killed the helper.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -106,7 +106,7 @@ func (r *Runner) startHelper() (*helperProcess, error) {
 		c.socket.Close()
 		return nil, err
 	}
-	go r.awaitHelper(c) // stopHelper waits for it, for a limited time
+	go r.awaitHelper(c) // stopHelper waits for the end of this goroutine, for a limited time.
 	return c, nil
 }
 
@@ -137,7 +137,7 @@ func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
 // awaitHelper waits for the end of the helper and wakes the goroutine that waits for its answer.
 func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
-		_ = c.handle.Kill() // cannot be waited for, because another goroutine did so
+		_ = c.handle.Kill() // This goroutine cannot wait for the process, because another goroutine already did.
 	}
 	c.mu.Lock()
 	c.ended = true
@@ -169,8 +169,8 @@ func (c *helperProcess) waitsAt(status *os.File) bool {
 	return !c.ended
 }
 
-// stopHelper ends the helper. With now it also ends processes that the helper made and did not report. awaitHelper keeps waiting for a
-// helper that does not end, for example because a dead file system blocks it.
+// stopHelper ends the helper. When now is true, it also ends processes that the helper has created and not reported. A helper may not end,
+// for example because a dead file system blocks it; then awaitHelper continues to wait for it.
 func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	r.resident.now = nil
 	c.socket.Close()
@@ -196,8 +196,8 @@ func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	return nil
 }
 
-// reapStrays ends processes that a killed helper had just made. A process 1 that was not told to begin remains in the helper's session. A
-// process 1 that was may still be there too.
+// reapStrays ends processes that a helper had created just before it was killed. They are in the helper's session: every process 1 that was
+// not told to begin, and perhaps one that was.
 func (r *Runner) reapStrays(session int) error {
 	for deadline := time.Now().Add(killBound); ; time.Sleep(time.Millisecond) {
 		c, err := takeCensus()
@@ -225,7 +225,7 @@ func (r *Runner) reapStrays(session int) error {
 	}
 }
 
-// ask lets the helper create process 1, records its PID, and lets it begin. After an error of the helper the next run gets another helper.
+// ask makes the helper create process 1, records its PID, and lets it begin. When the helper fails, the next run starts another helper.
 func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*os.File) error {
 	more, err := r.openInner(run)
 	asked := err == nil
@@ -260,13 +260,13 @@ func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*
 func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()
-	if !c.lives() { // awaitHelper removes its session
+	if !c.lives() { // The helper has ended, so awaitHelper ends the processes in its session.
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		return errHelperGone
 	}
 	handle, err := os.FindProcess(pid)
 	if err != nil {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // the child is not reaped, so the PID is still valid
+		_ = syscall.Kill(pid, syscall.SIGKILL) // The PID is still valid, because the child is not reaped.
 		return err
 	}
 	main, err := readProcess(pid)
@@ -278,7 +278,7 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	}
 	if err == nil {
 		if err = run.group.Add(pid); errors.Is(err, syscall.ESRCH) {
-			err = nil // process 1 has ended and reported why
+			err = nil // Process 1 has already ended and reported the reason.
 		} else if err != nil {
 			err = ungrouped(err)
 		}
@@ -292,7 +292,7 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	}
 	if err == nil {
 		if _, err = run.inner.control.Write(helper.Go(by)); errors.Is(err, syscall.EPIPE) {
-			err = nil // as above
+			err = nil // Process 1 has already ended and reported the reason.
 		}
 	}
 	if err != nil {
@@ -349,7 +349,7 @@ func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid i
 		case m.Kind != helper.Hello:
 			in.early = append(in.early, m)
 			continue
-		case !stop(): // the cancel function may still set a deadline
+		case !stop(): // The function that runs on a cancel has started and may still set a deadline.
 			return 0, context.Cause(ctx)
 		}
 		c.waitsAt(nil)

@@ -110,12 +110,12 @@ func TestHelperIsReplaced(t *testing.T) {
 	mustBeConfirmed(t, lasting.exit)
 }
 
-// While helpers are killed all the time, each run either runs exactly once or is refused.
+// The test kills helpers all the time. It checks that each run is executed exactly once or refused.
 func TestHelperIsKilledAllTheTime(t *testing.T) {
 	r, _ := resident(t)
 	name := fmt.Sprintf("%s-%s", owner(), t.Name())
 	dir, stop, killed := t.TempDir(), make(chan struct{}), 0
-	before := zombies() // for example of daemons that other tests killed
+	before := zombies() // Such zombies may come from daemons that other tests killed.
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		for {
@@ -199,11 +199,11 @@ func TestRunsBesideEachOther(t *testing.T) {
 	}
 }
 
-// The helper's memory, which later runs copy, keeps no arguments or environment of an earlier run.
+// The test checks that the helper's memory, which later runs get a copy of, contains no arguments or environment of an earlier run.
 func TestHelperForgets(t *testing.T) {
 	r, pid := resident(t)
 	dir := t.TempDir()
-	const canary = "canary-7d1f" // a number follows it, so the search does not find the test's own source
+	const canary = "canary-7d1f" // The script appends a number, so that the search does not find this constant in the test program.
 	for i := range 20 {
 		spec := confined(dir, fmt.Sprintf("echo %s-argument-%d >/dev/null", canary, i))
 		spec.Env = append(spec.Env, fmt.Sprintf("SECRET=%s-variable-%d", canary, i))
@@ -273,7 +273,7 @@ func TestPolicyChanges(t *testing.T) {
 	pid() // all runs share one helper
 }
 
-// T93: a thousand runs leak nothing (240 runs in the landing check).
+// The test checks that a thousand runs leak nothing; in the landing check it makes 240 runs (T93).
 func TestHelperLeaksNothing(t *testing.T) {
 	runs := 240
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -304,7 +304,7 @@ func TestHelperLeaksNothing(t *testing.T) {
 	}
 	slack := map[string]int{"namespaces of net": runs / 3, "descriptors of this process": 10, "threads of the helper": 16} // the Go runtime may start a few threads
 	var grown string
-	for range 100 { // namespaces end a little after their processes, and descriptors a little after the report of the run's end
+	for range 100 { // Waits, because namespaces end a little after their processes, and descriptors are closed a little after Run returns.
 		grown = ""
 		for name, n := range held(t, helper) {
 			if n > before[name]+slack[name] {

@@ -51,7 +51,8 @@ func attackModes() {
 	attackOldModes(at, func(name string, errno syscall.Errno) { tell(name, result(errno)) })
 }
 
-// T03, T129: a command cannot leave a program in the workspace that gives every account on the machine the daemon's user or group.
+// The test checks that a command cannot leave a program in the workspace that runs with the daemon's user or group for every account on the
+// machine (T03, T129).
 func TestT129NoProgramsWithRights(t *testing.T) {
 	r := open(t)
 	for _, alone := range []bool{false, true} {

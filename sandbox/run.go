@@ -25,7 +25,7 @@ type run struct {
 	tag      string // value of TagVariable
 	note     note   // guarded by pack.mu after the start
 	handle   *os.Process
-	main     process // its PID is also its group and session; guarded by runs.starting until start returns
+	main     process // The PID is also the number of its group and session. Guarded by runs.starting until start returns.
 	began    time.Time
 	pipes    pipes
 	broken   chan error // receives the first error of Output
@@ -33,10 +33,10 @@ type run struct {
 	endedAt  time.Time // set before ended is closed
 	killed   map[int]bool
 	inner    *inner         // nil when not isolated
-	canary   *helper.Canary // runs instead of the command
+	canary   *helper.Canary // replaces the command when set
 	endOnce  sync.Once      // closes ended of an isolated run
-	cut      error          // reason to end the run, when it came before the command was seen to begin
-	ofHelper bool           // a helper and no real run; its session contains only processes 1
+	cut      error          // reason to end the run, if it came before the command was known to run
+	ofHelper bool           // The run is a helper, not a real run. Its session contains only processes 1 of other runs.
 	guarded  []place        // placeholders to release
 	sockets  []string       // paths of sockets in the workspace that the helper cannot find itself
 	home     home
@@ -67,19 +67,19 @@ func (r *Runner) leave(run *run) {
 	r.runs.leave(run)
 }
 
-// startLoop forks for all runs on one locked thread. The kernel sends a parent-death signal when the *thread* that forked ends. Therefore
-// nothing else uses this thread, and it ends with the Runner.
+// startLoop forks for all runs on one locked thread. The kernel sends a parent-death signal when the thread that forked ends, not only when
+// the process ends. Therefore nothing else uses this thread, and it ends with the Runner.
 func (r *Runner) startLoop() {
-	runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
+	runtime.LockOSThread() // There is no unlock, so the thread ends with this goroutine.
 	for start := range r.starts {
 		start()
 	}
 }
 
-// start forks the process and starts the goroutines that attend it. After an error none of them runs. Then handle is set when the process
-// ran for a moment.
+// start forks the process and starts the goroutines that attend it. After an error none of them runs. When handle is set after an error,
+// the process ran for a moment.
 func (r *Runner) start(ctx context.Context, run *run) error {
-	// The kernel reports a missing directory as if the program were missing.
+	// Checked here, because the kernel reports a missing directory with the same error as a missing program.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
 		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
 	}
@@ -117,7 +117,7 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		r.records.drop(run, nil)
 		return err
 	}
-	run.spec.Control.attach(run) // before the first call of Output, which may use it
+	run.spec.Control.attach(run) // This must come before the first call of Output, which may use Control.
 	run.pipes.start(run.spec.Stdin, run.spec.Output, run.broken)
 	if run.spec.Started != nil {
 		run.spec.Started()
@@ -163,7 +163,7 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), attr)
 	if err != nil {
 		if inner, ok := errors.AsType[*os.PathError](err); ok {
-			return inner.Err // Run adds the path
+			return inner.Err // Run adds the path to this error.
 		}
 		return err
 	}
@@ -196,8 +196,8 @@ func (r *Runner) mayStart(ctx context.Context, run *run) (time.Duration, error) 
 	return by, nil
 }
 
-// aborted returns the Exit of a run that could not be recorded, or nil when no process was started. What a process did before it was killed
-// is unknown.
+// aborted returns the Exit of a run whose process was started but could not be recorded. It is unknown what the process did before it was
+// killed. aborted returns nil when no process was started.
 func (run *run) aborted() *Exit {
 	if run.handle == nil {
 		return nil
@@ -222,7 +222,7 @@ func (r *Runner) follows(ctx context.Context, run *run) error {
 
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // cannot be waited for, because another goroutine did so
+		_ = run.handle.Signal(syscall.SIGKILL) // This goroutine cannot wait for the process, because another goroutine already did.
 	}
 	run.endedAt = time.Now()
 	close(run.ended)
@@ -302,7 +302,7 @@ func (run *run) over() bool {
 func (run *run) account(exit *Exit) {
 	select {
 	case <-run.ended:
-	case <-time.After(confirmBound): // a census may see the end before the scheduler runs the waiting goroutine
+	case <-time.After(confirmBound): // The waiting goroutine may run later than the census that saw the end.
 		exit.Duration = time.Since(run.began)
 		run.handle.Release()
 		return

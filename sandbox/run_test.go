@@ -58,7 +58,7 @@ func TestCPUIsCounted(t *testing.T) {
 	}
 }
 
-// T39: a process inherits nothing of the daemon's environment. T46: no shell interprets its arguments.
+// The test checks that a process inherits no variable of the daemon (T39), and that no shell interprets its arguments (T46).
 func TestEnvironmentAndArguments(t *testing.T) {
 	t.Setenv("DAEMON_SECRET", "hunter2")
 	r := open(t)
@@ -137,7 +137,7 @@ func TestStdin(t *testing.T) {
 	if _, out := run(t, open(t), spec); out.read("stdout") != "1048576\n" {
 		t.Errorf("got %q", out.read("stdout"))
 	}
-	spec = bash("/", "read -n 3 x; echo $x") // the process reads less than the test sends
+	spec = bash("/", "read -n 3 x; echo $x") // The process reads less input than the test sends.
 	spec.Stdin = strings.NewReader(strings.Repeat("x", 1<<20))
 	if _, out := run(t, open(t), spec); out.read("stdout") != "xxx\n" {
 		t.Errorf("got %q", out.read("stdout"))
@@ -180,7 +180,7 @@ func TestSlowOutputLosesNothing(t *testing.T) {
 	got := 0
 	spec := bash("/", "head -c 100000 /dev/zero")
 	spec.Output = func(_ string, chunk []byte) error {
-		time.Sleep(300 * time.Millisecond) // three or more chunks: longer than any wait of the sandbox
+		time.Sleep(300 * time.Millisecond) // There are three or more chunks, so this is longer than any wait of the sandbox.
 		got += len(chunk)
 		return nil
 	}
@@ -231,7 +231,7 @@ func TestFactsPretendNothing(t *testing.T) {
 	}
 }
 
-// The sandbox reaps only orphans, and never a child that other code of this process waits for.
+// The test checks that the sandbox reaps only orphans, and never a child for which other code of this process waits.
 func TestOtherChildrenKeepTheirStatus(t *testing.T) {
 	r := open(t)
 	child := exec.Command("/bin/bash", "-c", "exit 3")
@@ -247,7 +247,8 @@ func TestOtherChildrenKeepTheirStatus(t *testing.T) {
 	}
 }
 
-// The kernel sends a parent-death signal when the forking thread ends. The end of other threads of this process must not trigger it.
+// The kernel sends a parent-death signal when the forking thread ends. The test checks that the end of other threads of the daemon does not
+// kill a process.
 func TestThreadsOfTheDaemonEnd(t *testing.T) {
 	done := make(chan struct{})
 	go func() {

@@ -1,8 +1,8 @@
 // Package sandbox starts, watches and ends processes. No other package starts a process.
 //
 // A [Runner] runs one process for a [Spec], in a new session. It returns only after every descendant is dead too: background jobs, daemons
-// that forked twice into another session, whole process trees. [Exit.Unverified] names processes whose death could not be confirmed.
-// [Runner.Sweep] does the same at start for processes that a killed daemon left.
+// that forked twice into another session, whole process trees. [Exit.Unverified] lists processes whose death could not be confirmed. When a
+// daemon starts, [Runner.Sweep] ends the processes that a killed daemon left.
 //
 // Four marks identify the processes of a run:
 //
@@ -13,9 +13,9 @@
 //
 // A process can lose all four marks only with the help of another service of the machine.
 //
-// A Spec with a [Policy] is isolated. It runs without capabilities, in separate namespaces and with a separate root. When its process 1
-// ends, the kernel ends everything in the namespace. A process that cannot get its whole policy does not run ([RefusedError]).
-// [Runner.Prove] measures how well a policy is enforced on this machine.
+// A Spec with a [Policy] is isolated. Its process runs without capabilities, in separate namespaces and with a separate root. When process
+// 1 of the run ends, the kernel ends everything in the namespace. When the whole policy cannot be applied, the process does not run
+// ([RefusedError]). [Runner.Prove] measures how well a policy is enforced on this machine.
 //
 // The package needs Linux 5.12 or newer, with /proc.
 package sandbox
@@ -36,15 +36,15 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// Help runs the sandbox helper and does not return, when this program was started as the helper. A program that makes a Runner without
-// [Config.Helper] must call it first.
+// Help does nothing unless this program was started as the sandbox helper. Then it runs the helper and does not return. A program that
+// makes a Runner without [Config.Helper] must call it first.
 func Help() {
 	if os.Args[0] == helper.Name {
 		helper.Main()
 	}
 }
 
-// NoHelper is the [Config.Helper] of a Runner without a helper.
+// NoHelper is the value of [Config.Helper] for a Runner without a helper.
 const NoHelper = "none"
 
 // TagVariable is the environment variable that marks every process of a run.
@@ -52,35 +52,36 @@ const TagVariable = "TOOLD_CALL"
 
 const (
 	defaultGrace = 2 * time.Second
-	// outputGrace is the time for descendants that still hold an output pipe after the main process exits. A bash process substitution
-	// writes its last lines then.
+	// outputGrace is the time that descendants have to end after the main process exits, if they still hold an output pipe. For example, a
+	// bash process substitution writes its last lines then.
 	outputGrace = 100 * time.Millisecond
-	// killBound limits the killing. The engine gives a tool 5 s after a cancel, and Grace may have used 2 s of them.
+	// killBound is the maximum time for killing. The engine gives a tool 5 s after a cancel, of which Grace may use 2 s.
 	killBound = 1500 * time.Millisecond
-	// confirmBound is the time in which processes killed at the end of killBound must be seen dead. On a busy machine there may be many.
+	// confirmBound is the additional time to confirm the death of processes that were killed at the end of killBound. On a busy machine
+	// there may be many.
 	confirmBound = time.Second
-	// pipeBound limits the wait for more output after the kill, when an unknown process holds a pipe open.
+	// pipeBound is the maximum wait for more output after the kill, when an unknown process holds a pipe open.
 	pipeBound = 500 * time.Millisecond
 )
 
 // ErrClosed means that the Runner was closed.
 var ErrClosed = errors.New("sandbox is closed")
 
-// ErrKept means that no process was started, because another daemon may own the call by now.
+// ErrKept means that no process was started, because another daemon may own the store, and with it the call, by now.
 var ErrKept = errors.New("the process was not started, because the store may be another daemon's")
 
 // Config configures a Runner.
 type Config struct {
-	// Owner names the store of the daemon and is part of every process's tag. It prevents the daemon of another store from claiming these
-	// processes. Required; without slash.
+	// Owner identifies the store of the daemon and is part of every process's tag. So daemons of other stores do not take these processes
+	// for their own. Required; without a slash.
 	Owner string
 	// StateDir stores a small record for each running process, for Sweep after a crash. Required; created when missing. Only one daemon may
 	// use it at a time.
 	StateDir string
 	// Homes is the directory of home directories; created when missing. Empty means "homes" in StateDir.
 	Homes string
-	// Helper is the path of the program toold-sandbox. Empty means that this program is its own helper and calls [Help] first. With
-	// [NoHelper] every run with a Policy fails with a [RefusedError], and the Runner never executes this program again.
+	// Helper is the path of the program toold-sandbox. Empty means that this program is its own helper and calls [Help] first. [NoHelper]
+	// means that every run with a Policy fails with a [RefusedError], and that the Runner does not start this program as a helper.
 	Helper string
 	// ControlGroup is the directory of a control group (version 2) without processes. The Runner creates the groups of its runs below it.
 	// Empty means the group that was delegated to this process, if there is one.
@@ -98,21 +99,21 @@ type Spec struct {
 	Path string   // absolute; PATH is never searched
 	Args []string // without the program name
 	Dir  string   // absolute
-	// Within is a directory that other users or processes may write and that contains Dir. Run refuses a Dir or a Policy workspace when a
-	// symbolic link leads it out of Within. Empty means that links may lead anywhere.
+	// Within is a directory that contains Dir and in which other users or processes may write. Run refuses a Dir or a Policy workspace that
+	// leads out of Within through a symbolic link. Empty means that links may lead anywhere.
 	Within string
 	Env    []string // the whole environment, except TagVariable; nothing is inherited
-	Tag    string   // names the call in TagVariable
-	// Home names the home directory that HOME points to. Runs with equal Home and level of isolation share one, which is kept for a while.
-	// [FreshHome] is an empty one for this run alone. A HOME in Env takes precedence. Empty means no home.
+	Tag    string   // identifies the call in TagVariable
+	// Home is the name of the home directory to which HOME points. Runs with the same Home and level of isolation share one, which is kept
+	// for some time. [FreshHome] means an empty one for this run only. A HOME in Env is used instead. Empty means no home.
 	Home string
 	// Policy isolates the process. Nil gives it all rights of the daemon. Do not change it after Run was called.
 	Policy *Policy
-	// Stdin is copied to the process. Nil means end of file at once. Run does not wait for a Read that hangs: its goroutine ends when the
+	// Stdin is copied to the process. Nil means end of file at once. Run does not wait for a Read that blocks: its goroutine ends when the
 	// Read returns.
 	Stdin io.Reader
-	// Handed contains up to [MostHanded] texts. The process reads each once, up to end of file, from descriptor 3 and the following ones.
-	// They appear in no argument, variable or file.
+	// Handed contains up to [MostHanded] texts. The process can read each text once, up to end of file, from descriptor 3 for the first
+	// text, 4 for the second, and so on. The texts appear in no argument, variable or file.
 	Handed []string
 	// Terminal makes a pseudo-terminal of this size the controlling terminal and standard input, output and error. The output then has the
 	// stream name "pty". The end of Stdin is sent as Ctrl-D.
@@ -135,14 +136,14 @@ type Spec struct {
 type Exit struct {
 	Code     int           // -1 when a signal ended the process
 	Signal   string        // such as SIGKILL; empty when the process exited
-	Duration time.Duration // until the main process ended
-	CPU      time.Duration // of the main process and the children that it waited for; with a control group, of all processes
-	MaxRSS   int64         // in bytes, of the largest of them
+	Duration time.Duration // time until the main process ended
+	CPU      time.Duration // processor time of the main process and the children that it waited for; with a control group, of all processes
+	MaxRSS   int64         // maximum memory of the largest of these processes, in bytes
 	OOMKills int           // number of processes that the kernel killed because the control group exceeded its memory limit
-	// Killed lists, sorted, the PIDs that lived when the killing began and were signalled, including the main process.
+	// Killed contains the PIDs of processes that lived when the killing began and were signalled, including the main process. It is sorted.
 	Killed []int
-	// Unverified lists processes that may still live. Such a process did not die in time, may not be killed, may belong to another run of
-	// the same time, or still holds an output pipe.
+	// Unverified contains processes that may still live. Such a process did not die in time, may not be killed, may belong to another
+	// concurrent run, or still holds an output pipe.
 	Unverified []Process
 	// ConfirmedAt is the time at which no process of the run was left. It is zero when Unverified is not empty.
 	ConfirmedAt time.Time
@@ -156,8 +157,8 @@ type Process struct {
 	Tag     string // the Tag of its Spec, when it could be read
 }
 
-// A Runner starts processes. Its methods may be called concurrently. A subreaper process must have only one Runner, because a Runner waits
-// for every orphan.
+// A Runner starts processes. Its methods may be called concurrently. A process that is a subreaper must have only one Runner, because a
+// Runner waits for every orphan.
 type Runner struct {
 	origin   origin
 	records  records
@@ -186,7 +187,7 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.StateDir == "" {
 		return nil, errors.New("sandbox state directory: is required")
 	}
-	dir, err := filepath.Abs(cfg.StateDir) // isolated processes have another working directory
+	dir, err := filepath.Abs(cfg.StateDir) // The path must be absolute, because isolated processes have another working directory.
 	if err != nil {
 		return nil, fmt.Errorf("sandbox state directory: %w", err)
 	}
@@ -243,7 +244,7 @@ func (r *Runner) Close() error {
 	r.runs.count.Wait()
 	r.homes.close()
 	var left error
-	if c := r.resident.now; c != nil { // no run is left that could use it
+	if c := r.resident.now; c != nil { // No run uses the helper any more.
 		left = r.stopHelper(c, false)
 	}
 	r.records.clear()
@@ -256,10 +257,11 @@ func (r *Runner) Close() error {
 	return errors.Join(left, r.groups.Close())
 }
 
-// Run runs the process to its end and leaves none of its descendants. When ctx ends, the whole run is killed.
+// Run runs the process until it and all its descendants have ended. When ctx ends, Run kills them.
 //
-// The Exit is nil exactly when no process was started. With an Exit, the error is the reason why the run was cut short: the cause of ctx,
-// the error of Output, or ErrClosed. When the process ended before the Runner noticed that reason, Run returns the real exit and no error.
+// Run returns a nil Exit only when no process was started. With an Exit, the error is the reason why the run was cut short: the cause of
+// ctx, the error of Output, or ErrClosed. When the process ended before the Runner noticed that reason, Run returns the real exit and no
+// error.
 func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
 	if err := spec.check(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)

@@ -25,7 +25,7 @@ func stopped(t *testing.T, dir string) (r *sandbox.Runner, helper int) {
 	return r, helper
 }
 
-// soon is shorter than the time the sandbox waits for a silent helper. It leaves room for a busy machine.
+// soon is shorter than the time that the sandbox waits for a silent helper, but long enough for a busy machine.
 const soon = 8 * time.Second
 
 // runEnd says how and when a run ended.
@@ -44,8 +44,8 @@ func begin(ctx context.Context, r *sandbox.Runner, spec sandbox.Spec) <-chan run
 	return end
 }
 
-// P5: while the helper is silent, a run can be cancelled as quickly as any other. This holds while the helper makes it and while it waits
-// for its turn. Its command does not start after that.
+// The test checks that a run can be cancelled quickly while the helper does not answer, both when the helper is creating it and when it
+// waits for its turn (P5). Its command does not start later.
 func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	r, helper := stopped(t, dir)
@@ -54,7 +54,7 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	for range 3 {
 		ends = append(ends, begin(ctx, r, confined(dir, "echo x >> ran; sleep 60")))
 	}
-	time.Sleep(100 * time.Millisecond) // one run asks the helper and two wait
+	time.Sleep(100 * time.Millisecond) // Now one run asks the helper, and two wait.
 	cancelled := time.Now()
 	cancel(errCancelled)
 	for _, end := range ends {
@@ -62,7 +62,7 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 			t.Errorf("cancelled: %+v, %v after %v", e.exit, e.err, e.at.Sub(cancelled))
 		}
 	}
-	_ = syscall.Kill(helper, syscall.SIGCONT) // in case it still exists
+	_ = syscall.Kill(helper, syscall.SIGCONT) // The helper may still exist, so it is continued.
 	if exit, out := run(t, r, confined(dir, "cat ran 2>/dev/null; echo next")); exit.Code != 0 || out.read("stdout") != "next\n" {
 		t.Errorf("after a cancel: %+v, %q", exit, out.read("stdout"))
 	}

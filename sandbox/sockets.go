@@ -21,7 +21,7 @@ import (
 // searchBound limits the search of a workspace for sockets.
 const searchBound = 10 * time.Second
 
-// A boundSocket is a unix socket that is bound to a path, as the kernel lists it.
+// A boundSocket is a unix socket that is bound to a path, with what the kernel reports about it.
 type boundSocket struct {
 	name string // path given to bind; may be relative or outdated
 	file file
@@ -30,15 +30,16 @@ type boundSocket struct {
 // A file is identified by a device and the low half of an inode number.
 type file struct{ device, inode uint32 }
 
-// strayed returns the paths in a workspace of sockets that their bound names do not lead to. There are four causes:
+// strayed returns the paths of those sockets in a workspace that cannot be found by the names to which they were bound. There are four
+// causes:
 //
 //   - the socket was bound by a relative path
 //   - a directory was renamed
 //   - the socket has further names
 //   - it was bound through another mount of the same files
 //
-// The helper covers all other sockets by their names. The workspace is searched only when one of its file systems contains a socket of the
-// first three kinds.
+// The helper covers all other sockets by their names. strayed searches the workspace only when one of its file systems contains a socket of
+// the first three kinds.
 func strayed(workspace string) (found []string, err error) {
 	all, err := boundSockets()
 	if err != nil {
@@ -69,7 +70,7 @@ func strayed(workspace string) (found []string, err error) {
 	shown := shownIn(table, top)
 	for _, path := range elsewhere {
 		for _, other := range otherNames(table, shown, path) {
-			var stat unix.Stat_t // a mount may cover the path
+			var stat unix.Stat_t // A mount may cover the path, so the path must be checked.
 			if unix.Lstat(other, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
 				found = append(found, other)
 			}
@@ -88,7 +89,7 @@ func strayed(workspace string) (found []string, err error) {
 // findSockets records the sockets in the workspace that the helper cannot find by name.
 func (run *run) findSockets() (err error) {
 	if !run.supervised() {
-		return nil // the run may use only socket pairs
+		return nil // The run cannot connect to a path, because it may only use socket pairs.
 	}
 	if run.sockets, err = strayed(filepath.Clean(run.spec.Policy.Workspace)); err != nil {
 		return &RefusedError{Fact: "ipc", Step: "sockets in the workspace", Err: err}
@@ -102,7 +103,7 @@ func (s *boundSocket) look() (stat unix.Stat_t, there bool) {
 	return stat, there
 }
 
-// search looks for sockets by inode number and ignores the device, because some file systems report another device.
+// search finds sockets by inode number. It ignores the device number, because some file systems report a different one.
 func search(top string, lost map[file]bool) (found []string, err error) {
 	inodes := map[uint32]bool{}
 	for at := range lost {

@@ -9,7 +9,7 @@ import (
 // Swept is the result of a Sweep.
 type Swept struct {
 	Killed     []Process
-	Unverified []Process // as in Exit
+	Unverified []Process // the same as in [Exit]
 }
 
 // Sweep ends processes left by an earlier daemon of this owner, or by a run of this daemon that ended with unverified processes. It kills a
@@ -42,7 +42,7 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 		}
 		for pid, p := range mine {
 			if _, have := seen[pid]; !have && !p.dead() {
-				seen[pid] = describe(p) // describe it while it still lives
+				seen[pid] = describe(p) // The description must be read while the process still lives.
 			}
 		}
 		return mine, doubtful
@@ -66,8 +66,8 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	return swept, nil
 }
 
-// sweepStrangers removes empty control groups of daemons whose store may never start again. Only the first PID namespace shows every
-// process that may have made such a group. In any other namespace, and without a census, the groups remain.
+// sweepStrangers removes empty control groups of daemons whose store may never be started again. It does so only in the first PID
+// namespace, because only there it sees every process that may have made such a group.
 func (r *Runner) sweepStrangers() {
 	const first, age = "pid:[4026531836]", 10 * time.Minute
 	if space, err := os.Readlink("/proc/self/ns/pid"); err != nil || space != first {
@@ -86,8 +86,8 @@ func (r *Runner) sweepStrangers() {
 	})
 }
 
-// leftovers is the finder of Sweep. A process in a recorded session is doubtful when the session leader is dead and the process has no
-// mark: another program may have reused the session number.
+// leftovers is the finder of Sweep. It counts a process in a recorded session as doubtful when the session leader is dead and the process
+// has no mark, because another program may use the same session number now.
 func (f *family) leftovers(c *census, records map[string]record, seeds []int) (mine, doubtful map[int]process) {
 	runs := map[string]bool{}
 	safe := f.ancestors(c)
@@ -120,7 +120,7 @@ func (f *family) leftovers(c *census, records map[string]record, seeds []int) (m
 	c.spread(mine, seeds, may)
 	for _, rec := range records {
 		if _, ok := c.all[rec.Main.PID]; ok {
-			continue // the main process of the run, which is then found, or another process with its number
+			continue // The process is the main process of the run, which is found otherwise, or another process that has its number now.
 		}
 		for _, pid := range c.sessions[rec.Main.PID] {
 			if p := c.all[pid]; rec.Main.PID != 0 && mine[pid].pid == 0 && may(p) && !p.dead() && p.start >= rec.Main.Start {

@@ -15,7 +15,8 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// A daemon is killed with SIGKILL. The next daemon finds the processes of its call.
+// TestSweepAfterKill checks that, after a daemon is killed with SIGKILL, the next daemon finds and kills the processes of the old daemon's
+// call.
 func TestSweepAfterKill(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -33,7 +34,7 @@ func TestSweepAfterKill(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if old.ProcessState != nil {
-			return // its strays are swept, so their PIDs may be reused
+			return // The stray processes are dead, so other processes may have their PIDs now.
 		}
 		old.Process.Kill()
 		old.Wait()
@@ -85,7 +86,7 @@ func TestSweepAfterKill(t *testing.T) {
 	}
 }
 
-// Sweep kills only by identity, and never by a name, a number or another owner's tag.
+// The test checks that Sweep identifies processes exactly, and never kills one only because of its name, its number or another owner's tag.
 func TestSweepSparesOthers(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -134,7 +135,7 @@ func TestSweepSparesOthers(t *testing.T) {
 			}
 			r := openIn(t, state)
 			swept, err := r.Sweep(t.Context())
-			os.Remove(filepath.Join(state, "R.json")) // the sweep keeps another daemon's record
+			os.Remove(filepath.Join(state, "R.json")) // Removed by the test, because Sweep keeps the record of another daemon.
 			if err != nil || len(swept.Unverified) > 0 {
 				t.Errorf("swept %+v, %v", swept, err)
 			}
@@ -184,7 +185,7 @@ func TestSweepSparesRuns(t *testing.T) {
 	mustBeGone(t, pids(t, dir))
 }
 
-// Sweep reports process 1 of a run with its call, although the process has the helper's tag.
+// The test checks that Sweep reports process 1 of a run with the tag of its call, although its environment contains the helper's tag.
 func TestSweepNamesTheCall(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// tagOfRun returns the value of TagVariable: owner/daemon/run/tag. The daemon is given by PID and start time. Only the last part may
-// contain a slash.
+// tagOfRun returns the value of TagVariable: owner/daemon/run/tag. The part daemon contains the PID and the start time. Only the last part
+// may contain a slash.
 func tagOfRun(owner string, daemon identity, id, tag string) string {
 	return fmt.Sprintf("%s/%d.%d/%s/%s", owner, daemon.PID, daemon.Start, id, tag)
 }
@@ -31,7 +31,7 @@ func splitTag(value string) (owner string, daemon identity, tag string) {
 	return parts[0], daemon, parts[3]
 }
 
-// origin identifies this process as a starter of runs: its owner, itself and the boot of the machine.
+// origin identifies this process in tags and records: its owner, its PID and start time, and the boot of the machine.
 type origin struct {
 	owner  string
 	bootID string
@@ -41,15 +41,15 @@ type origin struct {
 // tag returns the value of TagVariable for a run of this process.
 func (o *origin) tag(id, tag string) string { return tagOfRun(o.owner, o.self.identity(), id, tag) }
 
-// foreign reports whether daemon is another process than this one, and alive. Two daemons can have the same owner when a store was copied.
+// foreign reports whether daemon is another living process. Two daemons can have the same owner when a store was copied.
 func (o *origin) foreign(daemon identity) bool {
 	p, err := readProcess(daemon.PID)
 	return err == nil && daemon != o.self.identity() && p.start == daemon.Start && !p.dead()
 }
 
-// tagOf returns the value of TagVariable in p's initial environment, and false when p no longer exists. The value is empty when the
-// environment cannot be read or lacks it. That is the case for a process of another user, a kernel thread, an ending process, one without
-// its first thread, and one that overwrote its environment.
+// tagOf returns the value of TagVariable in p's initial environment. there is false when p no longer exists. The value is empty when the
+// environment cannot be read or does not contain the variable. Examples are a process of another user, a kernel thread, an ending process,
+// one whose first thread has ended, and one that overwrote its environment.
 func tagOf(p process) (tag string, there bool) {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
 	if err != nil {

@@ -20,7 +20,7 @@ var ErrNotRunning = errors.New("the process does not run")
 // at any time, from any goroutine.
 type Control struct {
 	mu  sync.Mutex
-	run *run // set from its start until its main process is reaped
+	run *run // set from the start of the run until its main process is reaped
 }
 
 // Resize changes the size of the run's terminal, and the kernel signals its foreground processes. It does nothing for a run without
@@ -48,7 +48,7 @@ func (c *Control) Signal(sig syscall.Signal) error {
 	if c.run.inner != nil && c.run.pipes.terminal == nil {
 		return c.run.inner.signal(false, sig)
 	}
-	group := c.run.main.pid // the number cannot be reused before the process is reaped
+	group := c.run.main.pid // The number stays valid, because the process is not reaped yet.
 	if c.run.pipes.terminal != nil {
 		if keySignal(c.run.pipes.terminal, sig) == nil {
 			return nil
@@ -71,7 +71,7 @@ func (c *Control) Signal(sig syscall.Signal) error {
 
 // holds reports whether p is in the PID namespace of an isolated run.
 func (run *run) holds(p process) bool {
-	for range 1 << 10 { // bounded, because parent links may form a loop when processes end meanwhile
+	for range 1 << 10 { // The loop is limited, because parent links may form a cycle when processes end meanwhile.
 		if p.parent == run.main.pid {
 			return true
 		}
@@ -83,7 +83,8 @@ func (run *run) holds(p process) bool {
 	return false
 }
 
-// keySignal lets the kernel signal the foreground group as for a key press. This works only for SIGINT, SIGQUIT and SIGTSTP.
+// keySignal makes the kernel signal the foreground process group of the terminal as for a key press. This works only for SIGINT, SIGQUIT
+// and SIGTSTP.
 func keySignal(ours *os.File, sig syscall.Signal) error {
 	return control(ours, func(fd uintptr) error {
 		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, ioctlSignal, uintptr(sig))
@@ -100,7 +101,7 @@ func (c *Control) attach(run *run) {
 	c.run = run
 }
 
-// openTerminal creates a pseudo-terminal and returns our end and the process's end.
+// openTerminal creates a pseudo-terminal. ours is the daemon's end, theirs is the end for the process.
 func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -118,7 +119,7 @@ func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	if err = resize(ours, s); err != nil {
 		return nil, nil, err
 	}
-	// Open by descriptor, because /dev/pts of this mount namespace may be another instance.
+	// The other end is opened by descriptor and not by path, because /dev/pts of this mount namespace may be another instance.
 	var fd uintptr
 	err = control(ours, func(master uintptr) error {
 		var errno syscall.Errno

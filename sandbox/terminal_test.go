@@ -34,7 +34,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Typed text reaches the process, and the end of Stdin becomes the end of its input.
+// The test checks that typed text reaches the process, and that the end of Stdin becomes the end of its input.
 func TestTypedIntoATerminal(t *testing.T) {
 	spec := onTerminal(t.TempDir(), `stty -echo; echo ready; cat; echo end`)
 	in, keys := io.Pipe()
@@ -55,7 +55,8 @@ func TestTypedIntoATerminal(t *testing.T) {
 	}
 }
 
-// Ctrl-C, as a key and as a signal, ends the foreground process and not the shell. The shell receives a new terminal size.
+// The test checks that Ctrl-C, as a key and as a signal, ends the foreground process and not the shell, and that the shell gets a new
+// terminal size.
 func TestSignalsOfATerminal(t *testing.T) {
 	for name, interrupt := range map[string]func(c *sandbox.Control, keys io.Writer) error{
 		"key":    func(_ *sandbox.Control, keys io.Writer) error { _, err := io.WriteString(keys, "\x03"); return err },

@@ -7,8 +7,8 @@ import (
 
 // watchLoop records the process tree of the active runs and reaps orphans that have ended.
 func (r *Runner) watchLoop() {
-	// A census reads one file for each process of the machine. It may use 2 % of one core. The interval grows while the runs' processes do
-	// not change, as with servers that idle for days.
+	// A census reads one file for each process of the machine, so it may use at most 2 % (1/share) of one core. The interval grows up to
+	// longest while the runs' processes do not change, for example with servers that idle for days.
 	const shortest, longest, share = 250 * time.Millisecond, 4 * time.Second, 50
 	pause := time.NewTimer(shortest)
 	defer pause.Stop()
@@ -21,7 +21,7 @@ func (r *Runner) watchLoop() {
 		for wait, least := shortest, shortest; len(r.watched()) > 0; {
 			wake := r.wake
 			if wait <= least {
-				wake = nil // the next census comes soon enough
+				wake = nil // A run that begins now need not wake the loop, because the next census comes soon enough.
 			}
 			pause.Reset(wait)
 			select {
@@ -43,13 +43,13 @@ func (r *Runner) watchLoop() {
 	}
 }
 
-// watched returns the runs that can only be identified by their marks. The others have a PID namespace.
+// watched returns the runs that only marks can identify. The other runs have a PID namespace.
 func (r *Runner) watched() []*run {
 	return slices.DeleteFunc(r.runs.others(nil), func(run *run) bool { return run.supervised() })
 }
 
-// observe takes one census, records the processes of each run, and reports whether they changed. It does nothing when the census fails,
-// because the end of each run takes another one.
+// observe takes one census, records the processes of each run, and reports whether they have changed. It ignores a failed census, because
+// the end of each run takes another one.
 func (r *Runner) observe() (changed bool) {
 	c, err := takeCensus()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// TestT131NoLinkLeadsOutOfWithin replaces the directory of a process by a symbolic link to a place outside, before and during the start.
-// Links that stay inside Within are accepted.
+// The test replaces the directory of a process by a symbolic link to a place outside of Within, before and during the start. The process
+// must not start there. Links that stay inside Within are accepted.
 func TestT131NoLinkLeadsOutOfWithin(t *testing.T) {
 	r := open(t)
 	for name, policy := range map[string]*sandbox.Policy{"none": nil, "landlock": {Unsupervised: true}, "isolated": {}} {
@@ -49,7 +49,7 @@ func TestT131NoLinkLeadsOutOfWithin(t *testing.T) {
 				}
 			}
 			if policy == nil {
-				return // an unisolated process can leave the directory anyway
+				return // A process without isolation can leave the directory anyway.
 			}
 			before, err := os.Stat(outside)
 			must(t, err)
@@ -57,7 +57,7 @@ func TestT131NoLinkLeadsOutOfWithin(t *testing.T) {
 			for range 40 {
 				s, out := spec("sub"), &screen{}
 				s.Output = out.output
-				_, _ = r.Run(t.Context(), s) // the run is refused, or runs in sub
+				_, _ = r.Run(t.Context(), s) // Both outcomes are correct: the run is refused, or runs in sub.
 				if got := out.read("stdout"); strings.Contains(got, "secret") {
 					t.Fatalf("it read %q", got)
 				}

@@ -1,8 +1,8 @@
 // Package address decides which network addresses toold may contact when a model, a page or a redirect names them. It allows the addresses
 // that IANA calls globally reachable and those that the operator adds.
 //
-// [Rules.Control] checks the address when a connection is about to be made, after name resolution. Therefore no answer of a name server can
-// bypass the check.
+// [Rules.Control] checks the address right before a connection is made, after name resolution. So no answer of a name server can bypass the
+// check.
 package address
 
 import (
@@ -53,8 +53,8 @@ func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) 
 	return r.notOwn(to.Addr().Unmap())
 }
 
-// notOwn refuses public addresses of this machine. Connections to them would bypass the firewall and reach services that this machine
-// offers only to others.
+// notOwn refuses the public addresses of this machine. A connection from the machine to itself bypasses the firewall, so it could reach
+// services that the firewall protects.
 func (r Rules) notOwn(a netip.Addr) error {
 	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return nil
@@ -101,7 +101,7 @@ var (
 	nat64   = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo4  = netip.MustParsePrefix("2002::/16")
 	teredo  = netip.MustParsePrefix("2001::/32")
-	ancient = netip.MustParsePrefix("::/96") // IPv4-compatible
+	ancient = netip.MustParsePrefix("::/96") // IPv4-compatible addresses
 )
 
 type prefix struct {
@@ -153,10 +153,10 @@ func embedded(a netip.Addr) []netip.Addr {
 	case a.Is4In6():
 		return []netip.Addr{a.Unmap()}
 	case nat64.Contains(a), ancient.Contains(a):
-		return []netip.Addr{last} // :: and ::1 then yield 0.0.0.0 and 0.0.0.1
+		return []netip.Addr{last} // For :: and ::1 this returns 0.0.0.0 and 0.0.0.1, which are refused.
 	case sixTo4.Contains(a):
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
-	case teredo.Contains(a): // RFC 4380: the server, and the client's address with its bits inverted
+	case teredo.Contains(a): // RFC 4380: contains the server's address, and the client's address with its bits inverted
 		client := [4]byte{^b[12], ^b[13], ^b[14], ^b[15]}
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[4:8])), netip.AddrFrom4(client)}
 	}

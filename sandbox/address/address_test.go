@@ -17,7 +17,7 @@ func TestT48AddressesThatAreNotPublic(t *testing.T) {
 		"::", "::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "ff02::1", "fc00::1", "100::1", "2001:db8::1", "2001:2::1", "3fff::1", "5f00::1", "64:ff9b:1::1",
 		"::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::10.0.0.1", // IPv4-mapped and IPv4-compatible
 		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", // NAT64 forms of 169.254.169.254 and 127.0.0.1
-		"2002:a9fe:a9fe::1", "2002:7f00:1::", "2002:c0a8:101::", // 6to4 forms of both and of 192.168.1.1
+		"2002:a9fe:a9fe::1", "2002:7f00:1::", "2002:c0a8:101::", // 6to4 forms of these two addresses and of 192.168.1.1
 		"2001:0:a9fe:a9fe::1", "2001:0:808:808:0:0:5601:5601", // Teredo with the server 169.254.169.254, and with the client 169.254.169.254
 		"4000::1", "e000::1",
 	} {
@@ -55,7 +55,7 @@ func TestOperatorAllows(t *testing.T) {
 	}
 }
 
-// TestEmbeddedAddresses checks that every form of an IPv4 address gets the same verdict as the plain address.
+// TestEmbeddedAddresses checks that every IPv6 form that contains an IPv4 address gets the same verdict as the IPv4 address.
 func TestEmbeddedAddresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b [4]byte

@@ -32,7 +32,8 @@ func Host(text string) (host string, plain netip.Addr, err error) {
 	return host, netip.Addr{}, err
 }
 
-// Name is [Host] for names only. It refuses numeric forms that some resolvers accept as addresses, such as 2130706433 and 0x7f.1.
+// Name returns the canonical form of a host that must be a name. It refuses addresses, and numeric forms that some resolvers accept as
+// addresses, such as 2130706433 and 0x7f.1.
 func Name(text string) (string, error) {
 	name, err := idna.Lookup.ToASCII(strings.ToLower(strings.TrimSuffix(text, ".")))
 	if err != nil || name == "" || len(name) > 253 || strings.Contains(name, "..") {

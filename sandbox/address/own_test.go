@@ -17,7 +17,7 @@ import (
 
 const inNetwork = "ADDRESS_TEST_IN_NETWORK"
 
-// T48: a machine cannot be reached through its own public address.
+// The test checks that a service of this machine cannot be reached through the machine's own public address (T48).
 func TestT48OwnPublicAddress(t *testing.T) {
 	const own = "93.184.216.34"
 	if os.Getenv(inNetwork) == "" {

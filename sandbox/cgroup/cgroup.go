@@ -1,8 +1,8 @@
-// Package cgroup makes control groups, which limit all processes of a run together, where the machine allows it.
+// Package cgroup creates control groups, which limit all processes of a run together, on machines where this is possible.
 //
-// A [Pool] finds a directory for its groups. With version 2 it is the parent of this process's group, if that was delegated. With version 1
-// it is this process's group of each controller. The Pool reuses groups, because creating one takes longer than using one. Close removes
-// them. The Pool touches no group without its own name prefix and never moves this process.
+// A [Pool] finds a directory in which it may create groups. With version 2 this is the parent of this process's group, if the parent was
+// delegated. With version 1 it is this process's group of each controller. The Pool reuses groups, because creating one takes longer than
+// using one; Close removes them. The Pool changes no group without its own name prefix and never moves this process.
 package cgroup
 
 import (
@@ -28,11 +28,11 @@ const (
 )
 
 const (
-	mostFree = 32 // bounds the free groups, because each keeps some files open
-	// mostKept is the most memory, in bytes, that a group may hold to be reused. The memory is file pages that its last run read. A group
-	// that holds more is removed; the kernel keeps its pages for the next reader.
+	mostFree = 32 // maximum number of free groups, because each keeps some files open
+	// mostKept is the maximum memory in bytes that a group may hold and still be reused. This memory is the page cache of files that its
+	// last run read. A group that holds more is removed; its pages stay in the kernel's cache.
 	mostKept = 8 << 20
-	// removeBound limits the wait for the last processes of a group.
+	// removeBound is the maximum time to wait for the last processes of a group.
 	removeBound = time.Second
 )
 
@@ -40,16 +40,16 @@ const (
 type Limits struct {
 	Memory    int64         // bytes, including swap
 	CPUs      float64       // processor time, in processors
-	Period    time.Duration // period over which CPUs is enforced; 0: 100 ms
+	Period    time.Duration // period in which the limit CPUs is enforced; 0 means 100 ms
 	Processes int           // number of processes and threads
 }
 
 // Usage counts what the processes of a group used since [Pool.Get].
 type Usage struct {
 	OOMKills  int64         // processes that the kernel killed for lack of memory
-	Throttled int64         // periods in which the CPU limit delayed them
-	Refused   int64         // forks that the process limit refused
-	CPU       time.Duration // of all processes; 0 when no controller counts it
+	Throttled int64         // number of periods in which the limit CPUs stopped the processes
+	Refused   int64         // number of forks that the limit Processes refused
+	CPU       time.Duration // processor time of all processes; 0 when no controller counts it
 }
 
 func (u Usage) minus(o Usage) Usage {
@@ -58,8 +58,8 @@ func (u Usage) minus(o Usage) Usage {
 
 // Config identifies the process that owns a Pool's groups.
 type Config struct {
-	Owner string // shared by successive processes; part of the groups' names
-	PID   int    // identifies this process together with Start
+	Owner string // name that successive processes (daemons) share; part of the groups' names
+	PID   int    // PID of this process; PID and Start together identify it
 	Start uint64
 	// Parent is a version 2 directory for the groups. Empty means that the Pool looks for one.
 	Parent string
@@ -67,9 +67,9 @@ type Config struct {
 
 // A Pool creates and reuses groups. Its methods may be called concurrently.
 type Pool struct {
-	prefix string // of all groups of the owner
-	mine   string // of the groups of this process
-	id     string // of this Pool, because a process may have several
+	prefix string // name prefix of all groups of the owner
+	mine   string // name prefix of the groups of this process
+	id     string // identifies this Pool, because a process may have several
 	place  place
 
 	mu     sync.Mutex
@@ -88,7 +88,7 @@ type Group struct {
 	before Usage               // usage of earlier runs
 }
 
-// Open finds out which groups this process can create. It never fails: a Pool without a usable directory has no controllers, and Has
+// Open finds out which groups this process can create. It never fails: when no directory is usable, the Pool has no controllers, and Has
 // returns the reason.
 func Open(cfg Config) *Pool {
 	p := &Pool{prefix: "toold-" + cfg.Owner + "-", id: rand.Text()[:10]}
@@ -117,8 +117,7 @@ func (p *Pool) Has(controller string) (have bool, why string) {
 	return false, cmp.Or(p.place.missing[controller], p.place.why)
 }
 
-// Get returns a group with limits. It returns nil without error when there are no controllers. It ignores limits for which there is no
-// controller.
+// Get returns a group with limits. It ignores limits for which there is no controller. Without any controller it returns nil and no error.
 func (p *Pool) Get(l Limits) (*Group, error) {
 	if len(p.place.dirs) == 0 {
 		return nil, nil //nolint:nilnil // there is no group, as Has says
@@ -129,19 +128,19 @@ func (p *Pool) Get(l Limits) (*Group, error) {
 			return nil, err
 		}
 		if err = g.apply(l); err == nil {
-			g.before, err = g.read() // reading shows that the group still exists with all its controllers
+			g.before, err = g.read() // This also checks that the group still exists with all its controllers.
 		}
 		if err == nil {
 			return g, nil
 		}
 		p.discard(g)
-		if !used { // a used group may have been removed, or may hold more memory than the new limit; then try another one
+		if !used { // A used group may fail, because another program removed it or it holds more memory than the new limit. Then Get tries another group.
 			return nil, err
 		}
 	}
 }
 
-// take returns a free, used group, preferably one with these limits. Without free groups it creates a new one.
+// take returns a free group, preferably one that already has these limits; used is then true. When there is none, it creates a group.
 func (p *Pool) take(l Limits) (g *Group, used bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +166,7 @@ func (p *Pool) take(l Limits) (g *Group, used bool, err error) {
 	return g, false, nil
 }
 
-// Put returns a group whose run has ended to the pool. It ignores nil.
+// Put returns a group to the pool after its run has ended. It ignores nil.
 func (p *Pool) Put(g *Group) {
 	if g == nil {
 		return
@@ -188,7 +187,7 @@ func (p *Pool) discard(g *Group) {
 	p.discardLocked(g)
 }
 
-// discardLocked removes a group, now or when its last process has ended.
+// discardLocked removes a group, at once or when its last process has ended.
 func (p *Pool) discardLocked(g *Group) {
 	if !g.remove() {
 		p.stray = append(p.stray, g)
@@ -204,8 +203,8 @@ func (p *Pool) tidyLocked() {
 	}
 }
 
-// Close removes all groups that were put back. Groups that still have a process after a second remain and are named in the error. Sweep of
-// a later process of the owner removes them.
+// Close removes all groups that were put back. A group that still contains a process after a second is not removed; the error contains its
+// name. Sweep of a later process of the owner removes it.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,8 +222,8 @@ func (p *Pool) Close() error {
 	}
 }
 
-// Sweep removes the groups of earlier processes of the owner and returns their number. lives reports whether a process still runs. A group
-// that contains processes stays.
+// Sweep removes the groups of earlier processes of the owner and returns their number. lives reports whether the process with this PID and
+// start time still runs. Sweep does not remove a group that contains processes.
 func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 	names := p.left(lives)
 	for deadline := time.Now().Add(removeBound); len(names) > 0; time.Sleep(5 * time.Millisecond) {
@@ -241,7 +240,8 @@ func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 	return removed
 }
 
-// Left returns the processes in groups of the owner's earlier processes. lives is as in [Pool.Sweep].
+// Left returns the PIDs of the processes in groups that earlier processes of the owner made. lives is the same function as for
+// [Pool.Sweep].
 func (p *Pool) Left(lives func(pid int, start uint64) bool) (pids []int) {
 	for name := range p.left(lives) {
 		pids = append(pids, (&Group{name: name, place: &p.place}).Members()...)
@@ -254,7 +254,7 @@ func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
 	for _, dir := range p.place.parents {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // Sweep could not remove anything there either
+			continue // Sweep has already failed for this group.
 		}
 		for _, e := range entries {
 			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !lives(pid, start) {
@@ -265,8 +265,8 @@ func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
 	return names
 }
 
-// ofOwner parses the name of a group: prefix, PID, start time, pool, number. It rejects groups of another owner whose name begins with this
-// owner's name.
+// ofOwner parses the name of a group: prefix, PID, start time, pool, number. It returns false for a group of another owner, even when that
+// owner's name begins with this owner's name.
 func (p *Pool) ofOwner(name string) (pid int, start uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, p.prefix)
 	if !ok {
@@ -325,14 +325,14 @@ func (g *Group) Usage() Usage {
 	}
 	now, err := g.read()
 	if err != nil {
-		return Usage{} // another program removed the group
+		return Usage{} // Another program has removed the group.
 	}
 	return now.minus(g.before)
 }
 
-// clean reports whether the group contains no process. The first hierarchy is enough, because Add begins with it.
+// clean reports whether the group contains no process. It checks only the first hierarchy, because Add puts a process there first.
 func (g *Group) clean() bool {
-	// A file that is kept open does not work here: version 1 would continue with its old list.
+	// The file must be opened again: with version 1, a file that is kept open returns its old list.
 	procs, err := os.ReadFile(filepath.Join(g.place.parents[0], g.name, "cgroup.procs"))
 	if err != nil || len(procs) > 0 {
 		return false

@@ -58,7 +58,7 @@ func open(t *testing.T, owner string, pid int) *cgroup.Pool {
 	return p
 }
 
-// Two pools of the same process and owner do not disturb each other.
+// The test checks that two pools of the same process and owner do not use or remove each other's groups.
 func TestTwoPools(t *testing.T) {
 	a, b := open(t, t.Name(), 7), open(t, t.Name(), 7)
 	for _, p := range []*cgroup.Pool{a, b} {
@@ -73,7 +73,7 @@ func TestTwoPools(t *testing.T) {
 	}
 }
 
-// Without groups, Has gives a reason for each controller and all other methods do nothing.
+// TestPool checks that on a machine without groups Has gives a reason for each controller, and all other methods do nothing.
 func TestPool(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
 	t.Logf("here is %q", p.Mechanism())
@@ -98,7 +98,7 @@ func TestPool(t *testing.T) {
 	p.Put(again)
 }
 
-// A group that another program removed, in one hierarchy or in all, is not given to another run.
+// The test checks that Get never returns a group that another program has removed, in one hierarchy or in all.
 func TestRemovedGroups(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
 	if p.Mechanism() == "" {

@@ -16,16 +16,16 @@ import (
 // A place is the set of directories in which groups are created.
 type place struct {
 	version int
-	dirs    map[string]string // directory of each controller
-	parents []string          // the same directories without duplicates
-	why     string            // why no controller is available
-	missing map[string]string // why a controller is not available, by controller
+	dirs    map[string]string // the directory for each controller
+	parents []string          // the values of dirs without duplicates
+	why     string            // reason when no controller is available
+	missing map[string]string // reasons for single controllers that are not available
 }
 
 // A Mount is a hierarchy of control groups as this process sees it.
 type Mount struct {
 	Version int
-	Root    string   // the group at the mount point
+	Root    string   // the group that the mount point shows
 	At      string   // the mount point
 	Options []string // for version 1, its controllers among other options
 }
@@ -94,7 +94,7 @@ func (m Mount) Dir(group string) string {
 
 // MemoryLimit returns the smallest memory limit, in bytes, of this process's groups and their ancestors. It is 0 without a limit.
 func MemoryLimit() (least int64) {
-	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // without /proc the process has no known group
+	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // Without /proc, no limit is found.
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	own := ParseOwn(string(groups))
 	for _, m := range ParseMounts(string(mountinfo)) {
@@ -116,7 +116,7 @@ func MemoryLimit() (least int64) {
 	return least
 }
 
-// find looks for a directory in which groups can be created. probe is the name of the group that it tries.
+// find looks for a directory in which groups can be created. To find out, it creates and removes a group with the name probe.
 func find(parent, probe string) place {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -138,7 +138,7 @@ func find(parent, probe string) place {
 	return place{why: second.why + first.why}
 }
 
-// findFirst uses this process's own version 1 groups. In version 1 a group may contain both processes and child groups.
+// findFirst returns this process's own groups of version 1. Only in version 1 may a group contain both processes and child groups.
 func findFirst(mounts []Mount, own map[string]string, probe string) place {
 	p := place{version: 1, dirs: map[string]string{}, missing: map[string]string{}}
 	for _, m := range mounts {
@@ -178,7 +178,8 @@ func findFirst(mounts []Mount, own map[string]string, probe string) place {
 	return p
 }
 
-// needed returns the files that limit and count with a controller. Some kernels lack them; for example the CPU quota is a build option.
+// needed returns the files by which a controller limits and counts. Some kernels do not have all of them; for example, the CPU quota is a
+// build option.
 func needed(version int, controller string) []string {
 	if version == 2 {
 		return map[string][]string{Memory: {"memory.max", "memory.events"}, CPU: {"cpu.max", "cpu.stat"}, PIDs: {"pids.max", "pids.events"}}[controller]

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// defaultPeriod is the kernel's default.
+// defaultPeriod is the default of the kernel.
 const defaultPeriod = 100 * time.Millisecond
 
 // files contains the file names of one version.
 type files struct {
 	memory, swap, pids string
-	held               string // bytes of memory now charged to the group
+	held               string // bytes of memory that the group uses now
 	kills              string // contains a line oom_kill
 }
 
@@ -43,7 +43,7 @@ func (g *Group) has(controller string) bool {
 // apply sets the limits that have changed.
 func (g *Group) apply(l Limits) error {
 	was := g.limits
-	g.limits = Limits{Memory: -1} // matches no limits, in case apply fails
+	g.limits = Limits{Memory: -1} // These limits equal no others, so the next call sets all limits again if this call fails.
 	if g.has(Memory) && l.Memory != was.Memory {
 		if err := g.applyMemory(l.Memory, was.Memory); err != nil {
 			return err
@@ -70,7 +70,8 @@ func orMax(n int64, most string) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// applyMemory limits memory and swap. In version 1 the limit of both together must never be below the limit of memory.
+// applyMemory limits memory and swap together. In version 1, two limits must be set, and the limit of both together must never be below the
+// limit of memory.
 func (g *Group) applyMemory(to, was int64) error {
 	f := g.place.files()
 	if g.place.version == 2 {
@@ -87,7 +88,7 @@ func (g *Group) applyMemory(to, was int64) error {
 	return both()
 }
 
-// missing ignores the error for a file that a kernel without swap accounting lacks.
+// missing returns nil when err says that a file is missing, because a kernel without swap accounting does not have it.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -102,7 +103,7 @@ func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 		return write(g.path(CPU, "cpu.max"), orMax(quota, "max")+" "+strconv.FormatInt(micros, 10))
 	}
 	if period != was {
-		err := write(g.path(CPU, "cpu.cfs_quota_us"), "-1") // the old quota may be too large for the new period
+		err := write(g.path(CPU, "cpu.cfs_quota_us"), "-1") // The quota is removed first, because the old quota may be too large for the new period.
 		if err = errors.Join(err, write(g.path(CPU, "cpu.cfs_period_us"), strconv.FormatInt(micros, 10))); err != nil {
 			return err
 		}

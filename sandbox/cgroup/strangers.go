@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// ofPool matches the name of a group of any owner and captures the start time of the process that made it.
+// ofPool matches the names of groups of all owners. It captures the start time of the process that made the group.
 var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 
-// SweepStrangers removes empty groups of other owners that may never return, such as those of a test. It returns their number. It keeps
-// groups younger than age, and groups whose maker lives.
+// SweepStrangers removes empty groups of other owners, for example of a test, because these owners may never return. It returns their
+// number. It keeps groups younger than age, and groups whose maker still runs.
 //
 // Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups first and
 // then calls lives, which must read all processes of the machine.
 //
-// A daemon that loses an empty group creates another one.
+// When a daemon loses an empty group by mistake, it creates another one.
 func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64) bool, error)) (removed int, err error) {
 	found := map[string]uint64{}
 	for _, dir := range p.place.parents {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // nothing can be removed there
+			continue // Nothing can be removed in this directory.
 		}
 		for _, e := range entries {
 			m := ofPool.FindStringSubmatch(e.Name())

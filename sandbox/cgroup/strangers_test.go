@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/cgroup"
 )
 
-// started returns the start time of this process. Groups with this start time are kept by other sweeps that run at the same time.
+// started returns the start time of this process. Other sweeps at the same time keep groups with this start time.
 func started(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/stat")
@@ -29,14 +29,14 @@ func started(t *testing.T) uint64 {
 	return start
 }
 
-// Empty groups of any owner are removed when no living process can have made them.
+// The test checks that an empty group of any owner is removed when no living process has its start time.
 func TestSweepStrangers(t *testing.T) {
 	dead := uint64(1)<<40 + uint64(os.Getpid()) // no process of the machine has this start time
 	other := cgroup.Open(cgroup.Config{Owner: t.Name() + "-2.1", PID: 2, Start: dead})
 	defer other.Close()
 	mine := open(t, t.Name(), 1)
 	if mine.Mechanism() == "" {
-		return // TestPool checks the reason
+		return // TestPool checks the reason on such a machine.
 	}
 	held, err := other.Get(cgroup.Limits{})
 	if err != nil {
@@ -84,7 +84,7 @@ func TestSweepStrangers(t *testing.T) {
 	other.Put(again)
 }
 
-// Version 2 can create groups that accept no processes. The Pool does not use them and gives the reason.
+// The test uses groups of version 2 that accept no processes. It checks that the Pool does not use them and that Has returns the reason.
 func TestGroupsThatNobodyMayEnter(t *testing.T) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

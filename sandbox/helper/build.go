@@ -70,8 +70,8 @@ func (p *program) namespaces(o *Order, own view) error {
 	return p.root(o, own)
 }
 
-// listener adds calls that create a listener in the empty network and send it to the daemon. The daemon can then accept connections from
-// that network while it is in another one. The process keeps no copy.
+// listener adds calls that create a listener in the empty network of the run and send it to the daemon. With it, the daemon, which is in
+// another network, accepts connections from the run's network. The process closes its copy.
 func (p *program) listener(port int) {
 	l := p.at(&p.setup, "network: proxy")
 	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -87,7 +87,7 @@ func (p *program) listener(port int) {
 	l.do(unix.SYS_CLOSE, proxyFD)
 }
 
-// A tree is a detached mount of some of the machine's files. It is not placed in the new root yet.
+// A tree is a copied mount of some of the machine's files. It is detached: it has no place in a file system yet.
 type tree struct {
 	view
 	fd reg
@@ -154,7 +154,7 @@ func (p *program) root(o *Order, own view) error {
 type view struct {
 	at, real string // real is the path without symbolic links
 	dir      bool
-	top      string // a parent of real; no link between them is followed; empty means that links are followed when the tree is detached
+	top      string // a parent of real, or empty; when set, no link between top and real is followed; when empty, links are followed
 }
 
 // workspace returns the view of the order's workspace.
@@ -169,7 +169,7 @@ func (o *Order) workspace() (view, error) {
 	return v, err
 }
 
-// look returns the view of path and follows its symbolic links.
+// look returns the view of a path. It follows the symbolic links in the path.
 func look(path string) (view, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -182,11 +182,11 @@ func look(path string) (view, error) {
 	return view{at: path, real: real, dir: stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
-// shown sorts the existing paths of the order into views to mount and links to another of these paths. A path comes before the paths below
-// it.
+// shown returns the existing paths of the order. Each is a view to mount, or a link to another of these paths. A path comes before the
+// paths below it.
 func shown(o *Order) (views []view, links [][2]string) {
 	all := slices.Compact(slices.Sorted(slices.Values(o.Read)))
-	dirs := map[string]string{} // caches the directories; resolving them takes most of the time
+	dirs := map[string]string{} // caches resolved directories, because resolving them takes most of the time
 	for _, path := range all {
 		var stat unix.Stat_t
 		if unix.Lstat(path, &stat) != nil {
@@ -196,7 +196,7 @@ func shown(o *Order) (views []view, links [][2]string) {
 		if _, known := dirs[dir]; !known {
 			real, err := filepath.EvalSymlinks(dir)
 			if err != nil {
-				continue // just removed; without its real path nothing in it could be hidden
+				continue // The path was removed meanwhile. Without its real path, hidden files below it could not be covered, so it is omitted.
 			}
 			dirs[dir] = real
 		}
@@ -212,7 +212,7 @@ func shown(o *Order) (views []view, links [][2]string) {
 		if slices.ContainsFunc(all, func(s string) bool { return s != path && beneath(v.real, s) }) {
 			links = append(links, [2]string{path, to})
 		} else {
-			views = append(views, v) // the target of the link, mounted under the name of the link
+			views = append(views, v) // The target of the link is mounted under the name of the link.
 		}
 	}
 	return views, links
@@ -222,7 +222,7 @@ func beneath(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// take detaches a copy of a tree, with everything mounted in it, from the machine's files.
+// take makes a tree from a view: a detached copy with everything that is mounted below it.
 func (p *program) take(v view, attr int) tree {
 	l := p.at(&p.setup, "files: "+v.at)
 	const how = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
@@ -245,7 +245,7 @@ func (l list) find(v view) reg {
 	}
 	rel, err := filepath.Rel(v.top, v.real)
 	if err != nil {
-		panic(err) // impossible, because both paths are absolute
+		panic(err) // This cannot happen, because both paths are absolute.
 	}
 	return l.inside(v.top, rel)
 }
@@ -286,7 +286,7 @@ func (p *program) link(at, to string) {
 func (p *program) ownFiles(o *Order) {
 	l := p.at(&p.setup, "/proc")
 	l.mkdir("/proc")
-	// The kernel allows this mount only while a complete /proc is visible, so the old root is left later.
+	// The kernel allows this mount only while another complete /proc is visible, so the old root is still needed here.
 	l.do(unix.SYS_MOUNT, "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
 	if o.PidMax > 0 {
 		p.at(&p.setup, "limit: processes").put("/proc/sys/kernel/pid_max", fmt.Sprint(o.PidMax))

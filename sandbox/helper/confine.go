@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namedFD is the number of a descriptor that a structure must name. It is below 256, which is a common limit.
+// namedFD is a descriptor number that a structure in memory must contain, so it is fixed. It is below 256, which is a common limit for
+// descriptors.
 const namedFD = 250
 
 // confine adds the calls by which the command's process restricts itself before it executes the command.
@@ -27,7 +28,7 @@ func (p *program) confine(o *Order, own view) {
 		value := limit.Value
 		var now unix.Rlimit
 		if unix.Getrlimit(limit.Resource, &now) == nil {
-			value = min(value, now.Max) // a lower limit than ordered is fine
+			value = min(value, now.Max) // The limit of this process may already be lower than the ordered one.
 		}
 		l.do(unix.SYS_PRLIMIT64, 0, limit.Resource, words(value, value), 0)
 	}
@@ -51,8 +52,8 @@ func capHeader() []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(b, unix.LINUX_CAPABILITY_VERSION_3), 0)
 }
 
-// dropRights gives up every capability and every way to regain one. Without namespaces these are capabilities of the machine. A process
-// without capabilities may not lock the securebits; there, no_new_privs prevents new capabilities.
+// dropRights removes all capabilities and every way to regain one. Without namespaces, these are capabilities on the machine. A process
+// without capabilities may not lock the securebits; then no_new_privs prevents new capabilities.
 func (p *program) dropRights(o *Order) {
 	l := p.at(&p.command, "capabilities")
 	var fine []unix.Errno
@@ -95,8 +96,8 @@ func rightsOf(version int) uint64 {
 	return rights
 }
 
-// landlock restricts writing a second time, by another mechanism than mounts. Without namespaces it is the only mechanism, and restricts
-// reading too.
+// landlock adds calls that restrict access to files with Landlock. With namespaces, this is a second protection against writing, in
+// addition to the mounts. Without namespaces, it is the only protection, so it restricts reading too.
 func (p *program) landlock(o *Order, own view) {
 	l := p.at(&p.command, "landlock")
 	all := rightsOf(o.Landlock)
@@ -110,7 +111,7 @@ func (p *program) landlock(o *Order, own view) {
 		write = rightsRead
 	}
 	if o.Namespaces {
-		own = view{at: o.Workspace, dir: true} // a mount in the new root
+		own = view{at: o.Workspace, dir: true} // The workspace is a mount in the new root.
 	}
 	l.allow(rules, own, write, all)
 	if o.HomeAt != "" {
@@ -170,7 +171,7 @@ func (p *program) tryOut(o *Order) {
 	if c.Fill > 0 {
 		l = p.at(&p.canary.hunger, "try")
 		at := l.open(unix.SYS_MMAP, 0, uint64(c.Fill), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
-		for range 8 { // several times, so that it also uses processor time
+		for range 8 { // Repeating this also uses processor time, which the canary must exceed.
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_POPULATE_WRITE)
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_DONTNEED)
 		}
@@ -179,7 +180,7 @@ func (p *program) tryOut(o *Order) {
 	p.canary.daemons, p.canary.watch = c.Forks, !o.Namespaces
 }
 
-// askProxy sends a request to the proxy and reads the start of the answer, which must arrive soon.
+// askProxy sends a request to the proxy and reads the start of the answer. It waits only a short time.
 func (p *program) askProxy(c *Canary, port int) {
 	l := p.at(&p.canary.tries[TryProxy], "try")
 	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

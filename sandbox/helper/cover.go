@@ -18,8 +18,8 @@ func openHow() []byte {
 	return words(unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 }
 
-// protect makes protected paths read-only by mounting each one on itself. It also mounts every parent directory on itself, because a mount
-// point can be neither renamed nor removed.
+// protect makes protected paths read-only by mounting each one on itself. It also mounts each of their parent directories on itself,
+// because a mount point can be neither renamed nor removed.
 func (p *program) protect(o *Order) error {
 	for _, path := range o.Protect {
 		places, err := protected(o.Workspace, path)
@@ -34,8 +34,8 @@ func (p *program) protect(o *Order) error {
 	return nil
 }
 
-// protected returns the paths to mount read-only for a path in the workspace: usually the path itself. When a parent is a file, as .git is
-// in another work tree, it returns that file. For a link it returns the link and its target.
+// protected returns the paths that must be mounted read-only to protect a path: usually the path itself. When a parent of the path is a
+// file, such as .git in an additional work tree, it returns that file. For a link it returns the link and its target.
 func protected(workspace, path string) ([]string, error) {
 	for i := range path + "/" {
 		if i < len(path) && path[i] != '/' {
@@ -68,7 +68,7 @@ func follow(workspace, path string) (rel string, inside bool, err error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(workspace, path))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return "", false, nil // the target does not exist; the daemon puts a placeholder there
+		return "", false, nil // The target does not exist. The daemon creates a placeholder for it.
 	}
 	if err != nil || !beneath(real, top) || real == top {
 		return "", false, err
@@ -76,7 +76,7 @@ func follow(workspace, path string) (rel string, inside bool, err error) {
 	return real[len(top)+1:], true, nil
 }
 
-// pinAbove pins the parent directories of a path in the workspace.
+// pinAbove mounts each parent directory of a path in the workspace on itself.
 func (p *program) pinAbove(workspace, path string) {
 	for i := range path {
 		if path[i] == '/' {
@@ -109,9 +109,9 @@ func (l list) inside(workspace, path string) reg {
 	return at
 }
 
-// hide covers hidden paths wherever a view shows them, also when they are named through links. It covers directories with an empty one, and
-// files and sockets with the null device. Sockets are covered because they lead out. The last view is the workspace. Parents of a covered
-// path in it cannot be renamed; otherwise the next command would find the path under its new name.
+// hide covers hidden paths wherever a view shows them, also when they are given by a path through links. It covers a directory with an
+// empty one, and a file or socket with the null device. Sockets are covered because a process outside may serve them. The last view is the
+// workspace. The parents of a covered path in it cannot be renamed; otherwise the next command would find the path under its new name.
 func (p *program) hide(o *Order, all []view) error {
 	own := all[len(all)-1]
 	var hidden []string
@@ -152,7 +152,7 @@ func (p *program) hide(o *Order, all []view) error {
 		for _, v := range all {
 			if beneath(real, v.real) && !slices.ContainsFunc(hidden, func(h string) bool { return beneath(real, h) }) {
 				l := p.at(&p.setup, "hide: "+real)
-				l.cover(v.at+strings.TrimPrefix(real, v.real), false).but(unix.ENOENT, unix.ENOTDIR) // removed meanwhile
+				l.cover(v.at+strings.TrimPrefix(real, v.real), false).but(unix.ENOENT, unix.ENOTDIR) // The path may have been removed meanwhile.
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func outermost(paths []string) []string {
 	})
 }
 
-// coverInside is cover for a path of the workspace, which other processes may change meanwhile.
+// coverInside covers a path of the workspace. It follows no link, because other processes may change the workspace meanwhile.
 func (p *program) coverInside(workspace, path string, dir bool) {
 	p.pinAbove(workspace, path)
 	l := p.at(&p.setup, "hide: "+path)
@@ -193,7 +193,7 @@ func sockets() ([]string, error) {
 	var found []string
 	dirs := map[string]string{}
 	for line := range strings.Lines(string(table)) {
-		// Num RefCount Protocol Flags Type St Inode Path
+		// Columns of the line: Num RefCount Protocol Flags Type St Inode Path
 		i := strings.Index(line, " /")
 		if i < 0 {
 			continue
@@ -201,11 +201,11 @@ func sockets() ([]string, error) {
 		dir, name := filepath.Split(strings.TrimSuffix(line[i+1:], "\n"))
 		real, known := dirs[dir]
 		if !known {
-			real, _ = filepath.EvalSymlinks(dir) // a directory that does not exist any more yields an empty path
+			real, _ = filepath.EvalSymlinks(dir) // The path is empty when the directory does not exist any more.
 			dirs[dir] = real
 		}
 		path := filepath.Join(real, name)
-		// Any process can choose a name with a line end, which makes the rest look like another entry. Therefore only real sockets count.
+		// Only existing sockets count. A process can choose a socket name with a line end, and the text after it looks like another entry.
 		if info, err := os.Lstat(path); real != "" && err == nil && info.Mode().Type() == fs.ModeSocket {
 			found = append(found, path)
 		}

@@ -68,7 +68,7 @@ func (p *program) inside() {
 		p.fail(p.setup[i].step, errno)
 		exit(1)
 	}
-	// Until the daemon has registered this process, process 1 must not start the command and may only exit.
+	// Process 1 waits here until the daemon has registered it. Before that, it must not start the command.
 	n, _, e := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), goSize)
 	if e != 0 || n != goSize || p.orders[0] != 's' {
 		exit(1)
@@ -76,16 +76,16 @@ func (p *program) inside() {
 	for i := goSize - 1; i >= 2; i-- {
 		p.by = p.by<<8 | uint64(p.orders[i])
 	}
-	// The order to begin may have been in the pipe for a while, and the daemon may have died since then. It may have died before this
-	// process asked for a parent-death signal, so check again.
+	// Checks again whether the daemon still runs. The message Go may have been in the pipe for some time, and the daemon may have died
+	// meanwhile, even before this process asked for a parent-death signal.
 	p.poll[0].revents = 0
 	syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 1, uintptr(unsafe.Pointer(&p.now)), 0, 0, 0)
 	if p.poll[0].revents&unix.POLLHUP != 0 {
 		exit(1)
 	}
 	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-	// The parent continues when the child has executed its program or ended. So the child's messages come first, and both can use the same
-	// memory.
+	// The parent waits until the child has executed its program or ended. So the messages of the child come first, and both can use the
+	// same memory.
 	main, errno := vfork(unix.CLONE_VFORK | unix.CLONE_VM | uintptr(unix.SIGCHLD))
 	switch {
 	case errno != 0:
@@ -102,8 +102,8 @@ func (p *program) inside() {
 	p.attend(main)
 }
 
-// vfork makes the clone system call such that parent and child may share a stack. Call it directly, from this package only: the child would
-// overwrite the stack frame of a wrapper.
+// vfork makes the clone system call so that parent and child may use the same stack. It must be called directly, from this package only:
+// the child would overwrite the stack frame of a wrapper.
 func vfork(flags uintptr) (pid, errno uintptr)
 
 // begin executes the command, or makes the tries of the canary.

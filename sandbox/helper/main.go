@@ -12,9 +12,9 @@ import (
 
 // Main runs the helper and does not return. A program whose argument zero is [Name] must call it first.
 func Main() {
-	runtime.LockOSThread() // the copy of the process has only the thread that cloned it
-	// Occupy the low descriptors, so that descriptors opened later have numbers above those of process 1. Existing descriptors stay,
-	// because the runtime of a larger program may be opening its own meanwhile.
+	runtime.LockOSThread() // The cloned process has only the thread that called clone, so this goroutine must stay on its thread.
+	// Opens the low descriptors, so that descriptors that are opened later have numbers above those that process 1 uses. Existing
+	// descriptors are not replaced, because the runtime of a larger program may be opening its own meanwhile.
 	for fd := 0; fd <= proxyFD; {
 		var err error
 		if fd, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
@@ -31,9 +31,10 @@ func Main() {
 		}
 		garbage += launch(fds)
 		for _, fd := range fds {
-			_ = unix.Close(fd) // otherwise the helper would hold the command's output open
+			_ = unix.Close(fd) // The helper must not keep the output of the command open.
 		}
-		// No run waits at this point, unlike when the collector starts by itself. A smaller heap also makes the next clone faster.
+		// Collects garbage now, because no run waits at this point. If the collector started by itself, a run could have to wait. A smaller
+		// heap also makes the next clone faster.
 		if garbage > mostGarbage {
 			runtime.GC()
 			garbage = 0
@@ -43,7 +44,7 @@ func Main() {
 
 const (
 	mostGarbage = 1 << 20
-	programSize = 160 << 10 // bytes, without the contents of the order
+	programSize = 160 << 10 // memory in bytes for a program, without the contents of the order
 )
 
 // receive waits for the descriptors of a run. It returns none when the daemon has closed the socket.
@@ -73,13 +74,13 @@ func receive() ([]int, error) {
 	return fds, err
 }
 
-// launch carries out an order. It returns about how many bytes of memory that took.
+// launch carries out an order. It returns about how many bytes of memory it allocated.
 func launch(fds []int) (size int) {
 	p := newProgram(uintptr(fds[SentStatus]))
 	l := p.at(&p.setup, "processes")
 	text, err := read(fds[SentOrder])
 	size = programSize + 4*len(text)
-	// Later runs copy this memory, so remove this run's arguments and environment.
+	// The memory is cleared, because later runs get a copy of it, and it contains the arguments and the environment of this run.
 	defer clear(text)
 	if err != nil {
 		p.refuse("order: "+err.Error(), 0)
@@ -93,7 +94,7 @@ func launch(fds []int) (size int) {
 		p.refuse("order: "+err.Error(), 0)
 		return size
 	}
-	// Process 1 reads its signals from a descriptor. It must not run the signal handlers of the Go runtime.
+	// All signals are blocked. Process 1 must not run the signal handlers of the Go runtime; it reads signals from a descriptor instead.
 	all, children := ^uint64(0), uint64(1)<<(unix.SIGCHLD-1)
 	signals, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
@@ -146,8 +147,7 @@ func (p *program) descriptors(o *Order, fds []int, signals int) {
 	}
 }
 
-// split clones the process. The helper continues in the parent. The child becomes process 1 of the new namespaces and a child of the
-// daemon.
+// split clones the process. The parent is still the helper. The child is process 1 of the new namespaces, and a child of the daemon.
 func (p *program) split(flags uintptr, step uint32) {
 	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	switch {

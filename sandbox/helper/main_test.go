@@ -19,10 +19,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// allowAll is a filter that allows every call.
 var allowAll = []byte{0x06, 0, 0, 0, 0, 0, 0xff, 0x7f} // return SECCOMP_RET_ALLOW
 
-// P5: the command does not start when the daemon died first. It starts when the daemon lives.
+// The test checks that the command does not start when the daemon died before, and starts when the daemon lives (P5).
 func TestNoCommandAfterTheDaemon(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		dir := t.TempDir()
@@ -76,7 +75,7 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 		if _, err := syscall.Wait4(pid, nil, syscall.WALL, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // time for a command that process 1 left behind to write
+		time.Sleep(100 * time.Millisecond) // If process 1 had left a command behind, it would have time to write.
 		if _, err := os.Stat(filepath.Join(dir, "ran")); (err == nil) == dies {
 			t.Errorf("the daemon died: %t; the command: %v; told %v", dies, err, said)
 		}

@@ -1,18 +1,18 @@
-// Package helper is the program between the daemon and an isolated process.
+// Package helper is the program that creates and supervises isolated processes for the daemon.
 //
 // The daemon starts the helper once and sends it an [Order] for each run. The helper clones itself into new namespaces, and the copy is a
-// child of the daemon. The copy builds a separate root, gives up every right, and becomes process 1. It starts the command, reaps the
-// processes that the command leaves, and reports how the command ended.
+// child of the daemon. The copy builds a separate root, drops all rights, and becomes process 1. It starts the command, reaps the processes
+// that the command leaves, and reports how the command ended.
 //
-// Process 1 ends with the last of these processes or with the daemon. The kernel then kills everything left in the namespace. A run
-// continues when the helper ends.
+// Process 1 ends when the last of these processes or the daemon ends. The kernel then kills all other processes in the namespace. When the
+// helper ends, its runs continue.
 //
-// The helper shows a run nothing of another run. It keeps no files or mounts of runs, and wipes a command's arguments and environment as
-// soon as the copy is made. A copy starts no command before the daemon knows its PID.
+// A run learns nothing about other runs from the helper. The helper keeps no files or mounts of runs, and clears a command's arguments and
+// environment as soon as the copy is made. A copy does not start its command before the daemon knows its PID.
 //
-// A Go program that forked has one thread and no working runtime. Therefore the helper prepares a list of system calls before the clone,
-// and the copy only makes these calls. A call that fails ends the run, and its step and error are reported. No command runs with less
-// isolation than was ordered.
+// After a fork, a Go program has one thread and no working runtime. Therefore the helper prepares a list of system calls before the clone,
+// and the copy only makes these calls. When a call fails, the run ends, and the failed step and its error are reported. No command runs
+// with less isolation than was ordered.
 package helper
 
 import (
@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is the argument zero that makes a program the helper.
+// Name is the value of argument zero with which a program runs as the helper.
 const Name = "toold-sandbox"
 
 // Version is the version of Order and Message. A helper of another version refuses to work.
@@ -40,11 +40,11 @@ const SocketFD = 3
 // The index of each descriptor in a packet.
 const (
 	SentOrder   = iota // an encoded Order
-	SentStatus         // process 1 writes Messages to it
-	SentControl        // process 1 reads Go and Signals from it; when it closes, everything ends
-	SentInput          // descriptor 0 of the command; 1, 2 and the Handed ones follow
-	// sentLeast is the smallest number of descriptors. An Order with Proxy needs one more after the Handed ones: a unix socket that
-	// receives the listener.
+	SentStatus         // pipe to which process 1 writes Messages
+	SentControl        // pipe from which process 1 reads Go and Signals; when it is closed, all processes of the run end
+	SentInput          // descriptor 0 of the command; its descriptors 1, 2 and the Handed ones follow
+	// sentLeast is the minimum number of descriptors in a packet. An Order with Proxy has one more after the Handed ones: a unix socket to
+	// which the helper sends the listener.
 	sentLeast = SentInput + 3
 )
 
@@ -53,8 +53,8 @@ const MostHanded = 8
 
 // The number of each descriptor in process 1.
 const (
-	handedFD  = 3                     // and the following ones, as in the command
-	signalFD  = handedFD + MostHanded // reports the end of children
+	handedFD  = 3                     // the first of the Handed descriptors, which have the same numbers as in the command
+	signalFD  = handedFD + MostHanded // signalfd that reports the end of children
 	statusFD  = signalFD + 1
 	controlFD = signalFD + 2
 	proxyFD   = signalFD + 3
@@ -68,27 +68,27 @@ type Order struct {
 	Env      []string `json:"-"`
 	Dir      string   `json:"dir"`
 	Terminal bool     `json:"terminal"`         // descriptor 0 is a terminal and becomes the controlling terminal
-	Handed   int      `json:"handed,omitempty"` // number of the command's descriptors from 3 on
+	Handed   int      `json:"handed,omitempty"` // number of further descriptors of the command, from 3 on
 
 	// Namespaces creates user, PID, mount, IPC, UTS and cgroup namespaces, and the root that the fields below describe. Without it, only
 	// Landlock, the filter and the limits apply, on the machine's root.
 	Namespaces bool     `json:"namespaces"`
 	Network    bool     `json:"network"`   // uses the machine's network instead of an empty one
-	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of an empty network; 0: no listener
-	Read       []string `json:"read"`      // shown read-only at the same paths; missing ones are left out
+	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of the empty network; 0 means no listener
+	Read       []string `json:"read"`      // paths that are shown read-only; those that do not exist are omitted
 	Workspace  string   `json:"workspace"` // shown at the same path
-	Within     string   `json:"within"`    // no symbolic link may lead the workspace out of it; empty: links may lead anywhere
+	Within     string   `json:"within"`    // directory out of which no symbolic link may lead the workspace; empty means that links may lead anywhere
 	Writable   bool     `json:"writable"`  // the command may write the workspace
-	HomeAt     string   `json:"home_at"`   // path of the writable home in the new root; empty: no home
-	Home       string   `json:"home"`      // the directory shown there; empty: one in memory, of TmpSize
-	Protect    []string `json:"protect"`   // read-only in the workspace, with pinned parent directories; missing ones are left out
-	Hide       []string `json:"hide"`      // covered wherever they would be visible
-	Sockets    []string `json:"sockets"`   // paths without symbolic links; covered in addition to the sockets that the helper finds by name
-	TmpSize    int64    `json:"tmp_size"`  // bytes of /tmp, and the same again for /dev/shm
+	HomeAt     string   `json:"home_at"`   // path of the writable home in the new root; empty means no home
+	Home       string   `json:"home"`      // directory that is shown at HomeAt; empty means one in memory of TmpSize bytes
+	Protect    []string `json:"protect"`   // paths in the workspace that are read-only and whose parent directories cannot be renamed; those that do not exist are omitted
+	Hide       []string `json:"hide"`      // paths that are covered wherever they would be visible
+	Sockets    []string `json:"sockets"`   // more sockets to cover, in addition to those that the helper finds by name; paths without symbolic links
+	TmpSize    int64    `json:"tmp_size"`  // size of /tmp in bytes; /dev/shm has the same size
 
-	PidMax   int     `json:"pid_max,omitempty"` // highest process number in the namespace; 0: the machine's
+	PidMax   int     `json:"pid_max,omitempty"` // highest process number in the namespace; 0 means the machine's limit
 	Limits   []Limit `json:"limits"`
-	Landlock int     `json:"landlock"` // version of the kernel's interface; 0: no Landlock
+	Landlock int     `json:"landlock"` // version of the kernel's interface; 0 means that Landlock is not used
 	Filter   []byte  `json:"filter"`   // array of struct sock_filter
 	Canary   *Canary `json:"canary,omitempty"`
 }
@@ -99,17 +99,18 @@ type Limit struct {
 	Value    uint64 `json:"value"`
 }
 
-// A Canary runs instead of the command, with exactly the same rights. It reports each try as a Tried message, in the order of the fields.
+// A Canary replaces the command of a run and has exactly the same rights. It tries what the policy should prevent, and reports each try as
+// a Tried message, in the order of the fields.
 type Canary struct {
 	Read  string `json:"read"`  // file to open
 	Write string `json:"write"` // file to create
-	// Dial is a sockaddr_in to connect to. Datagram is one to send a byte to.
+	// Dial is the sockaddr_in of a listener to connect to. Datagram is the sockaddr_in of a socket to send a byte to.
 	Dial     []byte `json:"dial"`
 	Datagram []byte `json:"datagram"`
-	Signal   int    `json:"signal"` // process to which it sends signal 0
+	Signal   int    `json:"signal"` // process to send signal 0 to
 	Memory   int64  `json:"memory"` // bytes to map
-	Forks    int    `json:"forks"`  // processes to leave behind
-	Fill     int64  `json:"fill"`   // bytes that a separate process fills; 0: no such process
+	Forks    int    `json:"forks"`  // number of processes to leave behind
+	Fill     int64  `json:"fill"`   // number of bytes that a separate process fills; 0 means no such process
 	Ask      string `json:"ask"`    // text to send to the listener of Proxy; the answer begins with an HTTP status line
 }
 
@@ -121,26 +122,26 @@ const (
 	TryDatagram
 	TrySignal
 	TryPacket
-	TryMode // sets the mode of the file to open
+	TryMode // changes the mode of the file in Read
 	TryMount
 	TryMemory
 	TryProxy // Value is the HTTP status of the answer
 	TryFill  // Value is the wait status of the process that filled memory
-	TryForks // Errno is the error that ended the forks, Value their number
+	TryForks // Errno is the error of the last fork, Value the number of successful forks
 	tries
 )
 
 // Kind is the kind of a Message.
 type Kind uint32
 
-// The kinds of messages. The helper sends Hello and Refused, and process 1 the others. Hello and the first message of process 1 may arrive
-// in either order.
+// The kinds of messages. The helper sends Hello and Refused; process 1 sends the others. Hello and the first message of process 1 may
+// arrive in either order.
 const (
 	Hello   Kind = iota + 1 // Value is the PID of process 1
-	Refused                 // a step failed before there was a process
+	Refused                 // a step failed, and there is no process
 	Failed                  // a step failed, and no command ran
 	Started                 // the command runs
-	Ended                   // Value is its wait status; Rest is 1 when other processes live
+	Ended                   // Value is the wait status of the command; Rest is 1 when other processes of the run still live
 	Tried
 )
 
@@ -154,7 +155,7 @@ type Message struct {
 	Value uint32
 	Rest  uint32
 	_     uint32
-	Usage unix.Rusage // of the command, in an Ended message
+	Usage unix.Rusage // resource usage of the command, in an Ended message
 	Name  [nameLength]byte
 }
 
@@ -172,7 +173,7 @@ func Decode(b []byte) (m Message, err error) {
 // Text returns the name of the step that failed.
 func (m *Message) Text() string { return unix.ByteSliceToString(m.Name[:]) }
 
-// goSize is the size of an encoded Go in bytes.
+// goSize is the size in bytes of the message that [Go] returns.
 const goSize = 10
 
 // Go returns the first message on the control pipe. It says that the daemon has registered process 1, which may now start the command. by
@@ -181,10 +182,11 @@ func Go(by time.Duration) []byte {
 	return binary.LittleEndian.AppendUint64([]byte{'s', 0}, uint64(by))
 }
 
-// Late is the name of the step that fails when the time given to [Go] has passed.
+// Late is the name of the step that fails when the latest start time of [Go] has passed.
 const Late = "start in time"
 
-// Signal is a later message on the control pipe: a signal for the command's group, or for every process in the namespace.
+// Signal is a later message on the control pipe. It asks process 1 to signal the command's process group, or every process in the
+// namespace.
 type Signal struct {
 	All    bool
 	Number unix.Signal

@@ -20,22 +20,22 @@ func newProgram(tellTo uintptr) *program {
 type op struct {
 	nr   uintptr
 	args [6]uintptr
-	from uint8      // when bit i is set, args[i] is the number of a register
-	save uint8      // the register for the result, plus 1; 0: the result is not saved
+	from uint8      // bit i says that args[i] is the number of a register, not a value
+	save uint8      // number of the register for the result, plus 1; 0 means that the result is not saved
 	fine [2]uintptr // errors that count as success
 	step uint32
 }
 
 const registers = 200
 
-// A program contains everything that happens after the clone. Ordinary Go code builds it before the clone. It keeps the memory that its
-// system calls point to.
+// A program contains all system calls that are made after the clone, and the memory to which they point. Ordinary Go code builds it before
+// the clone.
 type program struct {
 	setup   []op   // calls of process 1
 	command []op   // calls of the command's process
-	execute int    // index of the execve call in command; 0: a canary runs instead
-	late    uint32 // number of the step that fails when it is too late
-	by      uint64 // latest start time of the command in nanoseconds; 0: no limit
+	execute int    // index of the execve call in command; 0 means that a canary replaces the command
+	late    uint32 // number of the step that fails when the latest start time has passed
+	by      uint64 // latest start time of the command in nanoseconds (CLOCK_BOOTTIME); 0 means no limit
 	clock   unix.Timespec
 	retire  []op // calls of process 1 after the command has started
 	canary  canary
@@ -43,28 +43,28 @@ type program struct {
 	names []byte // names of the steps, nameLength bytes each
 	reg   [registers]uintptr
 	used  int
-	free  []reg // registers whose descriptors are closed by then
+	free  []reg // registers that can be used again, because their descriptors are closed
 	kept  [][]byte
 	made  map[string]bool // directories created in the new root
-	// pinned contains the workspace paths that are mount points. The value says whether the mount is read-only.
+	// pinned contains the paths of the workspace that were mounted on themselves. The value is true for a read-only mount.
 	pinned map[string]bool
 
 	tellTo uintptr // descriptor for messages
 	msg    Message
 	poll   [2]pollFD
-	now    unix.Timespec // zero, for a poll that does not wait
+	now    unix.Timespec // the duration 0, for a poll that does not wait
 	signal [128]byte     // struct signalfd_siginfo
 	orders [64]byte
 	status int32
 	answer [12]byte // start of the proxy's answer to a canary: HTTP/1.1 403
 }
 
-// canary contains the tries that replace a command.
+// canary contains the tries that are made instead of a command.
 type canary struct {
 	tries   [tries][]op
 	hunger  []op // calls of the process that fills memory
 	daemons int  // number of processes that it leaves behind
-	watch   bool // these processes end when the control pipe closes, because nothing else ends them after the daemon was killed
+	watch   bool // The processes that the canary leaves behind end when the control pipe closes. Otherwise nothing would end them after the daemon was killed.
 }
 
 type pollFD struct {
@@ -114,7 +114,7 @@ func (l list) do(nr uintptr, args ...any) *op {
 	return &(*l.ops)[len(*l.ops)-1]
 }
 
-// open is do for a call that returns a descriptor.
+// open adds a call that returns a descriptor, and returns the register for it.
 func (l list) open(nr uintptr, args ...any) reg {
 	r := reg(l.p.used)
 	if n := len(l.p.free); n > 0 {
@@ -122,12 +122,12 @@ func (l list) open(nr uintptr, args ...any) reg {
 	} else {
 		l.p.used++
 	}
-	l.do(nr, args...).save = uint8(r + 1) // build refuses a program with too many registers at its end
+	l.do(nr, args...).save = uint8(r + 1) // When there are too many registers, build returns an error at the end.
 	return r
 }
 
-// close adds the calls that close descriptors. Calls are made in the order in which they were added, so later calls may reuse the
-// registers.
+// close adds calls that close descriptors. Later calls may use their registers again, because calls are made in the order in which they
+// were added.
 func (l list) close(fds ...reg) {
 	for _, fd := range fds {
 		l.do(unix.SYS_CLOSE, fd)

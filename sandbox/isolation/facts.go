@@ -9,8 +9,8 @@ import (
 // A Fact says whether one promise of isolation holds.
 type Fact struct {
 	Held      bool   `json:"held"`
-	Mechanism string `json:"mechanism,omitempty"` // what enforces it, at least partly
-	Detail    string `json:"detail,omitempty"`    // why it does not hold
+	Mechanism string `json:"mechanism,omitempty"` // mechanism that enforces the promise, at least partly
+	Detail    string `json:"detail,omitempty"`    // reason why the promise does not hold
 }
 
 // Facts are the isolation promises for processes on this machine. A promise that was not proven does not hold.

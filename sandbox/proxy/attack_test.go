@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/proxy"
 )
 
-// T37, T48, T50: every form of a request to a place that the policy does not list is refused.
+// The test checks that a request to a place that the policy does not list is refused in every form (T37, T48, T50).
 func TestT37RefusedPlaces(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, seen)
@@ -56,7 +56,7 @@ func TestT37RefusedPlaces(t *testing.T) {
 	if n := came(); n != 0 {
 		t.Errorf("the canary was reached %d times", n)
 	}
-	if n := questions(); n > 12 { // A and AAAA questions of the listed names; the proxy does not resolve refused names, because names can carry data out
+	if n := questions(); n > 12 { // The listed names cause A and AAAA questions. The proxy must not resolve refused names, because a name can carry data out.
 		t.Errorf("%d questions to the name server", n)
 	}
 	if status, answer := d.ask(t, "GET http://allowed.test:"+p+"/ HTTP/1.1\r\n\r\n"); status != http.StatusOK {
@@ -73,7 +73,7 @@ func TestT37RefusedPlaces(t *testing.T) {
 	}
 }
 
-// The proxy refuses requests that two parsers could understand differently.
+// The test checks that the proxy refuses requests that two parsers could understand differently.
 func TestSmuggledRequests(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
@@ -111,7 +111,7 @@ func TestSmuggledRequests(t *testing.T) {
 	}
 }
 
-// No host receives a body with invalid chunks as a complete request.
+// The test checks that no host receives a body with invalid chunks as if it were complete.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
@@ -151,7 +151,7 @@ func TestT52ProxyRebinding(t *testing.T) {
 	}
 }
 
-// Without a list, every name of the public network may be reached, but no address literal.
+// TestNoList checks that without a list every name of the public network may be reached, but no address literal.
 func TestNoList(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
@@ -165,7 +165,7 @@ func TestNoList(t *testing.T) {
 	}
 }
 
-// T72: endless connections and incomplete requests use up only the run's own share of connections.
+// The test checks that endless connections and incomplete requests of one run use up only this run's share of connections (T72).
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
@@ -195,7 +195,7 @@ func TestFloods(t *testing.T) {
 	began = time.Now()
 	flooded, _ := flooding(head)
 	slow := flooded.dial(t)
-	fmt.Fprintf(slow, "CONNECT %s HTTP/1.1\r\n\r\n", addr) // waits behind the twelve connections
+	fmt.Fprintf(slow, "CONNECT %s HTTP/1.1\r\n\r\n", addr) // This connection waits until one of the twelve ends.
 	if resp, err := http.ReadResponse(bufio.NewReader(slow), nil); err != nil || resp.StatusCode != 200 {
 		t.Errorf("%v, %v", resp, err)
 	}
@@ -235,7 +235,7 @@ func (s secrets) Headers(_ context.Context, r proxy.Plain) (http.Header, error) 
 	return s[r.Host], nil
 }
 
-// The proxy adds a secret that the process never sees. It adds it to plain requests of the right host only.
+// The test checks that the proxy adds a secret that the process never sees, and adds it only to plain requests to the right host.
 func TestAddedHeaders(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, seen)
@@ -271,7 +271,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Go's HTTP parser must read the forwarded text as one request for the same place, with no bytes left over.
+		// The host receives the forwarded text. Go's HTTP parser must read it as one request to the same place, with no bytes left over.
 		if _, err := netip.ParseAddr(host); err != nil && (host != strings.ToLower(host) || strings.ContainsAny(host, " %@:/\\_\x00")) {
 			t.Fatalf("host %q of %q", host, b)
 		}

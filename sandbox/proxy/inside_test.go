@@ -104,7 +104,7 @@ func site(t *testing.T, h http.Handler) (cfg proxy.Config, p sandbox.Policy, pla
 	return proxy.Config{Resolver: resolver}, p, plain, secure, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: two.Certificate().Raw})
 }
 
-// T33, T37: common programs work through the proxy and cannot bypass it.
+// The test checks that common programs work through the proxy and cannot bypass it (T33, T37).
 func TestT37ProgramsInside(t *testing.T) {
 	t.Parallel()
 	cfg, p, plain, secure, ca := site(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s %s", r.Host, r.URL.Path) }))
@@ -129,7 +129,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		{"variables", "env | grep -i _proxy | sort | tr '\\n' ' '", "HTTPS_PROXY=http://127.0.0.1:3128 HTTP_PROXY=http://127.0.0.1:3128 NODE_USE_ENV_PROXY=1 NO_PROXY=localhost,127.0.0.1,::1 http_proxy=http://127.0.0.1:3128 https_proxy=http://127.0.0.1:3128 no_proxy="},
 		{"python", "python3 -c 'import urllib.request as u; print(u.urlopen(\"" + web + "/py\").read())'", "/py"},
 		{"git", "GIT_SSL_CAINFO=ca.pem git ls-remote " + tls + "/x.git; GIT_CURL_VERBOSE=1 git ls-remote https://denied.test:" + secure + "/x 2>&1 | grep -o 'response 403' | head -1", "response 403"},
-		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // one header line and the proxy's listener; descriptors 0, 1, 2 and the one of ls
+		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // /proc/net/tcp has a header line and the proxy's listener. The descriptors are 0, 1, 2 and the one of ls.
 	} {
 		if got := i.run(t.Context(), t, p, tt.script); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -147,7 +147,7 @@ func TestT37ProgramsInside(t *testing.T) {
 	}
 }
 
-// No tunnel outlives its call, even when the process that holds it outlives the command for a moment.
+// The test checks that a tunnel ends with its call, even when the process that uses it still runs for a moment after the command.
 func TestTunnelEndsWithTheCall(t *testing.T) {
 	t.Parallel()
 	came, left := make(chan struct{}), make(chan struct{})

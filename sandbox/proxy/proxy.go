@@ -29,10 +29,10 @@ type Config struct {
 	// Summary is called at the end of each run that sent requests; may be nil.
 	Summary func(Summary)
 
-	Each, All int           // concurrent connections of one run and of all runs; 0: 64 and 1024
-	Head      time.Duration // time to receive the head of a request; 0: 10 s
-	Dial      time.Duration // time to resolve a name and connect; 0: 10 s
-	Idle      time.Duration // time without a byte in either direction after which a connection is closed; 0: 5 min
+	Each, All int           // maximum numbers of concurrent connections: of one run, where 0 means 64, and of all runs, where 0 means 1024
+	Head      time.Duration // maximum time to receive the head of a request; 0 means 10 s
+	Dial      time.Duration // maximum time to resolve a name and connect; 0 means 10 s
+	Idle      time.Duration // time without a byte in either direction after which a connection is closed; 0 means 5 min
 }
 
 // Headers returns headers, such as credentials, for a plain request. The process that sends the request must not see them.
@@ -43,13 +43,13 @@ type Headers interface {
 
 // Plain is an allowed plain request.
 type Plain struct {
-	Tag    string // of the run
+	Tag    string // tag of the run
 	Policy *sandbox.Policy
 	Host   string // in canonical form
 	Port   uint16
 }
 
-// MaxTold is the largest number of requests of one run that are reported one by one.
+// MaxTold is the maximum number of requests of one run for which an event is reported.
 const MaxTold = 100
 
 // Verdict is the outcome of a request.
@@ -57,7 +57,7 @@ type Verdict string
 
 const (
 	Allowed Verdict = "allowed"
-	Refused Verdict = "refused" // by the rules, or because the request is malformed
+	Refused Verdict = "refused" // the rules refuse the request, or it is malformed
 	Failed  Verdict = "failed"  // allowed, but the host could not be reached
 )
 
@@ -71,7 +71,7 @@ type Event struct {
 	Verdict Verdict
 	Why     string // reason; empty for Allowed
 	Address string // the dialed address
-	Up      int64  // bytes sent to the host and received from it
+	Up      int64  // Up counts the bytes sent to the host, Down the bytes received from it
 	Down    int64
 	Took    time.Duration
 }
@@ -79,7 +79,7 @@ type Event struct {
 // A Summary counts all requests of a run.
 type Summary struct {
 	Tag                       string
-	Requests, Refused, Untold int64 // Untold counts the requests without an event
+	Requests, Refused, Untold int64 // Untold counts the requests for which no event was reported
 	Up, Down                  int64
 }
 
@@ -180,7 +180,7 @@ func (s *session) attend(ctx context.Context, conn net.Conn) {
 	began := time.Now()
 	e := &Event{Tag: s.tag, Source: s.policy.Source, Verdict: Allowed}
 	defer func() {
-		if r := recover(); r != nil { // the input is untrusted, so a panic must not end the daemon
+		if r := recover(); r != nil { // The input is untrusted, and a panic in this goroutine would end the daemon.
 			e.Verdict, e.Why = Failed, "the proxy failed"
 		}
 		e.Took = time.Since(began)
@@ -212,5 +212,5 @@ type rules struct {
 	hosts     address.Hosts
 	ports     []uint16
 	addresses address.Rules
-	err       error // the policy could not be parsed; everything is refused
+	err       error // error of parsing the policy; when set, everything is refused
 }

@@ -65,7 +65,7 @@ func TestTunnel(t *testing.T) {
 		}
 	}
 	fmt.Fprint(conn, strings.Repeat("x", 1<<20))
-	_ = conn.CloseWrite() // the proxy passes end of file on, and the answer still arrives
+	_ = conn.CloseWrite() // The proxy must pass on the end of file, and the answer must still arrive.
 	rest, err := io.ReadAll(in)
 	if err != nil || len(rest) != 1<<20 {
 		t.Fatalf("%d bytes, %v", len(rest), err)
@@ -98,7 +98,7 @@ func TestEagerTunnel(t *testing.T) {
 	}
 }
 
-// No tunnel, request or incomplete request outlives its run.
+// The test checks that no tunnel and no request, even an incomplete one, remains after its run.
 func TestNothingOutlivesTheRun(t *testing.T) {
 	t.Parallel()
 	hung := make(chan struct{})

@@ -19,7 +19,8 @@ const (
 	maxFields = 128
 )
 
-// A request is the head of a request in a form with only one meaning. The proxy refuses an ambiguous head.
+// A request is the head of an HTTP request in a form that has only one meaning. The proxy refuses a head that parsers could read
+// differently.
 type request struct {
 	method string
 	to     place
@@ -170,7 +171,7 @@ func (r *request) target(text string) (err error) {
 	}
 	if len(hosts) == 1 {
 		if usual == "" {
-			usual = strconv.Itoa(int(r.to.port)) // some clients omit the usual port
+			usual = strconv.Itoa(int(r.to.port)) // Some clients omit the port in Host when it is the usual one.
 		}
 		if said, err := readPlace(hosts[0], usual); err != nil || said != r.to {
 			return refusal("the Host header is not that of the target")

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// linger is the time to read the rest of a request that was answered early. Closing a connection with unread data could discard the answer.
+// linger is the time in which the proxy reads the rest of a request that it has already answered. If it closed a connection with unread
+// data, the process could lose the answer.
 const linger = 500 * time.Millisecond
 
 // serve handles the only request of a connection.
@@ -25,7 +26,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn, e *Event) {
 	in := bufio.NewReaderSize(conn, maxLine)
 	r, err := readRequest(in)
 	if errors.Is(err, io.EOF) && in.Buffered() == 0 && r == nil {
-		return // a client that only tests the port
+		return // The client connected and sent nothing, for example to test the port.
 	}
 	if r != nil {
 		e.Method, e.Host, e.Port = r.method, r.to.host, r.to.port
@@ -90,7 +91,7 @@ func (s *session) linger(conn net.Conn, in *bufio.Reader) {
 	}
 }
 
-// hop reports whether a field is meant for a proxy, or is one that this proxy sets itself.
+// hop reports whether a header field is not forwarded, because it is meant for the proxy or the proxy sets it itself.
 func hop(name string) bool {
 	return strings.HasPrefix(name, "proxy-") || slices.Contains([]string{
 		"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect",
@@ -102,7 +103,7 @@ func (r *request) head(added http.Header) string {
 	var b strings.Builder
 	host := strings.TrimSuffix(r.to.String(), ":80")
 	version := "HTTP/1.1"
-	if r.old { // a 1.1 host could answer in chunks, which a 1.0 client cannot read
+	if r.old { // An HTTP/1.1 host could answer in chunks, which an HTTP/1.0 client cannot read.
 		version = "HTTP/1.0"
 	}
 	fmt.Fprintf(&b, "%s %s %s\r\nHost: %s\r\nConnection: close\r\n", r.method, r.path, version, host)
