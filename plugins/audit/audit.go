@@ -2,8 +2,9 @@
 //
 // It is a [hook.Recorder]: a record commits in the transaction of its event, or not at all. The journal links each record to the previous
 // one in its namespace, so a changed or removed record breaks the chain after it. A process that can write the store can also rewrite the
-// chain or remove its end. Therefore a [Keeper] signs the end of each chain at intervals, into a file that is to be copied to another
-// place, and [Verify] compares. Servers record requests that are not about calls with [Filter.Operation].
+// chain or remove its end. Therefore a [Keeper] signs the end of each chain at intervals, into a file that the operator should copy to
+// another place. [Verify] compares the chain with these signatures. Servers record requests that are not about calls with
+// [Filter.Operation].
 //
 // A record contains IDs, names, codes, digests and the IDs of the people who asked and decided. It contains no arguments, results, messages
 // or typed reasons. It remains when the content of its call is purged.
@@ -35,7 +36,7 @@ const Kind = "audit"
 type Entry struct {
 	Event call.EventType `json:"event"`
 
-	// The following fields belong to the event accepted.
+	// The following fields are set for the event accepted.
 	Tool       string          `json:"tool,omitempty"`
 	ToolDigest string          `json:"tool_digest,omitempty"`
 	Arguments  string          `json:"arguments_sha256,omitempty"` // SHA-256 of the sent text, or of the edited arguments in a decision
@@ -50,8 +51,8 @@ type Entry struct {
 	Verdict string `json:"verdict,omitempty"`
 
 	Suspension string `json:"suspension_id,omitempty"` // for suspended, vote_recorded and resumed
-	Action     string `json:"action,omitempty"`        // of the question or the decision
-	Digest     string `json:"digest,omitempty"`        // digest of the question, for which the answer is valid
+	Action     string `json:"action,omitempty"`        // action of the question or of the decision
+	Digest     string `json:"digest,omitempty"`        // digest of the question; the answer is valid only for this digest
 
 	Decision string          `json:"decision_id,omitempty"` // for vote_recorded and resumed
 	By       *tool.Principal `json:"by,omitempty"`          // the principal that decided, voted or cancelled
@@ -59,18 +60,18 @@ type Entry struct {
 	Remember *tool.Remember  `json:"remember,omitempty"` // for resumed: the rule that commits with the decision
 	Cause    string          `json:"cause,omitempty"`    // for cancel_requested
 
-	Status   call.Status   `json:"status,omitempty"` // for finished
+	Status   call.Status   `json:"status,omitempty"` // set for finished
 	Executed call.Executed `json:"executed,omitempty"`
 	Error    string        `json:"error,omitempty"` // code and reason
 
-	Operation string            `json:"operation,omitempty"` // for operation; By is set, and Error when the operation was refused
+	Operation string            `json:"operation,omitempty"` // set for the event operation, together with By; Error is set when the operation was refused
 	Of        map[string]string `json:"of,omitempty"`
 }
 
 // EventOperation is the event of a record about a request to the daemon that is not about a call.
 const EventOperation call.EventType = "operation"
 
-// A Filter is the audit hook. It also collects the namespaces of the calls that it saw.
+// A Filter is the audit hook. It also collects the namespaces of the calls whose events it sees.
 type Filter struct {
 	namespaces sync.Map // set of strings
 }
@@ -99,8 +100,9 @@ func (f *Filter) Record(in *hook.Input) func(*call.Event) []hook.Record {
 	}
 }
 
-// Operation returns the record of a requested operation. of contains the IDs, names and settings that it concerns. Record it before the
-// operation runs. When the operation is refused, record it again with the reason in refused.
+// Operation returns the record of a requested operation. of contains the IDs, names and settings that the operation concerns. The caller
+// must store the record before the operation runs. When the operation is then refused, it must store a second record with the reason in
+// refused.
 func (f *Filter) Operation(name string, by tool.Principal, of map[string]string, refused string) hook.Record {
 	f.saw(by.Namespace)
 	e := Entry{Event: EventOperation, Operation: name, By: &by, Of: of, Error: refused}
@@ -116,7 +118,7 @@ func (f *Filter) saw(namespace string) {
 func (e *Entry) text() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // impossible for texts and numbers
+		panic(err) // This cannot happen for texts and numbers.
 	}
 	return b
 }
@@ -142,7 +144,7 @@ func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 		d := ev.Decision
 		by := d.DecidedBy
 		e.Decision, e.Action, e.Digest, e.By = d.ID, string(d.Action), d.AppliesTo, &by
-		if ev.Suspension != nil { // earlier versions did not store it
+		if ev.Suspension != nil { // Earlier versions of toold did not store the suspension.
 			e.Suspension = ev.Suspension.ID
 		}
 		e.Arguments, e.Result, e.Remember = digest(d.Arguments), digest(d.Result), d.Remember

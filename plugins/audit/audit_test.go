@@ -86,7 +86,7 @@ func signedBy(t rapid.TB, k *audit.Keeper) []audit.Checkpoint {
 	return good
 }
 
-// Verify finds every forgery that the newest checkpoint covers, and reports nothing for an untouched chain.
+// The test checks that Verify finds every forgery of records that the newest checkpoint covers, and reports nothing for an unchanged chain.
 func TestEveryForgeryIsFound(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -138,7 +138,8 @@ func TestEveryForgeryIsFound(t *testing.T) {
 	})
 }
 
-// A crash may cut off the last line, and the next checkpoint then starts a new line. A checkpoint signed by another key is reported.
+// The test checks a file whose last line a crash has cut off: the next checkpoint starts a new line. It also checks that a checkpoint
+// signed by another key is reported.
 func TestCheckpointsSurviveACutLine(t *testing.T) {
 	var c chain
 	k := keeper(t, &c, t.TempDir())
@@ -175,7 +176,8 @@ func TestCheckpointsSurviveACutLine(t *testing.T) {
 	}
 }
 
-// Records that retention removed from the beginning are no forgery. Retention keeps the newest of the old records.
+// The test checks that records that retention removed from the beginning do not count as a forgery. Retention keeps the newest of the old
+// records.
 func TestTrimmedBeginning(t *testing.T) {
 	var c chain
 	for i := range 5 {

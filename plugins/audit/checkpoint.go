@@ -19,15 +19,15 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Checkpoint is the signed position of a chain's end. The checkpoint file contains one JSON line for each.
+// A Checkpoint is the signed end of a chain. The checkpoint file contains one JSON line for each Checkpoint.
 type Checkpoint struct {
 	Store     string    `json:"store_id"`
 	Namespace string    `json:"namespace"`
-	Position  int64     `json:"position"` // of the chain's newest record
+	Position  int64     `json:"position"` // position of the newest record in the chain
 	Link      call.Hex  `json:"link"`
 	Time      time.Time `json:"time"`
 	Key       call.Hex  `json:"key"`       // public Ed25519 key
-	Signature call.Hex  `json:"signature"` // over the fields above; see signed
+	Signature call.Hex  `json:"signature"` // signature of the bytes that signed returns
 }
 
 // signed returns the bytes to sign: "toold.checkpoint.v1", then store, namespace and link, each after its length in four bytes. Position
@@ -41,7 +41,7 @@ func (c *Checkpoint) signed() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(c.Time.UnixNano()))
 }
 
-// genuine reports whether key signed the checkpoint. A nil key means the one that the checkpoint names.
+// genuine reports whether key signed the checkpoint. When key is nil, it uses the key in the checkpoint.
 func (c *Checkpoint) genuine(key ed25519.PublicKey) bool {
 	if key == nil {
 		key = ed25519.PublicKey(c.Key)
@@ -49,8 +49,8 @@ func (c *Checkpoint) genuine(key ed25519.PublicKey) bool {
 	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.signed(), c.Signature)
 }
 
-// ReadCheckpoints reads a file of checkpoints, ordered by position within each namespace. It reports checkpoints that key did not sign in
-// bad and leaves them out. A nil key means the key that each checkpoint names. A last line that a crash cut off is no error.
+// ReadCheckpoints reads a file of checkpoints. It returns them ordered by position within each namespace. Checkpoints that key did not sign
+// are omitted and reported in bad. When key is nil, the key in each checkpoint is used. A last line that a crash cut off is not an error.
 func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad []Finding, err error) {
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
@@ -83,13 +83,13 @@ type Keeper struct {
 	Store  string
 	Source Source
 	Key    ed25519.PrivateKey
-	File   string // checkpoints are appended to it
+	File   string // file to which checkpoints are appended
 	Every  time.Duration
 	Now    func() time.Time
 	Log    *zap.Logger
 
 	stands map[string]Checkpoint // newest checkpoint of each namespace
-	broken map[string]bool       // namespaces with a finding
+	broken map[string]bool       // namespaces whose chain is broken and was reported
 }
 
 // Open reads the existing checkpoints.
@@ -118,7 +118,7 @@ func (k *Keeper) Open() error {
 	return nil
 }
 
-// Run signs new records at intervals, and a last time when ctx is done. The caller must end ctx after the last record was written.
+// Run signs new records at intervals, and once more when ctx is done. The caller must not end ctx before the last record is written.
 func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
 	tick := time.NewTicker(k.Every)
 	defer tick.Stop()
@@ -134,8 +134,8 @@ func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
 	}
 }
 
-// Sign appends a checkpoint for each chain with new records. It verifies the links of the new records. It logs a broken chain once for each
-// namespace and continues to sign.
+// Sign appends a checkpoint for each chain that has new records. It verifies the links of the new records. When a chain is broken, Sign
+// logs that once for each namespace and continues to sign.
 func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 	var lines []byte
 	next := map[string]Checkpoint{}

@@ -16,7 +16,7 @@ type Report struct {
 	From        time.Time `json:"from,omitzero"` // times of the first and the last record
 	To          time.Time `json:"to,omitzero"`
 	Checkpoints int       `json:"checkpoints"` // number of compared checkpoints
-	// Trimmed says that retention removed the beginning of the chain. Retention keeps the newest of the records that it may remove, so the
+	// Trimmed says that retention removed the beginning of the chain. Retention keeps the newest record that it may remove, so the
 	// remaining chain begins with an expired record.
 	Trimmed  bool      `json:"trimmed,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -29,8 +29,9 @@ type Finding struct {
 	Text     string `json:"text"`
 }
 
-// Verify checks the links of a chain and compares it with the signed checkpoints. lines yields the oldest record first. Retention has
-// removed nothing that is as new as kept. An error comes from lines; the report then covers the records before it.
+// Verify checks the links of a chain and compares the chain with the signed checkpoints. lines yields the records, oldest first. kept is
+// the time up to which retention may have removed records: it has removed none that is newer. An error comes from lines; then the report
+// covers only the records before the error.
 func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed []Checkpoint, kept time.Time) (Report, error) {
 	r := Report{Namespace: namespace}
 	var mine []Checkpoint
@@ -46,14 +47,14 @@ func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed [
 		if err != nil {
 			return r, err
 		}
-		for len(mine) > 0 && mine[0].Position < l.Position { // the checkpoint names a missing record
+		for len(mine) > 0 && mine[0].Position < l.Position { // The chain does not contain the record that this checkpoint signed.
 			r.missing(&mine[0], last, kept)
 			mine = mine[1:]
 		}
 		switch {
 		case l.Namespace == namespace && l.Follows(before):
 		case r.Records == 0 && l.Time.Before(kept):
-			r.Trimmed = true // the link of this record cannot be checked, but later ones can
+			r.Trimmed = true // The link of this record cannot be checked, because the record before it was removed. The later links can.
 		case r.Records == 0:
 			r.find("MISSING_HEAD", l.Position, "the chain begins with record %d of %s, which is not the first of its chain, or was changed", l.Position, l.Time.Format(time.RFC3339))
 		default:

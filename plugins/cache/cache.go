@@ -1,11 +1,11 @@
 // Package cache answers read-only calls with the result of an earlier, equal call.
 //
 // It is a [hook.After], which stores results, and a [hook.Gate], which returns them instead of running the tool. The gate has no side
-// effects and does not even record the last use. Therefore it may be asked again, also by DescribeCall. As with every gate, its answer is
-// valid only for the moment. If the stored result is gone when the gate is asked again, the tool runs.
+// effects, so it may be asked at any time, also by DescribeCall. It does not even record when a result was last used. Like every gate's
+// answer, its answer is valid only for the moment: when the stored result is removed before the gate is asked again, the tool runs.
 //
 // The key of a result contains everything that the result may depend on: the namespace, the caller, the person behind the caller, the tool
-// and its digest, the canonical arguments, and the revisions of the documents that its rule names. The cache stores only a SUCCESS of a
+// and its digest, the canonical arguments, and the revisions of the documents in the cache's rule. The cache stores only a SUCCESS of a
 // tool's first attempt. It stores no result with artifacts or document commands, because these belong to their call.
 package cache
 
@@ -36,7 +36,7 @@ type Cache struct {
 	mu      sync.RWMutex
 	cfg     Config
 	entries map[digest]*list.Element
-	order   list.List // of *entry, oldest first
+	order   list.List // values are *entry, oldest first
 	bytes   int64
 }
 
@@ -46,7 +46,7 @@ type digest [sha256.Size]byte
 type entry struct {
 	key             digest
 	namespace, call string
-	run             string // run with which it is removed; may be empty
+	run             string // run at whose end the result is removed; may be empty
 	result          *tool.Result
 	made, until     time.Time
 	bytes           int64
@@ -61,7 +61,7 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Swap replaces the rules. If they differ, it removes all stored results. On an error nothing changes.
+// Swap replaces the rules. When the rules have changed, it removes all stored results. After an error nothing has changed.
 func (c *Cache) Swap(cfg Config) error {
 	setting.Fill(&cfg)
 	if err := setting.Check(&cfg).Err(); err != nil {
@@ -141,8 +141,8 @@ func (c *Cache) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.A
 	return hook.AfterResult{}, nil
 }
 
-// lasting reports whether an outcome may be reused for another call. It must be the tool's own success, at an attempt without an answered
-// question, and contain nothing that belongs to its call.
+// lasting reports whether another call may get the outcome. It must be a success of the tool itself, from an attempt that did not depend on
+// an answer, and must contain nothing that belongs to its call.
 func lasting(in *hook.Input, o *hook.Outcome) bool {
 	r := o.Result
 	return o.Status == call.Succeeded && o.Executed == call.Finished && r.IsSuccess() && in.Attempt == 1 &&
@@ -153,7 +153,7 @@ func lasting(in *hook.Input, o *hook.Outcome) bool {
 func (c *Cache) put(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.bytes > c.cfg.Bytes/4 { // it would evict too many other results
+	if e.bytes > c.cfg.Bytes/4 { // Storing this result would remove too many others.
 		return
 	}
 	if old := c.entries[e.key]; old != nil {
@@ -180,8 +180,8 @@ func (c *Cache) PurgeCalls(namespace string, ids []string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && slices.Contains(ids, e.call) })
 }
 
-// EndRun implements [hook.RunKeeper]. The documents of the run are removed with it. A later run of the same name starts with the same
-// revision numbers, so its results must not mix with old ones.
+// EndRun implements [hook.RunKeeper]. It removes the results of the run, because the documents of the run are deleted too. A later run with
+// the same name could have documents with the same revision numbers, and would get old results.
 func (c *Cache) EndRun(namespace, run string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && e.run == run && run != "" })
 }
@@ -205,7 +205,7 @@ func (c *Cache) Size() (entries int, bytes int64) {
 	return len(c.entries), c.bytes
 }
 
-// overhead is about the size of an entry without its result, in bytes.
+// overhead is the approximate size in bytes of an entry without its result.
 const overhead = 512
 
 func weight(r *tool.Result) int64 {
@@ -220,8 +220,8 @@ func weight(r *tool.Result) int64 {
 	return int64(n)
 }
 
-// keyOf returns a digest of everything that the result of a call may depend on. The length precedes each part, so that the parts are
-// unambiguous. It returns an error when a document cannot be read.
+// keyOf returns a digest of everything that the result of a call may depend on. It writes the length before each part, so that different
+// parts never give the same bytes. It returns an error when a document cannot be read.
 func keyOf(r *Rule, in *hook.Input) (digest, error) {
 	var room [1024]byte
 	b := room[:0]

@@ -93,7 +93,7 @@ func TestGivesWhatWasKept(t *testing.T) {
 		if r.Metadata[cache.MetadataCall] != "call-1" || r.Metadata[cache.MetadataTime] != began.UTC().Format(time.RFC3339) {
 			t.Errorf("metadata %v does not say whose it is", r.Metadata)
 		}
-		r.Metadata["x"], r.Content[0].Text = "changed", "changed" // a hook changes its copy
+		r.Metadata["x"], r.Content[0].Text = "changed", "changed" // A hook may change its copy; the stored result must stay the same.
 		if r := given(t, c, later); r.Metadata["x"] != "" || r.Content[0].Text != "more" {
 			t.Errorf("what was given was kept: %+v", r)
 		}
@@ -190,7 +190,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		{"an unassessed call", func(in *hook.Input) { in.Assessment = tool.Effects{} }, success("x")},
 		{"another tool", func(in *hook.Input) { in.Descriptor = &tool.Descriptor{ID: "read"} }, success("x")},
 		{"the open world", func(in *hook.Input) { in.Assessment.OpenWorld = true }, success("x")},
-		{"a further attempt", func(in *hook.Input) { in.Attempt = 2 }, success("x")}, // its result may depend on an answer
+		{"a further attempt", func(in *hook.Input) { in.Attempt = 2 }, success("x")}, // The result of a further attempt may depend on an answer.
 		{"a failure", nil, hook.Outcome{Status: call.Failed, Executed: call.Finished, Result: tool.Fail("no")}},
 		{"an answer of a gate", nil, hook.Outcome{Status: call.Succeeded, Executed: call.NotStarted, Result: tool.Text("x")}},
 		{"artifacts", nil, artifact}, {"content in an artifact", nil, image}, {"documents", nil, documents}, {"cut output", nil, cut},
@@ -261,7 +261,7 @@ func TestDocumentRevisions(t *testing.T) {
 	}
 }
 
-// Asking the gate changes neither the stored results nor their eviction order.
+// The test checks that asking the gate changes neither the stored results nor the order in which they are removed.
 func TestAskingChangesNothing(t *testing.T) {
 	id := func(n int) func(*hook.Input) {
 		return func(in *hook.Input) { in.Arguments = tool.NewArguments(fmt.Sprint(n), nil) }
@@ -312,7 +312,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// An ended run loses its documents. A later run with its name has new documents with the same revision numbers.
+// The test checks that the results of an ended run are removed. A later run with its name may have new documents with the same revision
+// numbers.
 func TestEndedRunsAreForgotten(t *testing.T) {
 	shared, noted := minute, minute
 	shared.Share = cache.ShareRun

@@ -27,7 +27,7 @@ type Rule struct {
 	OpenWorld bool          `yaml:"open_world" help:"also keep results of calls that reach systems of other owners; tools must then be ids, not globs"`
 }
 
-// runOf returns the run with which a stored result is removed, or "".
+// runOf returns the run at whose end a stored result is removed, or "".
 func (r *Rule) runOf(in *hook.Input) string {
 	if r.Share == ShareRun || slices.ContainsFunc(r.Documents, func(d Document) bool { return d.Scope == tool.RunScope }) {
 		return in.Run.ID
@@ -57,7 +57,7 @@ func (d Document) String() string { return string(d.Scope) + "/" + d.Key }
 // Share says which other callers get a result. The zero value is ShareCaller.
 type Share string
 
-// Only with ShareNamespace does another caller get a result.
+// The values of Share. Only ShareNamespace lets other callers get a result.
 const (
 	ShareRun       Share = "run"    // the same caller, in the same run
 	ShareThread    Share = "thread" // the same caller, in the same thread
@@ -85,7 +85,8 @@ func (c *Config) ReadsDocuments() bool {
 	return slices.ContainsFunc(c.Rules, func(r Rule) bool { return len(r.Documents) > 0 })
 }
 
-// ruleFor returns the rule of a call, or nil when its result must not be stored. A rule for runs or threads needs a call with one.
+// ruleFor returns the rule of a call, or nil when its result must not be stored. When the rule is for runs or threads, a call without one
+// has no rule.
 func ruleFor(rules []Rule, in *hook.Input) *Rule {
 	if in.Assessment.Mutability != tool.ReadOnly {
 		return nil

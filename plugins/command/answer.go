@@ -18,8 +18,8 @@ func protocol(format string, args ...any) error {
 	return &hook.ProtocolError{Message: fmt.Sprintf(format, args...)}
 }
 
-// read decodes the JSON object that a program printed. fields lists the names that its kind of hook may use. No output counts as an empty
-// object. Output that is no JSON object is a failure of the program. An object with other fields is a protocol error.
+// read decodes the JSON object that a program printed. fields lists the names that this kind of hook may use; an object with other names is
+// a protocol error. No output counts as an empty object. Output that is not a JSON object is a failure of the program.
 func (s *said) read(into any, fields ...string) error {
 	if len(s.object) == 0 {
 		return nil
@@ -59,7 +59,7 @@ type verdict struct {
 	Result  *setResult    `json:"result"` // for result
 	Agent   *agentVerdict `json:"hookSpecificOutput"`
 
-	Continue   *bool  `json:"continue"` // false blocks the run
+	Continue   *bool  `json:"continue"` // false: the run is blocked
 	StopReason string `json:"stopReason"`
 	silent
 }
@@ -91,7 +91,7 @@ type setResult struct {
 	} `json:"error"`
 }
 
-// gate converts a program's answer to a verdict. answered says that a person approved this hook's question about exactly this call.
+// gate converts a program's answer to a verdict. answered reports that a person has approved this hook's question about exactly this call.
 func (s *said) gate(answered bool) (hook.Verdict, error) {
 	if s.refused {
 		return hook.Deny(orReason(s.reason)), nil
@@ -126,7 +126,7 @@ func (v *verdict) verdict(answered bool) (hook.Verdict, error) {
 		return hook.Deny(orReason(v.Reason)), nil
 	case "block":
 		return hook.Block(orReason(v.Reason)), nil
-	case "ask": // the short form: one approval is enough, and the program need not track it
+	case "ask": // "ask" is a short form of suspend: after one approval the call continues, so the program need not look at the answer.
 		if answered {
 			return hook.AllowBecause("answered"), nil
 		}

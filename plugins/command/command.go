@@ -4,11 +4,11 @@
 //
 //   - Exit code 0 means that the answer is valid. An empty answer does not object to the call.
 //   - Exit code 2 refuses the call, with standard error as the reason.
-//   - Anything else is a failure: another exit code, a signal, text that is no JSON object, too much output, or a missed deadline.
+//   - Anything else is a failure: another exit code, a signal, text that is not a JSON object, too much output, or a missed deadline.
 //
-// A JSON object that this kind of hook may not return is a protocol error.
+// When the JSON object contains what this kind of hook may not return, that is a protocol error.
 //
-// The process and all its descendants are dead before the answer is used.
+// The answer is used only after the process and all its descendants are dead.
 package command
 
 import (
@@ -26,7 +26,8 @@ import (
 )
 
 // A Starter starts processes. Run returns when the process and all its descendants are dead. When ctx ends, Run kills them at once. Output
-// receives what is printed to "stdout" and "stderr", from one goroutine for each; its error ends the process.
+// gets what the process prints to "stdout" and "stderr", from one goroutine for each stream. When Output returns an error, Run ends the
+// process.
 type Starter interface {
 	Run(ctx context.Context, p Process) (Exit, error)
 }
@@ -44,7 +45,7 @@ type Process struct {
 
 // An Exit says how a process ended.
 type Exit struct {
-	Code   int    // -1 with a Signal
+	Code   int    // -1 when Signal is set
 	Signal string // such as SIGKILL
 	Alive  int    // number of processes that may still live; 0 when all are known to be dead
 }
@@ -53,27 +54,28 @@ type Exit struct {
 const (
 	DefaultAtOnce    = 16
 	DefaultMaxOutput = 1 << 20
-	maxReason        = 4 << 10 // bytes of standard error in a reason
+	maxReason        = 4 << 10 // maximum number of bytes of standard error in a reason
 )
 
-// Config configures one program. The operator controls all of it.
+// Config configures one program. Only the operator sets it.
 type Config struct {
-	Name      string   // of the hook; required
+	Name      string   // name of the hook; required
 	Command   []string // an absolute path and arguments; required
 	Dir       string   // working directory; empty means /
 	Env       []string // NAME=value, in addition to PATH, LANG and TOOLD_HOOK
-	Workspace string   // sent as cwd
-	// Workspaces maps namespaces with a separate workspace to that workspace. It is sent instead of Workspace.
+	Workspace string   // directory of the tools, which the program gets as cwd
+	// Workspaces contains the workspaces of namespaces with a separate one, by namespace. The program gets this directory instead of
+	// Workspace.
 	Workspaces map[string]string
 	Documents  []external.DocumentKey
-	AtOnce     int         // concurrent processes; 0 means 16
-	MaxOutput  int         // bytes of each stream; 0 means 1 MiB
+	AtOnce     int         // maximum number of concurrent processes; 0 means 16
+	MaxOutput  int         // maximum size of each output stream in bytes; 0 means 1 MiB
 	Start      Starter     // required
-	Log        *zap.Logger // nil discards
+	Log        *zap.Logger // nil disables logging
 }
 
-// A Hook is a program as a hook of every kind except Filter. A filter would need a process for the whole duration of each call, which a
-// HookService does better.
+// A Hook runs a program as a hook of every kind except Filter. A Filter would need a process during the whole of each call; a HookService
+// is better for that.
 type Hook struct {
 	cfg  Config
 	line *external.Line
@@ -107,10 +109,10 @@ func New(cfg Config) (*Hook, error) {
 	return &Hook{cfg: cfg, line: external.NewLine(external.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log})}, nil
 }
 
-// Health returns the program's recent successes and failures.
+// Health returns counts of the program's answers and failures, and the last failure.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
-// said is a program's answer: a refusal with a reason, or a JSON object. Without either, the program does not object.
+// said is a program's answer: a refusal with a reason, or a JSON object. When it is neither, the program does not object.
 type said struct {
 	refused bool
 	reason  string

@@ -74,7 +74,7 @@ func say(json string) string { return "cat >/dev/null; echo '" + json + "'" }
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name, script string
-		kind         hook.VerdictKind // empty: an error is expected
+		kind         hook.VerdictKind // expected kind; empty means that an error is expected
 		text         string           // expected in the reason, the message of the result, or the error
 		protocol     bool
 	}{
@@ -135,7 +135,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// The program gets the question, and nothing of the daemon's environment.
+// TestQuestion checks that the program gets the question, and no variable of the daemon's environment.
 func TestQuestion(t *testing.T) {
 	t.Setenv("DAEMON_SECRET", "hunter2")
 	dir := t.TempDir()
@@ -175,7 +175,8 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// An approval satisfies an `ask`. A program that suspends with a ticket decides itself which answers are enough.
+// TestAnswered checks that an approval is enough for an `ask`, and that a program that suspends with a ticket decides itself which answers
+// are enough.
 func TestAnswered(t *testing.T) {
 	in := input(t, `{}`).WithAnswer(&tool.Decision{ID: "d1", Action: tool.Resume})
 	for script, want := range map[string]hook.VerdictKind{
@@ -219,7 +220,7 @@ func TestOtherKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		release()
-		for h.Health().Asked < 2 { // the release is sent after the end of the call
+		for h.Health().Asked < 2 { // Waits, because the program gets the release after the end of the call.
 			time.Sleep(time.Millisecond)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "back")); err != nil {
@@ -263,8 +264,8 @@ func TestOtherKinds(t *testing.T) {
 	})
 }
 
-// TestT94HostileCommands checks programs that misbehave. The answer is a failure within the deadline, memory is bounded, and no process is
-// left.
+// TestT94HostileCommands checks programs that misbehave. Each must cause a failure within the deadline. The memory use stays limited, and
+// no process is left.
 func TestT94HostileCommands(t *testing.T) {
 	tests := map[string]string{
 		"hangs":                          `sleep 600`,

@@ -58,10 +58,11 @@ func (h *Hook) Rewrite(ctx context.Context, in *hook.Input) (string, error) {
 	return text, err
 }
 
-// releaseWithin limits the time of a release question.
+// releaseWithin is the time limit of a release question.
 const releaseWithin = external.DefaultDeadline
 
-// Admit implements [hook.Admit]. When the program returned an admission, release asks it again with the kind release.
+// Admit implements [hook.Admit]. When the program returned an admission, the release function asks the program again, with the kind
+// release.
 func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	q, err := h.question("admit", in)
 	if err != nil {
@@ -100,7 +101,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	case v.Admission == "":
 		return nil, nil
 	}
-	return func() { go h.release(q, v.Admission) }, nil // the end of the call does not wait for it
+	return func() { go h.release(q, v.Admission) }, nil // The question runs in another goroutine, so the end of the call does not wait for it.
 }
 
 // release reports the end of the attempt to the program, within releaseWithin. A failure is counted and has no other effect.
@@ -159,7 +160,8 @@ type changed struct {
 	Metadata map[string]string `json:"metadata"` // added to the existing metadata
 }
 
-// After implements [hook.After]. Exit code 2 appends standard error to what the model reads, as coding agents' hooks do after a tool.
+// After implements [hook.After]. With exit code 2, standard error is appended to what the model reads. The hooks of coding agents do the
+// same after a tool.
 func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) (out hook.AfterResult, err error) {
 	q, err := h.question("after", in)
 	if err != nil {

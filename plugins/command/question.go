@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// question is the input of a program. The first fields have the names that hooks of coding agents use, so that one script can read
-// tool_name and tool_input for both.
+// question is the input of a program. The first fields have the names that hooks of coding agents use, so that one script can work for both
+// toold and a coding agent.
 type question struct {
 	Event     string          `json:"hook_event_name"` // PreToolUse or PostToolUse
 	SessionID string          `json:"session_id,omitempty"`
@@ -24,7 +24,7 @@ type question struct {
 	Hook        string              `json:"hook"`
 	Namespace   string              `json:"namespace"`
 	CallID      string              `json:"call_id"`
-	Requested   string              `json:"requested_arguments"` // JSON text as sent
+	Requested   string              `json:"requested_arguments"` // JSON text as the client sent it
 	Descriptor  *tool.Descriptor    `json:"descriptor"`
 	ToolDigest  string              `json:"tool_digest,omitempty"`
 	Run         tool.Run            `json:"run"`
@@ -34,9 +34,9 @@ type question struct {
 	Description tool.Description    `json:"description"`
 	Documents   map[string]document `json:"documents,omitempty"`
 	Attempt     int                 `json:"attempt"`
-	Answer      *tool.Decision      `json:"answer,omitempty"`    // for a gate: the answer to its own question, for exactly this call
-	Outcome     *hook.Outcome       `json:"outcome,omitempty"`   // for After
-	Admission   string              `json:"admission,omitempty"` // for release: the admission that the program returned
+	Answer      *tool.Decision      `json:"answer,omitempty"`    // only for a gate: the answer to its own question about exactly this call
+	Outcome     *hook.Outcome       `json:"outcome,omitempty"`   // only for After
+	Admission   string              `json:"admission,omitempty"` // only for release: the admission that the program returned
 }
 
 type document struct {

@@ -1,7 +1,7 @@
-// Package compact shortens the text of results before a model reads it, and notes what it left out.
+// Package compact shortens the text of results before a model reads it, and adds a note about what it has removed.
 //
-// It removes output for a terminal: escape sequences, and the overwritten states of a line. It folds repeated lines. It changes nothing
-// else, and the result is never longer than the original text.
+// It removes what is meant for a terminal: escape sequences, and earlier states of a line that the program has overwritten. It replaces
+// repeated lines by one line with a count. It changes nothing else, and the result is never longer than the original text.
 package compact
 
 import (
@@ -36,7 +36,7 @@ func (c *Compactor) Swap(cfg Config) error {
 	return nil
 }
 
-// gain is the smallest saving, in bytes, that is worth a note. It is more than the length of any note.
+// gain is the minimum saving in bytes; for a smaller one the text stays unchanged. It is larger than any note.
 const gain = 512
 
 // Compact returns a shorter text of a tool's result and a note about the changes. ok is false when the text stays unchanged.

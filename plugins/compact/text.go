@@ -17,8 +17,8 @@ func (d Done) String() string {
 	return fmt.Sprintf("%d escape sequences removed, %d overwritten states of lines left out, %d repeated lines folded", d.Escapes, d.Overwritten, d.Folded)
 }
 
-// Text removes terminal output from a text and folds repeated lines. The result is valid UTF-8 and never longer. A second application
-// changes nothing.
+// Text removes from a text what is meant for a terminal, and folds repeated lines. The result is valid UTF-8 and never longer. Applying
+// Text to the result changes nothing.
 func Text(text string) (string, Done) {
 	var done Done
 	text = strip(strings.ToValidUTF8(text, ""), &done)
@@ -59,14 +59,14 @@ func strip(text string, done *Done) string {
 // isControl reports whether a character begins an escape sequence, or is the bell.
 func isControl(r rune) bool { return r == escape || r == bell || r >= 0x80 && r < 0xa0 }
 
-// sequence returns the length of the escape sequence at the beginning of a text, and whether it moves to the first column. For a sequence
-// that is malformed or does not end in its line, the length covers only the introducing character.
+// sequence returns the length of the escape sequence at the beginning of a text. home reports that the sequence moves to the first column.
+// When a sequence is malformed or does not end in its line, n is the length of its first character only.
 func sequence(text string) (n int, home bool) {
 	r, intro := utf8.DecodeRuneInString(text)
 	kind, body := rune(0), intro
 	switch {
 	case r >= 0x80:
-		kind = r - 0x40 // ESC followed by this character is equivalent
+		kind = r - 0x40 // ESC and this character together mean the same as the one-character form.
 	case r == escape && len(text) > 1 && text[1] < utf8.RuneSelf:
 		kind, body = rune(text[1]), 2
 	}
@@ -115,7 +115,7 @@ func stringEnd(text string, from int) int {
 	return 0
 }
 
-// settle keeps the last written state of each line.
+// settle removes all states of each line except the last one that was written.
 func settle(text string, done *Done) string {
 	if !strings.ContainsAny(text, "\r\b") {
 		return text
@@ -147,7 +147,7 @@ func lastState(line string, done *Done) string {
 			}
 		}
 		done.Overwritten += max(states-1, 0)
-		line = strings.TrimRight(last, " ") // programs overwrite a longer state with trailing spaces
+		line = strings.TrimRight(last, " ") // To overwrite a longer state, programs add spaces at the end; these are removed.
 	}
 	if !strings.Contains(line, "\b") {
 		return line
@@ -166,7 +166,7 @@ func lastState(line string, done *Done) string {
 
 const folded = "… %d more lines like this"
 
-// isFold reports whether fold wrote a line. Such lines are not folded again, so a second application changes nothing.
+// isFold reports whether fold has written a line. fold keeps such lines, so that applying it again changes nothing.
 func isFold(line string) bool {
 	var n int
 	_, err := fmt.Sscanf(line, folded, &n)

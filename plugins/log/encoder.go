@@ -10,15 +10,16 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// NewEncoder returns zap's JSON encoder for production, with times in RFC 3339 and durations in seconds. It encodes this package's lines
-// without zap's fields, in the same bytes. Encoding them through zap took one fortieth of the time of a read-only call.
+// NewEncoder returns an encoder for log entries. For ordinary entries it is zap's JSON encoder for production, with times in RFC 3339 and
+// durations in seconds. The lines of this package it writes itself, with the same bytes as zap but faster: encoding them through zap took
+// one fortieth of the time of a read-only call.
 func NewEncoder() zapcore.Encoder {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.TimeKey, cfg.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
 	return &encoder{zapcore.NewJSONEncoder(cfg), buffer.NewPool()}
 }
 
-// An encoder contains no fields. [zapcore.Encoder.Clone], which adds some, returns zap's encoder.
+// An encoder has no added fields. [zapcore.Encoder.Clone], which is used to add fields, returns zap's own encoder.
 type encoder struct {
 	zapcore.Encoder
 	room buffer.Pool
@@ -86,8 +87,8 @@ func appendKey(b []byte, key string) []byte {
 	return append(append(append(b, `,"`...), key...), `":`...)
 }
 
-// exactDuration limits the durations whose seconds a float64 represents exactly to the nanosecond. Below it, the shortest float form equals
-// the decimal one.
+// exactDuration is the limit below which a float64 represents the seconds of a duration exactly to the nanosecond. Below it, the shortest
+// text of the float64 is the decimal number.
 const exactDuration = time.Duration(1e15)
 
 func appendSeconds(b []byte, d time.Duration) []byte {
@@ -99,7 +100,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	if rest == 0 {
 		return b
 	}
-	b = strconv.AppendInt(append(b, '.'), int64(time.Second)+rest, 10) // the leading 1 keeps the zeros of the fraction
+	b = strconv.AppendInt(append(b, '.'), int64(time.Second)+rest, 10) // The added second gives a leading 1, which keeps the zeros at the beginning of the fraction.
 	n := len(b) - len("1000000000")
 	b = append(b[:n], b[n+1:]...)
 	return bytes.TrimRight(b, "0")

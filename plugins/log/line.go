@@ -27,14 +27,14 @@ type line struct {
 	aborted  bool
 	gate     string // the gate that asked, denied or blocked
 	verdict  string
-	action   string // of the question that the call waits for
+	action   string // action of the question for which the call waits
 	round    int
 
 	attempts  int
 	events    int
 	output    int64
 	truncated bool
-	total     time.Duration // 0 when the start of the call was not seen
+	total     time.Duration // 0 when the tracker did not see the start of the call
 	ran       time.Duration // duration of the last attempt
 }
 
@@ -122,7 +122,7 @@ func (t *tracker) times(now time.Time) {
 	}
 }
 
-// isCode reports whether a reason has the form of a code. Only such reasons are logged, because others may contain a tool's text.
+// isCode reports whether a reason has the form of a code. Only such reasons are logged, because other reasons may contain text of a tool.
 func isCode(reason string) bool {
 	if reason == "" || len(reason) > 64 {
 		return false

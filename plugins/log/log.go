@@ -1,8 +1,8 @@
 // Package log writes one structured line for each call.
 //
-// It is a [hook.Filter], because a filter sees the end of every call, including refused and waiting ones. During a call it only appends a
-// line to a buffer. [Filter.Run] writes the buffer a few times a second. When the buffer is full, lines are dropped, counted, and the loss
-// is logged. A slow log never slows a call.
+// It is a [hook.Filter], because a filter sees the end of every call, including calls that are refused or wait. During a call it only
+// appends a line to a buffer. [Filter.Run] writes the buffer several times a second. When the buffer is full, lines are dropped and
+// counted, and the number is logged. So a slow log never slows a call.
 //
 // A line contains names, codes, sizes and times. It never contains arguments, results, messages, reasons that people typed, or the ID of a
 // suspension.
@@ -23,7 +23,7 @@ import (
 // A Config configures a filter.
 type Config struct {
 	Log    *zap.Logger   // required; synced after each write, so it may buffer lines
-	Buffer int           // most lines that wait; 0 means 8,192
+	Buffer int           // maximum number of lines in the buffer; 0 means 8,192
 	Every  time.Duration // time between two writes; 0 means 100 ms
 }
 
@@ -35,7 +35,7 @@ type Filter struct {
 
 	mu      sync.Mutex
 	lines   []line
-	dropped uint64 // in total
+	dropped uint64 // number of lines dropped since the start
 }
 
 // New returns a filter. [Filter.Run] writes its lines.
@@ -88,7 +88,8 @@ func (f *Filter) Dropped() uint64 {
 	return f.dropped
 }
 
-// Run writes lines until ctx is done, then the remaining lines, and returns nil. The caller must end ctx after the last call.
+// Run writes lines until ctx is done. Then it writes the remaining lines and returns nil. The caller must not end ctx before the last call
+// has ended.
 func (f *Filter) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
@@ -106,7 +107,7 @@ func (f *Filter) Run(ctx context.Context) error {
 
 // A writer is the state that Run keeps between writes.
 type writer struct {
-	spare    []line // the buffer of the last write, emptied
+	spare    []line // buffer that the last write has emptied, for reuse
 	room     []zap.Field
 	reported uint64
 }
@@ -125,7 +126,7 @@ func (w *writer) write(f *Filter) {
 		w.reported = dropped
 	}
 	if len(lines) > 0 {
-		_ = f.log.Sync() // an error of the log cannot be logged
+		_ = f.log.Sync() // An error is ignored, because it cannot be logged.
 	}
 	clear(lines)
 	w.spare = lines[:0]

@@ -212,7 +212,7 @@ func TestWrittenInTime(t *testing.T) {
 	})
 }
 
-// A log that blocks loses lines, and never delays a call.
+// The test checks that lines are lost when the log blocks, and that calls are not delayed.
 func TestSlowLogDropsAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{held: make(chan struct{})}

@@ -1,11 +1,11 @@
-// Package loopguard stops runs that loop.
+// Package loopguard stops runs that repeat calls without end.
 //
 // It is a [hook.Admit]. Within a run it counts three things: calls of the same tool with the same arguments, all calls, and consecutive
 // failures of a tool. To see the failures it is also a [hook.Observer]. The message of a refused call tells the model what it can do
 // instead.
 //
-// Calls without a run are counted by their thread, and calls without either are not counted. The guard forgets a run at EndRun, or after a
-// time without calls. When there are too many runs, it forgets the one without calls for the longest time.
+// Calls without a run are counted by their thread. Calls with neither are not counted. The guard deletes the counts of a run at EndRun, or
+// after a time without calls. When there are too many runs, it deletes those of the run whose last call is the oldest.
 package loopguard
 
 import (
@@ -29,7 +29,7 @@ const (
 	ReasonFailures = "REPEATED_FAILURE"
 )
 
-// maxFailing bounds the tools of a run whose failures are counted. Failures of further tools are not counted.
+// maxFailing is the maximum number of tools of a run whose failures are counted. Failures of other tools are not counted.
 const maxFailing = 64
 
 // A Config configures a guard.
@@ -76,7 +76,7 @@ func New(cfg Config) (*Guard, error) {
 	return g, nil
 }
 
-// Swap replaces the limits and keeps the counts. On an error nothing changes.
+// Swap replaces the limits and keeps the counts. After an error nothing has changed.
 func (g *Guard) Swap(cfg Config) error {
 	setting.Fill(&cfg)
 	if err := setting.Check(cfg).Err(); err != nil {
@@ -94,7 +94,7 @@ func (g *Guard) Swap(cfg Config) error {
 // Admit implements [hook.Admit].
 func (g *Guard) Admit(_ context.Context, in *hook.Input) (release func(), err error) {
 	k, ok := keyOf(in)
-	if !ok || in.Attempt > 1 { // a further attempt of the same call, after a question or a crash, is already counted
+	if !ok || in.Attempt > 1 { // A further attempt of the same call, after a question or a crash, is not counted again.
 		return nil, nil
 	}
 	h := g.hash(in)
@@ -135,8 +135,8 @@ func (g *Guard) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Re
 	}
 }
 
-// Observe implements [hook.Observer]. It counts a tool that ran and failed, and resets the count of a tool that ran and succeeded. It
-// ignores calls that did not run.
+// Observe implements [hook.Observer]. It counts a failure when a tool has run and failed. When a tool has run and succeeded, it sets the
+// tool's count to 0. It ignores calls that did not run.
 func (g *Guard) Observe(in *hook.Input) func(*call.Event) {
 	k, ok := keyOf(in)
 	id := in.Descriptor.ID

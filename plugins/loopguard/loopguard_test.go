@@ -83,7 +83,7 @@ func TestRepeatedCalls(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	// Three other calls of this run happened since, so only two of the last five are equal.
+	// This run has made three other calls since, so only two of the last five calls are equal.
 	if e := try(t, g, again); e != nil {
 		t.Errorf("after others: %v", e)
 	}
@@ -149,7 +149,7 @@ func TestFailuresInARow(t *testing.T) {
 	finish(g, input("run", "read", `{}`), call.Succeeded, call.Finished) // another tool does not reset the count
 	fails()
 	wantReason(t, try(t, g, edit), loopguard.ReasonFailures, "edit", "2 times in a row", "Read the errors", "The next call will be run")
-	fails() // counting restarts, so a tool is not refused for ever
+	fails() // After a refusal the count starts again, so that a tool is not refused for ever.
 	finish(g, edit, call.Succeeded, call.Finished)
 	fails()
 	finish(g, edit, call.Failed, call.NotStarted)    // refused before it ran

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 )
 
-// Limits of texts in letters, in bytes. A letter has room for all of them even when JSON needs six bytes for each byte.
+// Size limits of texts in letters, in bytes. A letter is large enough for all of them, even when JSON needs six bytes for each byte.
 const (
 	maxMessage = 2 << 10
 	maxTitle   = 512
@@ -49,8 +49,8 @@ type data struct {
 	Result       string `json:"result,omitempty"`
 }
 
-// letterOf returns the letter of an event as JSON. The letter's ID does not contain the sequence of the event, which is not certain before
-// the event is stored. It is unique all the same: a call ends once, and a suspension has its own ID.
+// letterOf returns the letter of an event as JSON. The letter's ID cannot contain the sequence number of the event, which is not known
+// before the event is stored. The ID is unique nevertheless: a call ends only once, and each suspension has its own ID.
 func letterOf(in hook.Notice, content bool) string {
 	c, ev := in.Call, in.Event
 	l := letter{

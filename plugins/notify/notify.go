@@ -34,31 +34,31 @@ const Name = "notify"
 // A Config configures a notifier.
 type Config struct {
 	Targets []Target
-	// Resolve returns the secret for a target's Reference, in the format of a secret file. Required when a target has a Reference. It is
-	// called before each attempt, and its error fails the attempt.
+	// Resolve returns the secret for a target's Reference, in the format of a secret file. It is called before each attempt; when it
+	// returns an error, the attempt fails. Required when a target has a Reference.
 	Resolve func(ctx context.Context, target, reference string) (string, error)
 	// Dial connects to receivers. Nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// An Outbox stores letters until they are settled.
+// An Outbox stores letters until they are delivered or dead.
 type Outbox interface {
-	// Letters returns at most limit letters of a target after a position, in commit order.
+	// Letters returns the letters of a target that come after a position, in commit order, at most limit.
 	Letters(ctx context.Context, target string, after int64, limit int) ([]Letter, error)
-	// Settle removes a delivered letter. When failed is not empty, it keeps the letter as a dead one with that reason.
+	// Settle removes a delivered letter. When failed is not empty, Settle makes the letter a dead letter with this reason.
 	Settle(ctx context.Context, l *Letter, attempts int, failed string) error
-	// Own returns an error when nothing may be sent, because another daemon may own the letters.
+	// Own returns an error when another daemon may own the letters. Then nothing may be sent.
 	Own(ctx context.Context) error
 	// Epoch returns the durable start counter of the daemon that owns the store.
 	Epoch() int64
-	// Keep turns letters to other targets than these into dead letters.
+	// Keep makes letters to other targets than these dead letters.
 	Keep(ctx context.Context, targets []string) error
 }
 
 // A Letter is one notification for one target.
 type Letter struct {
 	Namespace string
-	ID        string // unique, and the same for all attempts
+	ID        string // unique ID, the same for all attempts
 	CallID    string
 	Position  int64 // higher for later letters
 	Created   time.Time
@@ -83,8 +83,8 @@ func New(c Config) (*Notifier, error) {
 	return n, n.Swap(c.Targets)
 }
 
-// Swap replaces the targets. Unchanged targets continue. A changed target restarts with the letters that wait under its name. Letters to
-// removed targets become dead letters.
+// Swap replaces the targets. Unchanged targets continue. When a target has changed, the waiting letters with its name are sent with the new
+// settings. Letters to removed targets become dead letters.
 func (n *Notifier) Swap(targets []Target) error {
 	filled := Settings{Targets: targets}
 	setting.Fill(&filled)
@@ -144,8 +144,8 @@ func (n *Notifier) PurgeCalls(namespace string, ids []string) {
 	}
 }
 
-// Run delivers letters until ctx is done. Then it waits up to a second for the answers of running attempts. The next daemon sends
-// unanswered letters again.
+// Run delivers letters until ctx is done. Then it waits up to a second for the answers to running attempts. The next daemon sends the
+// letters without an answer again.
 func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) error {
 	type running struct {
 		stop  context.CancelFunc
@@ -164,7 +164,7 @@ func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) erro
 	defer end(nil)
 	for {
 		queues := *n.queues.Load()
-		end(queues) // the old queue must end before its successor starts with the same letters
+		end(queues) // The old queue must end first, because the new queue begins with the same letters.
 		for _, q := range queues {
 			if _, runs := runs[q]; runs {
 				continue
@@ -202,7 +202,7 @@ type Stats struct {
 	Delivered int64 // accepted letters
 	Failed    int64 // failed attempts
 	Dead      int64 // dead letters
-	Waiting   int   // unsettled letters in memory; more may be stored
+	Waiting   int   // letters in memory that are not delivered or dead yet; more may be stored
 	Gone      bool  // the receiver answered 410 Gone
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A letter names its call and the call's state. It contains no arguments or results.
+// TestLetters checks that a letter contains the ids and the state of its call, and no arguments or results.
 func TestLetters(t *testing.T) {
 	before := "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
 	r := receive(t, fine, key, before)
@@ -47,7 +47,7 @@ func TestLetters(t *testing.T) {
 		}
 	}
 	for n.Stats()[0].Waiting != 0 {
-		runtime.Gosched() // the outbox learns that a letter is settled before the queue does
+		runtime.Gosched() // Waits, because the outbox settles a letter before the queue counts it.
 	}
 	if s := n.Stats()[0]; s.Delivered != 2 || s.Failed != 0 || s.Dead != 0 {
 		t.Errorf("stats %+v", s)
@@ -111,7 +111,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A letter is sent until the receiver accepts it, always with the same IDs and bytes. Letters of one call are sent one after another.
+// The test checks that a letter is sent until the receiver accepts it, always with the same IDs and bytes, and that the letters of one call
+// are sent one after another.
 func TestAReceiverThatFails(t *testing.T) {
 	var down atomic.Int64
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, l got) {
@@ -154,7 +155,7 @@ func TestAReceiverThatFails(t *testing.T) {
 	}
 }
 
-// A restarted daemon sends exactly the unsettled letters, in the same order.
+// TestRestart checks that a restarted daemon sends exactly the letters that are not delivered or dead, in the same order.
 func TestRestart(t *testing.T) {
 	refuse := atomic.Bool{}
 	refuse.Store(true)
@@ -190,8 +191,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// At its end, the daemon waits for the answers to running attempts, and those letters are not sent again. A receiver that does not answer
-// delays the end only briefly.
+// The test checks that a daemon that ends waits for the answers to running attempts, so that those letters are not sent again. A receiver
+// that does not answer delays the end only briefly.
 func TestEndHearsAnswers(t *testing.T) {
 	arrived, answers := make(chan struct{}, 1), make(chan struct{})
 	r := receive(t, func(http.ResponseWriter, *http.Request, int, got) { arrived <- struct{}{}; <-answers })
@@ -225,7 +226,7 @@ func TestEndHearsAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that hangs delays neither other receivers nor the calls.
+// The test checks that a receiver that does not answer delays neither other receivers nor the calls.
 func TestAReceiverThatHangs(t *testing.T) {
 	hold := make(chan struct{})
 	hanging := receive(t, func(http.ResponseWriter, *http.Request, int, got) { <-hold })
@@ -245,7 +246,8 @@ func TestAReceiverThatHangs(t *testing.T) {
 	}
 }
 
-// The status alone decides whether an attempt succeeded, even when the body is endless. A missing status at the deadline is a failure.
+// The test checks that only the status decides whether an attempt succeeded, even when the body never ends. No status at the deadline is a
+// failure.
 func TestEndlessAnswers(t *testing.T) {
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, _ got) {
 		if n == 1 {
@@ -268,7 +270,8 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 }
 
-// After 410 Gone, waiting letters become dead letters. No further letter is written until the target is configured again.
+// TestGone checks that after 410 Gone the waiting letters become dead letters, and that no more letters are written until the target is
+// configured again.
 func TestGone(t *testing.T) {
 	var back atomic.Bool
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request, _ int, _ got) {
@@ -301,7 +304,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// New settings apply to waiting letters. Letters to a removed target become dead letters.
+// TestSwap checks that new settings apply to waiting letters, and that letters to a removed target become dead letters.
 func TestSwap(t *testing.T) {
 	tried := make(chan struct{}, 1000)
 	old := receive(t, func(w http.ResponseWriter, _ *http.Request, _ int, _ got) {
@@ -352,7 +355,7 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// With any behaviour of the receiver, each letter arrives, and the letters of a call are accepted in order.
+// The test checks that, however the receiver behaves, each letter arrives and the letters of a call are accepted in order.
 func TestOrderUnderChaos(t *testing.T) {
 	taken := make(chan got, 10_000)
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request, _ int, l got) {

@@ -15,15 +15,17 @@ import (
 )
 
 const (
-	// window is the number of letters of a target in memory.
+	// window is the maximum number of letters of a target in memory.
 	window = 256
-	// readEvery is the interval at which a queue looks for letters without being woken.
+	// readEvery is the interval at which a queue reads the outbox even if Wake was not called.
 	readEvery = 15 * time.Second
-	// leastAttempts is the minimum number of attempts, even for an old letter. The daemon may have been down for days.
+	// leastAttempts is the minimum number of attempts before a letter becomes dead, even when it is old, because the daemon may have been
+	// down for days.
 	leastAttempts = 5
-	// settleTime limits one write to the outbox after ctx is done.
+	// settleTime is the time limit of one write to the outbox after ctx is done.
 	settleTime = 5 * time.Second
-	// lastMoment is how long the queue waits for answers when the daemon ends. It equals the time that the daemon waits for its clients.
+	// lastMoment is the time that the queue waits for answers when the daemon ends. It equals the time that the daemon waits for its
+	// clients.
 	lastMoment = 800 * time.Millisecond
 )
 
@@ -31,7 +33,7 @@ const (
 type queue struct {
 	target Target
 	keys   func(context.Context) ([]Secret, error)
-	log    *zap.Logger // used by the goroutine in run only
+	log    *zap.Logger // only the goroutine in run uses these fields
 	client *http.Client
 	woken  chan struct{} // has capacity 1
 	unread atomic.Bool   // the outbox may contain letters that are not in memory
@@ -53,7 +55,7 @@ type waiting struct {
 	read     time.Time     // on the monotonic clock
 	age      time.Duration // age of the letter when it was read
 	failures int
-	hurried  int // how often another letter's success brought it forward
+	hurried  int // number of times that the success of another letter made this one be sent earlier
 	due      time.Time
 	stop     context.CancelFunc // cancels the running attempt
 	taken    bool               // accepted by the receiver, but not settled in the outbox yet
@@ -152,7 +154,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 		due := w.due
 		switch {
 		case q.gone.Load() && !w.taken:
-			due = now // it becomes a dead letter now
+			due = now // The letter becomes a dead letter at once, without another attempt.
 		case q.rest.After(due) && !w.taken:
 			due = q.rest
 		}
@@ -191,7 +193,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	default:
 		got := q.send(ctx, outbox, &w.Letter)
 		if got.err != nil && ctx.Err() != nil {
-			return // the receiver is not to blame
+			return // The attempt does not count as a failure of the receiver.
 		}
 		if got.kept {
 			q.mu.Lock()
@@ -251,8 +253,8 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 	return ""
 }
 
-// recovered brings waiting letters forward when the receiver is back. A letter that the receiver refuses while it accepts others is brought
-// forward later each time.
+// recovered is called when a receiver accepts letters again. It makes the waiting letters due earlier. For a letter that the receiver
+// refuses while it accepts others, it does so less each time.
 func (q *queue) recovered(now time.Time) {
 	if q.broken {
 		q.log.Info("delivered again")

@@ -46,7 +46,7 @@ type outbox struct {
 	dead    map[string]string          // reason of each dead letter, by ID
 	next    int64
 	changed chan struct{}
-	own     func(context.Context) error // nil: no other daemon can own the letters
+	own     func(context.Context) error // nil means that no other daemon can own the letters
 }
 
 func newOutbox() *outbox {

@@ -78,7 +78,8 @@ func onSchedule(t *testing.T, answer func(w http.ResponseWriter, n int), run fun
 	})
 }
 
-// The delays double up to an hour. After three days the letter is dead, and the next letter is still tried.
+// TestSchedule checks that the delays double up to an hour, that the letter is dead after three days, and that the next letter is still
+// tried.
 func TestSchedule(t *testing.T) {
 	fails := func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusServiceUnavailable) }
 	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, at func() []time.Duration) {
@@ -104,7 +105,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// After a long downtime, an expired letter still gets a few attempts.
+// The test checks that after a long downtime an expired letter still gets a few attempts.
 func TestOldLetters(t *testing.T) {
 	fails := func(w http.ResponseWriter, n int) {
 		if n < 5 {
@@ -124,7 +125,8 @@ func TestOldLetters(t *testing.T) {
 	})
 }
 
-// When the store's clock is ahead of the machine's, a letter expires after its lifetime, and not when the machine's clock reaches its time.
+// The test uses a store whose clock is ahead of the machine's clock. It checks that a letter expires after its lifetime, and not only when
+// the machine's clock reaches the letter's time.
 func TestLettersOfAClockAhead(t *testing.T) {
 	fails := func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusNotFound) }
 	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, _ func() []time.Duration) {
@@ -159,8 +161,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// When a receiver is back, waiting letters are sent without their remaining delay. A letter that it always refuses is not retried at each
-// success.
+// TestRecovery checks that when a receiver works again, waiting letters are sent at once. A letter that the receiver always refuses is not
+// retried at each success of another letter.
 func TestRecovery(t *testing.T) {
 	down := true
 	var mu sync.Mutex

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxAnswer bounds how much of an answer is read, and maxHeader its header, in bytes.
+	// maxAnswer is the maximum number of bytes that are read of an answer. maxHeader is the maximum size of its header in bytes.
 	maxAnswer = 64 << 10
 	maxHeader = 64 << 10
 	// maxRest is the longest delay that a receiver can request for all letters.
@@ -98,7 +98,7 @@ func (q *queue) send(ctx context.Context, outbox Outbox, l *Letter) answer {
 		return answer{err: withoutURL(err)}
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // reads the rest so that the connection can be reused; the status has decided already
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // Reads the rest of the body, so that the connection can be used again. The result depends only on the status.
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return answer{}

@@ -58,7 +58,7 @@ func (n *Notifier) keys(t *Target) func(context.Context) ([]Secret, error) {
 	}
 }
 
-// signature returns the value of webhook-signature, with one version 1 signature for each secret.
+// signature returns the value of the header webhook-signature. It contains one version 1 signature for each secret.
 func signature(secrets []Secret, id string, at time.Time, body string) string {
 	var all []string
 	for _, secret := range secrets {

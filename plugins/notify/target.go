@@ -31,11 +31,11 @@ type Target struct {
 	GiveUp    time.Duration `yaml:"give_up" default:"3d" min:"1ms" max:"30d" help:"time after the event when an undelivered webhook becomes a dead letter"`
 	AtOnce    int           `yaml:"at_once" default:"4" min:"1" max:"64" help:"largest number of attempts at the same time"`
 
-	Secrets []Secret // content of File; all of them sign. Empty with Reference, for which [Config.Resolve] returns the secrets
+	Secrets []Secret // content of File; every secret signs. Empty when Reference is set, because [Config.Resolve] then returns the secrets
 	CA      []byte   // content of Authority; nil means the system's certificates
 }
 
-// Match limits a target to some calls. Each non-empty list must match.
+// Match limits a target to some calls. A call must match each list that is not empty.
 type Match struct {
 	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; an empty list matches every tool"`
 	Namespaces []string `yaml:"namespaces" help:"namespaces of calls; an empty list matches every namespace"`

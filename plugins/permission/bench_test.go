@@ -33,7 +33,7 @@ rules:
   - {name: payments,    action: ask,        tools: ['pay(amount =~ "^[0-9]{4,}")'], count: 2}
 `
 
-// The gate checks every call. Most calls are read-only and allowed by a rule, so this case must be cheap.
+// BenchmarkGate measures a read-only call that a rule allows, because most calls are of this kind and the gate checks every call.
 func BenchmarkGate(b *testing.B) {
 	g := gate(b, twentyRules)
 	grep := callOf(b, "grep", `{"pattern":"func [A-Z]","path":"src/server","limit":100,"recursive":true,"context":3}`)

@@ -2,8 +2,8 @@ package permission
 
 import "bytes"
 
-// Limits of the text that the YAML library gets. The library recurses without a limit, and a stack overflow ends the daemon, even with
-// recover. Its check for duplicate keys takes quadratic time.
+// Limits of the text that is passed to the YAML library. The library recurses without a limit, and a stack overflow ends the daemon despite
+// recover. Also, its check for duplicate keys takes quadratic time.
 const (
 	maxFile    = 256 << 10
 	maxRules   = 1000
@@ -12,8 +12,8 @@ const (
 	maxColons  = 12_000
 )
 
-// bound refuses a file that would be dangerous for the library. It does not recognize quotes and comments, so the limits are far above the
-// needs of a rule file.
+// bound refuses a file that the library could not parse safely. It counts quoted text and comments like other text, so its limits are far
+// above the needs of a rule file.
 func bound(file []byte) *ParseError {
 	if len(file) > maxFile {
 		return &ParseError{Line: 1, Column: 1, Reason: "has more than 256 KiB"}

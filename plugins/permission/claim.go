@@ -18,7 +18,7 @@ import (
 type claim struct {
 	at      place
 	text    string            // as written in the rule
-	outcome string            // result of the condition or comparison when no value meets the claim
+	outcome string            // what happens when no value meets the claim: the result of the condition or comparison
 	value   func(any) bool    // reports whether a value meets the claim
 	kind    func(string) bool // reports whether a value of a JSON Schema type may meet the claim
 }
@@ -112,7 +112,7 @@ func claimsOf(p place, at, parent ast.NavigableExpr) []*claim {
 	return compares(p, mirrored[name], args[0])
 }
 
-// mirrored maps each operator to the one with its sides swapped.
+// mirrored maps each operator to the one that means the same when the two sides are swapped.
 var mirrored = map[string]string{"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 // compares returns the claim for a comparison of a place with a literal. It returns none when the other side is not a literal.
@@ -196,7 +196,7 @@ func (c *claim) warn(tools []known, warn func(string, ...any)) {
 	}
 }
 
-// meets reports whether a value that the schema s itself allows may meet the claim. It looks at enum, const and type.
+// meets reports whether some value that the schema allows meets the claim. It looks only at enum, const and type.
 func (c *claim) meets(s map[string]any) bool {
 	list, isList := s["enum"].([]any)
 	if one, ok := s["const"]; ok {
@@ -209,7 +209,7 @@ func (c *claim) meets(s map[string]any) bool {
 	return len(kinds) == 0 || slices.ContainsFunc(kinds, c.kind)
 }
 
-// isPath reports whether the place contains a path. Paths are compared in several readings.
+// isPath reports whether the place contains a path. A path is compared in several forms, so its schema does not show which texts may match.
 func (c *claim) isPath() bool {
 	last := ""
 	for _, step := range c.at {

@@ -2,8 +2,8 @@ package permission
 
 import "strings"
 
-// commandPrefix returns the first words of a simple command, for a remembered answer: its program, and a subcommand if the program has
-// them. It is "" for a program that runs other programs or code, because its first words do not show what it does.
+// commandPrefix returns the words with which later commands must begin to be covered by a remembered answer: the program, and its
+// subcommand if it has any. It returns "" for a program that runs other programs or code, because its first words do not show what it does.
 func commandPrefix(part string) string {
 	words := strings.Fields(part)
 	if len(words) == 0 || !plainWord(words[0]) || runsOthers(words[0]) {
@@ -19,7 +19,7 @@ func commandPrefix(part string) string {
 	return prefix
 }
 
-// plainWord reports whether a word is a name, and no assignment, quotation or expansion.
+// plainWord reports whether a word is a plain name, without an assignment, quotation or expansion.
 func plainWord(w string) bool {
 	for _, c := range w {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_-+./", c)) {

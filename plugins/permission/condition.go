@@ -22,11 +22,11 @@ var operators = []operator{"!=~", "=~", "!=", "!~", "=", "~"}
 
 // A condition compares one place in the arguments with a text.
 type condition struct {
-	place    place // empty: the primary argument
+	place    place // empty means the primary argument
 	operator operator
 	not      bool
 	text     string
-	number   *big.Rat // text as a number, for = and !=; nil when it is no number
+	number   *big.Rat // text as a number, for the operators = and !=; nil when text is not a number
 	glob     *glob
 	regex    *regex
 }
@@ -53,14 +53,15 @@ type regex struct {
 	size int // in instructions
 }
 
-// Matching takes up to 50 ns for each byte of text and instruction of the expression. It cannot be interrupted, so its work is limited.
+// Limits for regular expressions. Matching takes up to 50 ns for each byte of text and each instruction of the expression. It cannot be
+// interrupted.
 const (
 	maxProgram = 500
 	maxWork    = 32 << 20
 )
 
-// compileRegex compiles a regular expression whose dot also matches a line break. Otherwise a line break in an argument could hide the text
-// after it.
+// compileRegex compiles a regular expression in which a dot also matches a line break. Otherwise an argument could hide text from a rule
+// behind a line break.
 func compileRegex(text string) (*regex, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
 	if err != nil {
@@ -91,8 +92,8 @@ func number(text string) *big.Rat {
 	return r
 }
 
-// holds reports whether the condition holds for a value of the arguments. A text is also read as a path without "." and ".." elements. A
-// granting rule needs all readings of one family to match; a restricting rule needs only one.
+// holds reports whether the condition is true for a value of the arguments. A text is also compared as a path without "." and ".."
+// elements. For a granting rule, all forms of one family must match; for a restricting rule, one form is enough.
 func (c *condition) holds(v any, s *subject, grants bool) bool {
 	text, isText := v.(string)
 	if !isText {
@@ -108,8 +109,8 @@ func (c *condition) holds(v any, s *subject, grants bool) bool {
 	return f.some(test) != c.not
 }
 
-// says reports whether the condition holds for one reading of a value. When a text is too long to be checked, it holds for a restricting
-// rule and not for a granting one.
+// says reports whether the condition is true for one form of a value. A text that is too long to be checked matches a restricting rule and
+// does not match a granting one.
 func (c *condition) says(text string, v any, grants bool) bool {
 	if c.isLong(text) {
 		return !grants
@@ -121,7 +122,7 @@ func (c *condition) isLong(text string) bool {
 	return c.regex != nil && len(text)*c.regex.size > maxWork
 }
 
-// holdsIn reports whether the condition holds for a call. For a compound command it looks at the current simple command.
+// holdsIn reports whether the condition is true for a call. For a compound command, it checks the current simple command.
 func (c *condition) holdsIn(s *subject, grants bool) bool {
 	value := s.in.Arguments.Value()
 	isPrimary := len(c.place) == 0 || len(c.place) == 1 && c.place[0].name == s.primary
@@ -145,7 +146,7 @@ func (c *condition) holdsIn(s *subject, grants bool) bool {
 	return s.alsoWhole && c.says(whole, v, grants) || s.hasPart && c.saysOfPart(s, v)
 }
 
-// saysOfPart reports whether a restricting condition holds for any spelling of a simple command.
+// saysOfPart reports whether a restricting condition is true for any spelling of a simple command.
 func (c *condition) saysOfPart(s *subject, v any) bool {
 	return c.says(s.part.Text, v, false) || slices.ContainsFunc(s.part.Also, func(text string) bool { return c.says(text, v, false) })
 }
@@ -167,8 +168,7 @@ func (c *condition) test(text string, v any) bool {
 	return n != nil && n.Cmp(c.number) == 0
 }
 
-// textOf returns the text with which a value is compared that is not a string: the token of a number, and the canonical JSON of other
-// values.
+// textOf returns the text of a value that is not a string: the digits of a number as sent, and the canonical JSON of other values.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case json.Number:

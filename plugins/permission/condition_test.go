@@ -15,7 +15,7 @@ func verdictOf(t *testing.T, action, pattern, id, arguments string) string {
 	return kind(check(t, gate(t, fmt.Sprintf("rules:\n  - action: %s\n    tools:\n      - '%s'\n", action, strings.ReplaceAll(pattern, "'", "''"))), callOf(t, id, arguments)))
 }
 
-// Each row is tested with an allow and with a deny. The row says which of them hold.
+// TestConditions tests each row with an allow and with a deny. The row says which of the two rules matches.
 func TestConditions(t *testing.T) {
 	const doc = `{"s":"abc","n":5,"f":1.50,"big":9007199254740993,"yes":true,"no":null,"o":{"p":{"q":"deep"},"a.b":"dotted"},` +
 		`"l":["x","y"],"ll":[{"k":"a"},{"k":"b"}],"gap":[{"k":"a"},{}],"e":[],"path":"src/a.go","up":"src/../etc","lines":"a\nrm"}`
@@ -41,7 +41,7 @@ func TestConditions(t *testing.T) {
 		// a condition on a missing field is false, even a negated one
 		{`z = "x"`, neither}, {`z != "x"`, neither}, {`z !~ "x"`, neither}, {`z !=~ "x"`, neither}, {`o.z != "x"`, neither}, {`s.z != "x"`, neither},
 		{`s[0] != "x"`, neither}, {`l[2] != "x"`, neither}, {`l.x != "x"`, neither}, {`o[0] != "x"`, neither}, {`e[0] != "x"`, neither},
-		// [*]: an allow must match every element, a deny only one
+		// [*]: an allow matches when every element does, a deny when one element does
 		{`l[*] = "x"`, denyOnly}, {`l[*] ~ "[xy]"`, both}, {`l[*] != "x"`, denyOnly}, {`l[*] != "z"`, both}, {`l[*] = "z"`, neither},
 		{`ll[*].k ~ "?"`, both}, {`ll[*].k = "a"`, denyOnly}, {`gap[*].k = "a"`, denyOnly}, {`gap[*].k != "z"`, denyOnly},
 		{`e[*] = "x"`, neither}, {`e[*] != "x"`, neither}, {`s[*] != "x"`, neither},
@@ -132,7 +132,7 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-// A compound command is allowed only when every part is. One refused part refuses the whole command.
+// TestCommands checks that a compound command is allowed only when every part is allowed, and refused when one part is refused.
 func TestCommands(t *testing.T) {
 	const rules = `
 rules:
@@ -155,12 +155,12 @@ rules:
 		{"make; git status", "SUSPEND", ""},
 		{"git status; rm -rf /", "DENY", "remove"},
 		{"rm x; git status", "DENY", "remove"},
-		{"echo a; reboot", "SUSPEND", ""}, // an expression of an allow sees one part at a time
+		{"echo a; reboot", "SUSPEND", ""}, // Each expression of an allow is evaluated for one part at a time.
 		{"curl x | sh; ls", "DENY", "curl"},
 		{"git $x", "DENY", "only"}, // a command that cannot be parsed may contain anything that a rule denies (T122)
 		{"rm $x", "DENY", "remove"},
 		{"echo $x", "DENY", "only"},
-		{"git $x; rm y", "DENY", "remove"}, // the readable part is denied
+		{"git $x; rm y", "DENY", "remove"}, // The part that can be parsed is denied.
 		{"git status; $x", "DENY", "only"},
 		{"/bin/rm x", "DENY", "remove"},
 		{"/bin/git status", "ALLOW", "git"},
@@ -195,7 +195,8 @@ rules:
 	}
 }
 
-// A remembered answer for one part and a rule for the other allow the whole command. A part that neither covers is still asked about.
+// The test checks that a remembered answer for one part and a rule for the other part allow the whole command. The person is asked about a
+// part that neither of them covers.
 func TestRememberedCommands(t *testing.T) {
 	rules, err := permission.Parse("r", []byte(`rules: [{action: allow, tools: ["bash(ls*)"]}, {action: ask always, tools: ["bash(git push*)"]}]`))
 	if err != nil {
@@ -215,7 +216,8 @@ func TestRememberedCommands(t *testing.T) {
 	}
 }
 
-// A regular expression is not matched with a text for which it could take seconds, because matching cannot be interrupted.
+// The test checks that a regular expression is not matched with a text for which this could take seconds, because matching cannot be
+// interrupted.
 func TestTextsThatAreTooLong(t *testing.T) {
 	long := `{"path":"` + strings.Repeat("abcdefghij ", 80_000) + `"}`
 	for _, pattern := range []string{`write(path =~ ".{0,200}z")`, `write(path !=~ ".{0,200}b")`} {

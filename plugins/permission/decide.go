@@ -10,7 +10,7 @@ import (
 type layers struct {
 	list [4]*layer
 	n    int
-	// above contains the layers of the parent runs and threads. They can only restrict.
+	// above contains the layers of the parent runs and threads. These layers can only restrict the call.
 	above []*layer
 }
 
@@ -21,15 +21,15 @@ func (l *layers) add(one *layer) {
 	}
 }
 
-// addAbove adds a layer of a parent once, even if the lineage repeats it. The caller may have forged the lineage.
+// addAbove adds a layer of a parent. It adds each layer once, because the caller may have forged the list of parents and repeat one.
 func (l *layers) addAbove(one *layer) {
 	if !slices.Contains(l.above, one) {
 		l.above = append(l.above, one)
 	}
 }
 
-// decide returns the decision for a subject. It also decides as if a parent run or thread had made the call, and uses that decision when it
-// is stricter. Permissions of a parent therefore have no effect.
+// decide returns the decision for a subject. It decides once for the call itself, and once for each parent run or thread as if the parent
+// had made the call. It returns the strictest of these decisions, so permissions of a parent have no effect.
 func (r *Rules) decide(c *candidates, s *subject, ls *layers) decision {
 	d := r.decideIn(c, s, ls)
 	for _, own := range ls.above {
@@ -43,7 +43,7 @@ func (r *Rules) decide(c *candidates, s *subject, ls *layers) decision {
 }
 
 // decideIn decides with the layers of the call itself. The first of these that exists decides: a block in any layer, a deny in any layer, a
-// matching rule of the nearest layer, the default of the nearest layer.
+// matching rule of the nearest layer that has one, the default of the nearest layer that has one.
 func (r *Rules) decideIn(c *candidates, s *subject, ls *layers) decision {
 	if found, in := r.refusal(c, s, ls); found != nil {
 		return r.by(found, in, s)
@@ -66,7 +66,7 @@ func (r *Rules) decideIn(c *candidates, s *subject, ls *layers) decision {
 	return d
 }
 
-// refusal finds the refusing rule that matches: a block of any layer, else the deny of the nearest layer.
+// refusal returns the matching rule that refuses the call: a block of any layer, otherwise the deny of the nearest layer.
 func (r *Rules) refusal(c *candidates, s *subject, ls *layers) (found *entry, in *layer) {
 	for _, l := range ls.list[:ls.n] {
 		list := c.of(r, l)
@@ -88,7 +88,7 @@ func (r *Rules) refusal(c *candidates, s *subject, ls *layers) (found *entry, in
 	return found, in
 }
 
-// by returns the decision of a rule.
+// by returns the decision that a rule makes.
 func (r *Rules) by(e *entry, l *layer, s *subject) decision {
 	d := decision{
 		action: e.rule.action, rule: e.rule, pattern: e.pattern, layer: l, tier: s.tier, fourEyes: s.tier == tool.Escalate || e.rule.fourEyes,
@@ -111,8 +111,8 @@ const (
 	whenFalse      = "when is false"
 )
 
-// fails returns why the rule does not match, or "" when it matches. Granting rules match narrowly, restricting rules broadly; see the
-// package comment.
+// fails returns the reason why the rule does not match, or "" when it matches. A granting rule matches narrowly and a restricting rule
+// broadly; see the package comment.
 func (e *entry) fails(s *subject) string {
 	r := e.rule
 	if why := r.passesOver(s.tier, s.in.Caller.Subject, s.in.OnBehalfOf); why != "" {
@@ -132,8 +132,8 @@ func (e *entry) fails(s *subject) string {
 	return ""
 }
 
-// passesOver returns why the rule matches no call of this tier and caller, or "" when it may match one. An allow matches ESCALATE only when
-// it names the tier. It never matches the person behind the caller.
+// passesOver returns the reason why the rule can match no call of this tier and caller, or "". An allow matches the tier ESCALATE only when
+// the rule lists that tier. An allow never matches because of the person behind the caller.
 func (r *rule) passesOver(tier tool.Tier, caller, onBehalfOf string) string {
 	grants := r.action == allow
 	if len(r.tiers) > 0 && !slices.Contains(r.tiers, tier) || grants && len(r.tiers) == 0 && tier == tool.Escalate {

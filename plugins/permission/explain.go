@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Explanation says how rules, modes and remembered answers decide a call before a person answers, and why.
+// An Explanation says how rules, modes and remembered answers decide a call before a person is asked, and why.
 type Explanation struct {
 	Action    string   `json:"action"` // allow, ask, ask always, deny or block
 	Why       string   `json:"why"`
@@ -24,7 +24,7 @@ type Explanation struct {
 	Approvers []string `json:"approvers,omitempty"`
 	Count     int      `json:"count,omitempty"`
 	FourEyes  bool     `json:"four_eyes,omitempty"`
-	Tried     []Tried  `json:"tried,omitempty"` // rules that name the tool, by precedence
+	Tried     []Tried  `json:"tried,omitempty"` // rules that name the tool, the strongest first
 }
 
 // A Tried is a rule that names the tool, with its result for the call.
@@ -35,12 +35,12 @@ type Tried struct {
 	Column  int    `json:"column,omitempty"`
 	Action  string `json:"action"`
 	Pattern string `json:"pattern,omitempty"`
-	Command string `json:"command,omitempty"` // the simple command that it was compared with
+	Command string `json:"command,omitempty"` // the simple command with which the rule was compared
 	Holds   bool   `json:"holds"`
 	WhyNot  string `json:"why_not,omitempty"`
 }
 
-// Explain explains the decision about a call. It runs the same code as Check.
+// Explain explains the decision about a call. It uses the same code as Check, so both always agree.
 func (g *Gate) Explain(in *hook.Input) Explanation {
 	d := g.judge(in)
 	e := Explanation{
@@ -163,7 +163,7 @@ func (r *Rules) Warnings(descriptors []*tool.Descriptor) []Warning {
 	return slices.Compact(found)
 }
 
-// A known tool is a descriptor with its parsed schema, which is compared with many rules.
+// A known tool is a descriptor with its schema parsed, so that the schema is parsed once for all rules.
 type known struct {
 	*tool.Descriptor
 	schema any
@@ -180,7 +180,7 @@ func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
 			warn("allows by /%s/, which also holds for longer texts; begin it with ^ and end it with $", clip(c.text, 60))
 		}
 		switch {
-		case len(named) == 0: // the tool may appear later
+		case len(named) == 0: // No warning, because the tool may be registered later.
 		case len(c.place) > 0:
 			lacks(c.place, named, warn)
 			c.claim(c.place).warn(having(c.place, named), warn)
@@ -211,14 +211,14 @@ func oneOff(a, b string) bool {
 	return len(a) == len(b) && a[i+1:] == b[i+1:] || len(a)+1 == len(b) && a[i:] == b[i+1:]
 }
 
-// warnOf warns when an expression reads an argument that none of the rule's tools has.
+// warnOf warns when an expression reads an argument that no tool has to which the rule applies.
 func (r *rule) warnOf(at place, tools []known, warn func(string, ...any)) {
 	if named := r.named(tools); len(at) > 0 && len(named) > 0 {
 		lacks(at, named, warn)
 	}
 }
 
-// named returns the tools that the rule names.
+// named returns the tools to which the rule applies.
 func (r *rule) named(tools []known) []known {
 	return slices.DeleteFunc(slices.Clone(tools), func(d known) bool {
 		return len(r.tools) > 0 && !slices.ContainsFunc(r.tools, func(p *pattern) bool { return p.names(d.Descriptor, r.action == allow) })
@@ -237,7 +237,7 @@ func lacks(at place, tools []known, warn func(string, ...any)) {
 	}
 }
 
-// idsOf lists the IDs of tools, and only the first ones of a long list.
+// idsOf returns a text with the IDs of tools. Of a long list, it contains only the first ones.
 func idsOf(tools []known) string {
 	var ids []string
 	for _, d := range tools[:min(len(tools), 5)] {

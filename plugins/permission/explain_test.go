@@ -84,7 +84,7 @@ func TestWarnings(t *testing.T) {
 	tests := []struct{ pattern, want string }{
 		{`bash(command = "x")`, ""}, {`bash(comand = "x")`, "comand, which no tool that it is for has (bash)"},
 		{`*(path = "x")`, ""}, {`*(nothing = "x")`, "(bash, write, fetch, bare, deep)"},
-		{`mcp_*(nothing = "x")`, ""}, // the tool may appear later
+		{`mcp_*(nothing = "x")`, ""}, // The tool may be registered later.
 		{`bash(git *)`, ""}, {`bare(x)`, "no tool that bare names has a primary argument"},
 		{`deep(node.child.child.name = "x")`, ""}, {`deep(node.child.nam = "x")`, "node.child.nam,"},
 		{`deep(free.anything.at[3].all = "x")`, ""}, {`deep(map.any.x = "x")`, ""}, {`deep(map.any.y = "x")`, "map.any.y,"},
@@ -109,7 +109,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A rule that compares an argument with a value outside of its schema never holds, always holds, or cannot be evaluated.
+// The test checks the warnings for a rule that compares an argument with a value that its schema does not allow. Such a rule is never true,
+// always true, or cannot be evaluated.
 func TestWarningsOfTypes(t *testing.T) {
 	typed := &tool.Descriptor{ID: "typed", Parameters: json.RawMessage(`{
 		"type":"object","additionalProperties":false,"$defs":{"count":{"type":"integer"}},
@@ -137,7 +138,7 @@ func TestWarningsOfTypes(t *testing.T) {
 	} {
 		for _, action := range []string{"allow", "deny"} {
 			if action == "allow" && strings.Contains(condition, "=~") {
-				continue // this case has another warning
+				continue // Another warning is expected in this case.
 			}
 			warned(t, "rules:\n  - {name: n, action: "+action+", tools: ["+jsonOf("typed("+condition+")")+"]}\n", tools, want)
 		}

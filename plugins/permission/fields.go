@@ -9,12 +9,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fields are the arguments of a tool that patterns can refer to without naming them.
+// fields are those arguments of a tool that patterns and remembered answers use without a name.
 type fields struct {
-	// primary is the main argument of a call. It is the argument that the annotation primary_argument names, else the first required text
-	// argument, else the first text argument.
+	// primary is the main argument of a call: the argument that the annotation primary_argument names, otherwise the first required text
+	// argument, otherwise the first text argument.
 	primary string
-	// path and url are the only arguments whose names mark them as path or URL. They are "" when there are none or several.
+	// path is the only argument whose name says that it is a path, url the only one whose name says that it is a URL. Each is "" when there
+	// is none, or more than one.
 	path, url string
 }
 
@@ -89,7 +90,7 @@ func (o *orderedNames) UnmarshalJSON(b []byte) error {
 		var of struct {
 			Type any `json:"type"`
 		}
-		_ = json.Unmarshal(schema, &of) // the schemas true and false fail, and are no texts
+		_ = json.Unmarshal(schema, &of) // The schemas true and false cause an error; they do not describe a text.
 		o.all = append(o.all, name.(string))
 		if of.Type == "string" {
 			o.texts = append(o.texts, name.(string))

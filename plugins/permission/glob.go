@@ -9,7 +9,7 @@ import (
 // A glob is a compiled text pattern. * matches any text, including slashes and line breaks. ? matches one character. [a-z] and [^a-z] match
 // one character of a class. A backslash makes the next character literal.
 type glob struct {
-	chunks     []chunk // between the stars
+	chunks     []chunk // the parts between the stars
 	head, tail bool    // the text must begin with the first chunk, or end with the last
 	literal    int     // number of literal characters
 }
@@ -20,7 +20,7 @@ type chunk struct {
 	cells   []cell
 }
 
-// A cell matches one character inside of its ranges, or outside of them with not.
+// A cell matches one character: one in its ranges, or, when not is set, one outside of them.
 type cell struct {
 	ranges [][2]rune // empty matches any character
 	not    bool

@@ -6,9 +6,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Hidden reports whether a tool is denied to a principal with any arguments. Such a tool is not in the principal's lists, and a call of it
-// gets the error for an unknown tool. A tool whose calls may be blocked is not hidden, because hiding it would prevent the block of the
-// run.
+// Hidden reports whether a tool is denied to a principal whatever the arguments. Tool lists for the principal omit such a tool, and a call
+// of it gets the error for an unknown tool. A tool whose calls may be blocked is not hidden, because then a call would not block the run.
 func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	rules := g.rules.Load()
 	c := rules.candidatesOf(d)
@@ -27,8 +26,8 @@ func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	return true
 }
 
-// denies reports whether every call of a tier is denied. No rule may block it. Also, a deny must match that depends only on the tool, the
-// caller and the tier, or the default must deny and no rule may match.
+// denies reports whether every call of a tier is denied. No rule may block such a call. In addition, either a deny matches that depends
+// only on the tool, the caller and the tier; or the default denies and no other rule can match.
 func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers) bool {
 	var denied, named bool
 	for _, l := range ls.list[:ls.n] {
@@ -46,7 +45,7 @@ func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers)
 	if denied || named {
 		return denied
 	}
-	for _, mode := range r.modes { // a mode that may be chosen for a run
+	for _, mode := range r.modes { // The caller may choose this mode for a run.
 		if _, ok := mode.byTier[tier]; ok || slices.ContainsFunc(c.others[mode], func(e entry) bool {
 			return e.rule.action != deny && e.rule.passesOver(tier, caller, "") == ""
 		}) {

@@ -13,19 +13,19 @@ import (
 // An entry is a rule with one of its patterns, which may match a tool.
 type entry struct {
 	rule    *rule
-	pattern *pattern // nil when the rule names no tool
+	pattern *pattern // nil when the rule applies to all tools
 }
 
 // candidates are the rules that may match one tool, with the facts about the tool that they need. They are immutable.
 type candidates struct {
 	fields      fields
-	operator    []entry // by weight of the action, then the most specific first, then in file order
+	operator    []entry // ordered by the strength of the action, then the most specific first, then as in the file
 	others      map[*layer][]entry
 	byArguments bool // a rule depends on the arguments
 	mayHide     bool // the tool may be denied with any arguments
 }
 
-// maxIndexed bounds the tools in an index, because descriptors come and go.
+// maxIndexed is the maximum number of tools in an index. It is limited because tools are replaced over time.
 const maxIndexed = 4096
 
 // An index caches the candidates of tools.
@@ -34,7 +34,7 @@ type index struct {
 	size   atomic.Int64
 }
 
-// candidatesOf returns the candidates of a tool. The descriptor's address is the key, because a descriptor is immutable.
+// candidatesOf returns the candidates of a tool. The cache uses the address of the descriptor as key, because a descriptor never changes.
 func (r *Rules) candidatesOf(d *tool.Descriptor) *candidates {
 	if known, ok := r.index.byTool.Load(d); ok {
 		return known.(*candidates)
@@ -100,8 +100,8 @@ func (p *pattern) names(d *tool.Descriptor, grants bool) bool {
 	return p.id.match(d.ID) || !grants && slices.ContainsFunc(d.Aliases, p.id.match)
 }
 
-// specificity ranks entries of one action. It compares, in this order: literal characters of the tool ID, number of arguments, literal
-// characters of their conditions, number of other conditions.
+// specificity returns numbers by which entries with the same action are ordered; larger means more specific. The numbers are, in this
+// order: literal characters of the tool ID, number of arguments, literal characters of their conditions, number of other conditions.
 func (e *entry) specificity() []int {
 	var spelled, looks, literal, conditions int
 	if e.pattern != nil {

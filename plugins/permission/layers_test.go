@@ -330,7 +330,7 @@ func TestUnattended(t *testing.T) {
 	}
 }
 
-// A tool is hidden only when every possible call of it is denied.
+// The test checks that a tool is hidden only when every possible call of it is denied.
 func TestHiddenLooksAtConditions(t *testing.T) {
 	tests := []struct {
 		name, rules, namespace string

@@ -12,19 +12,19 @@ const (
 	ModeDefault     = "default"      // only the rules apply
 	ModePlan        = modePlan       // only read-only calls are allowed
 	ModeAcceptEdits = "accept_edits" // edits of files need no approval
-	ModeBypass      = "bypass"       // calls that one person could approve need no approval
+	ModeBypass      = "bypass"       // a call needs no approval if the approval of one person would be enough
 
 	modePlan = "plan"
 )
 
-// Modes returns the permission modes that were chosen for a run and a thread, or "" when none was chosen. It must answer from memory. It is
+// Modes returns the permission modes that were chosen for a run and for a thread; "" means that none was chosen. It must not do I/O. It is
 // called concurrently, only for calls with a run or a thread.
 type Modes interface {
 	Modes(namespace, run, thread string) (ofRun, ofThread string)
 }
 
-// choosers maps the built-in modes to the roles that may choose them. Every role may choose a restricting mode. A mode that replaces an
-// approver needs the role of one.
+// choosers maps the built-in modes to the roles that may choose them. Every role may choose a mode that only restricts. A mode that
+// replaces approvals may be chosen only by a role that may approve.
 var choosers = map[string][]string{
 	ModeDefault:     {"caller", "delegate", "approver", "operator"},
 	ModePlan:        {"caller", "delegate", "approver", "operator"},
@@ -32,8 +32,8 @@ var choosers = map[string][]string{
 	ModeBypass:      {"operator"},
 }
 
-// MayChoose reports whether p may choose a mode, and whether the mode exists. To replace one mode with another, check both: leaving a mode
-// needs the same role as choosing it. Otherwise a principal could remove a mode that only another one may set.
+// MayChoose reports whether p may choose a mode, and whether the mode exists. To replace a mode by another, the caller must check both
+// modes. Otherwise a principal could remove a mode that it may not choose.
 func (r *Rules) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 	roles, exists := choosers[mode]
 	if own := r.modes[mode]; own != nil {
@@ -87,8 +87,8 @@ func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 	return ls, m
 }
 
-// under applies the modes to a decision. No mode weakens a refusal. A mode replaces an approval only when one person could give it, like a
-// remembered answer.
+// under applies the modes to a decision. No mode weakens a refusal. Like a remembered answer, a mode replaces an approval only when the
+// approval of one person would be enough.
 func (m *chosen) under(d decision, in *hook.Input) decision {
 	switch {
 	case d.action.refuses():
@@ -105,7 +105,7 @@ func (m *chosen) under(d decision, in *hook.Input) decision {
 	return d
 }
 
-// isEdit reports whether a call only edits files and its description names them.
+// isEdit reports whether a call only edits files and its description lists these files.
 func isEdit(in *hook.Input) bool {
 	e := in.Assessment.Normal()
 	return in.Description.Kind == tool.KindEdit && len(in.Description.Locations) > 0 && !in.Description.Degraded &&

@@ -30,8 +30,8 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
 }
 
-// Parse parses a YAML rule file. name is used only in errors. Unknown keys and settings without effect are errors, because a misread rule
-// is worse than none. An empty file has the meaning of no rules. The error is a [*ParseError].
+// Parse parses a YAML rule file. name is used only in errors. Unknown keys, and settings that would have no effect, are errors, because a
+// rule that is read wrongly is worse than none. An empty file means that there are no rules. The error is a [*ParseError].
 func Parse(name string, file []byte) (rules *Rules, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the YAML library may panic on untrusted input
@@ -250,8 +250,8 @@ func (r *reader) when(n ast.Node) (*expression, error) {
 	return e, err
 }
 
-// within converts a position in a text to a position in the file; both count from 1. When the file contains the text in an escaped or
-// folded form, it returns the start of the text.
+// within converts a position in a text to a position in the file. Both count from 1. When the file contains the text escaped or folded,
+// within returns the position of its start.
 func within(n ast.Node, s string, line, column int) (fileLine, fileColumn int) {
 	at := first(n).Position
 	if block, ok := n.(*ast.LiteralNode); ok {

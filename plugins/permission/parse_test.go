@@ -88,7 +88,7 @@ func TestParseErrors(t *testing.T) {
 		{"merge", "rules:\n  - <<: {action: deny}\n    tools: [x]\n", "2:5", "merge"},
 		{"long reason", "rules:\n  - action: deny\n    tools: [x]\n    reason: " + strings.Repeat("x", 501) + "\n", "4:13", "501 bytes"},
 		{"huge", strings.Repeat("#\n", 1<<20), "1:1", "256 KiB"},
-		// without limits, each of these would overflow the daemon's stack or take seconds
+		// Without the limits, each of these files would overflow the daemon's stack or take seconds.
 		{"deep lists", strings.Repeat("[", 1<<17), "1:65", "too deep"},
 		{"deep mappings", strings.Repeat("{a: ", 1<<15), "1:257", "too deep"},
 		{"deep blocks on a line", strings.Repeat("- ", 1<<16), "1:513", "too deep"},
@@ -178,8 +178,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzPattern checks three properties of patterns: an error position lies inside the pattern, matching ends, and a deny matches everything
-// that an allow with the same pattern matches.
+// FuzzPattern checks three properties of patterns: the position of an error is inside the pattern, matching ends, and a deny matches
+// everything that an allow with the same pattern matches.
 func FuzzPattern(f *testing.F) {
 	for _, seed := range []struct{ pattern, arguments string }{
 		{`write(src/*)`, `{"path":"src/../x"}`}, {`/^w/(*)`, `{"path":""}`}, {`write(path = "a", content !~ "*x*")`, `{"path":"a","content":"b"}`},

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Paths returns the file in a namespace's workspace that a text in arguments names. clean is its cleaned path relative to root, the
-// workspace. actual is the same without symbolic links, or "" when they lead out of the workspace. ok is false when the text names no file
-// in the workspace.
+// Paths finds the file in a namespace's workspace to which a text in arguments refers. root is the workspace. clean is the cleaned path of
+// the file relative to root. actual is this path after all symbolic links were followed, or "" when they lead out of the workspace. ok is
+// false when the text refers to no file in the workspace.
 type Paths func(namespace, text string) (clean, actual, root string, ok bool)
 
-// maxPath is the longest text that is treated as a path, in bytes. It equals the kernel's limit.
+// maxPath is the maximum length in bytes of a text that is treated as a path. It is the kernel's limit.
 const maxPath = 4096
 
-// forms are the readings of one text in the arguments. A workspace path has two families of readings, one relative to the workspace and one
-// absolute, because a rule may be written either way.
+// forms are the forms in which rules see one text of the arguments. A workspace path has two families of forms: relative to the workspace,
+// and absolute. Rules may be written with either.
 type forms struct {
 	families [][2]string
-	sent     []string // the text as it was sent; only restricting rules use it
+	sent     []string // the text as the client sent it; only restricting rules use this form
 }
 
 // formsOf returns the readings of the text at a place.
@@ -68,5 +68,5 @@ func (f *forms) some(holds func(string) bool) bool {
 	return len(f.sent) > 0 && (holds(f.sent[0]) || holds(f.sent[1]))
 }
 
-// pathNames are last words of argument names that mark a path.
+// pathNames contains words. An argument is a path when its name ends with one of them.
 var pathNames = strings.Fields("path paths file files filename dir directory folder source destination target")

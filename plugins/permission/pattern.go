@@ -32,7 +32,7 @@ func (p *idPattern) match(id string) bool {
 	return p.text == id
 }
 
-// spelled ranks how many characters of an ID the pattern fixes.
+// spelled returns a number for how exactly the pattern determines an ID; it is used to order rules.
 func (p *idPattern) spelled() int {
 	switch {
 	case p.regex != nil:
@@ -124,7 +124,8 @@ func closing(text string) int {
 	return 0
 }
 
-// isConditions tells conditions from a glob. Conditions begin with a place, an operator and a quotation mark.
+// isConditions reports whether the text in parentheses contains conditions and not a glob. Conditions begin with a place, an operator and a
+// quotation mark.
 func isConditions(inside string) bool {
 	_, rest, err := readPlace(strings.TrimLeft(inside, " "))
 	if err != nil {
@@ -135,7 +136,7 @@ func isConditions(inside string) bool {
 	return op != "" && strings.HasPrefix(strings.TrimLeft(rest[len(op):], " "), `"`)
 }
 
-// readGlob reads a glob for the primary argument. A quoted glob may look like conditions.
+// readGlob reads a glob for the primary argument. A glob that looks like conditions must be quoted.
 func readGlob(inside string) ([]condition, string, error) {
 	text := inside
 	if strings.HasPrefix(text, `"`) {
@@ -149,7 +150,7 @@ func readGlob(inside string) ([]condition, string, error) {
 	return []condition{c}, inside, err
 }
 
-// maxConditions bounds one pattern; a file may contain many patterns.
+// maxConditions is the maximum number of conditions in one pattern.
 const maxConditions = 32
 
 func readConditions(inside string) (list []condition, rest string, err error) {

@@ -1,16 +1,17 @@
 // Package permission is a gate that decides by rules. A call is allowed, needs the approval of a person, is denied, or blocks its run.
 //
-// Rules match calls by tool, arguments, tier, source, caller and expressions. They belong to layers: those of the operator, a namespace, a
-// thread and a run. A block or a deny in any layer refuses the call. Otherwise the nearest layer that matches the call decides. In that
-// layer, ask always beats ask beats allow, whatever the order in the file. The tier decides a call that no rule matches.
+// Rules match calls by tool, arguments, tier, source, caller and expressions. Each rule belongs to a layer: the operator's, a namespace's,
+// a thread's or a run's. A block or a deny in any layer refuses the call. Otherwise the nearest layer that has a matching rule decides. In
+// that layer, ask always overrides ask, and ask overrides allow, whatever their order in the file. When no rule matches a call, its tier
+// decides.
 //
-// An allow grants; all other actions restrict. Where a text or command has several readings, a granting rule must match narrowly: all
-// readings that count. A restricting rule matches broadly: any reading is enough.
+// An allow is a granting rule; all other actions restrict. A text or command may be read in several ways. A granting rule must then match
+// narrowly, in all relevant ways of reading. A restricting rule matches broadly, in any way of reading.
 //
-// Only a remembered answer or a mode can satisfy an ask without a new answer.
+// Only a remembered answer or a mode can replace the answer of a person to an ask.
 //
-// Rules can be replaced while calls wait. The new rules apply when a call is gated again. An approval that was given before never overrides
-// a rule that now refuses. New rules do not cancel a waiting question.
+// Rules can be replaced while calls wait. The new rules apply when a call is gated again. An earlier approval never overrides a rule that
+// now refuses the call. New rules do not cancel a waiting question.
 package permission
 
 import (
@@ -27,14 +28,16 @@ import (
 // A Config configures a gate.
 type Config struct {
 	Rules *Rules // nil decides by tier: OBSERVE is allowed, CONFIRM asks, ESCALATE asks a person other than the caller
-	// SingleUser says that only one person uses the daemon. A typed confirmation then replaces the second person of four eyes.
+	// SingleUser says that only one person uses the daemon. When a rule requires a second person (four eyes), that person types a
+	// confirmation instead.
 	SingleUser bool
-	// Remembered returns remembered answers. Nil remembers none, and tickets do not offer it.
+	// Remembered returns remembered answers. Nil means that no answers are remembered, and that tickets do not offer it.
 	Remembered Remembered
-	// Commands maps tool IDs to functions that split a call into simple commands. Rules and remembered answers then apply to one simple
-	// command. Calls of other tools are not split.
+	// Commands contains, by tool ID, functions that split the command of a call into simple commands. Rules and remembered answers are then
+	// applied to each simple command. Calls of other tools are not split.
 	Commands map[string]Splitter
-	// Paths finds the workspace files that paths in arguments name. Nil means that rules see only the text of a path, as sent and cleaned.
+	// Paths finds the workspace files to which paths in arguments refer. Nil means that rules see only the text of a path, as sent and
+	// cleaned.
 	Paths Paths
 	// Modes returns the chosen permission modes. Nil means that none is ever chosen.
 	Modes Modes
@@ -110,8 +113,8 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	return hook.Suspend(g.ticket(in, &d)).Under(d.version), nil
 }
 
-// judge decides about a call by rules, modes and remembered answers. Check and Explain both use it, so an explanation always agrees with
-// the decision.
+// judge decides a call by rules, modes and remembered answers. Check and Explain both use it, so an explanation always agrees with the
+// decision.
 func (g *Gate) judge(in *hook.Input) decision {
 	rules := g.rules.Load()
 	c := rules.candidatesOf(in.Descriptor)
@@ -140,7 +143,7 @@ func (g *Gate) subject(c *candidates, in *hook.Input) subject {
 	return s
 }
 
-// judgeCommand decides about each simple command of a compound one and returns the strictest decision.
+// judgeCommand decides each simple command of a compound command and returns the strictest decision.
 func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, modes *chosen) decision {
 	var d decision
 	for i, s := range g.commandSubjects(s) {
@@ -158,11 +161,12 @@ func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, 
 	return d
 }
 
-// maxParts bounds the simple commands that are judged one by one.
+// maxParts is the maximum number of simple commands that are decided one by one.
 const maxParts = 1000
 
-// commandSubjects returns the subjects to judge for a command. Each part is one subject, so that each finds its own rule. Each part is also
-// a subject together with the whole command, because a restricting rule may match several parts at once.
+// commandSubjects returns the subjects to decide for a command, up to two for each simple command. The first is matched alone. With the
+// second, restricting rules also see the whole command, because such a rule may span several simple commands. A command that cannot be
+// fully read adds one subject for the rest.
 func (g *Gate) commandSubjects(s subject) []subject {
 	s.isCommand = true
 	parts, known := g.commands[s.in.Descriptor.ID](s.in.Arguments)
@@ -191,7 +195,7 @@ func (g *Gate) commandSubjects(s subject) []subject {
 	return list
 }
 
-// satisfies reports whether an approval satisfies the current rules. They may have become stricter since it was given.
+// satisfies reports whether an approval is enough for the current rules, which may have become stricter since the approval.
 func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d *decision) bool {
 	if g.singleUser && !d.alone() {
 		var typed struct {

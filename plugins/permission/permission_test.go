@@ -98,7 +98,8 @@ rules:
 	}
 }
 
-// A restricting rule matches aliases and the person behind the caller. A granting rule does not.
+// The test checks that a restricting rule also matches aliases of a tool and the person behind the caller, and that a granting rule does
+// not.
 func TestBroadAndNarrow(t *testing.T) {
 	tests := []struct{ name, rules, want string }{
 		{"deny by alias", `rules: [{action: deny, tools: [cat]}]`, "DENY"},
@@ -181,8 +182,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// T62, T114: four eyes need two people, and a person cannot approve calls made on their own behalf. An approval is checked against the
-// current rules.
+// TestAnswer checks that four eyes require two people, and that a person cannot approve calls made on their own behalf (T62, T114). An
+// approval is checked against the current rules.
 func TestAnswer(t *testing.T) {
 	yes := func(by, result string) *tool.Decision {
 		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by, Roles: []string{"caller", "approver"}}}
@@ -282,7 +283,7 @@ func TestSingleUserTypesTheName(t *testing.T) {
 	}
 }
 
-// T115: a tool that is denied to a caller with any arguments does not exist for that caller.
+// TestHidden checks that a tool that is denied to a caller whatever the arguments does not exist for that caller (T115).
 func TestHidden(t *testing.T) {
 	observe := &tool.Effects{Tier: tool.Observe}
 	tests := []struct {
@@ -314,7 +315,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// T103: a failed reload changes nothing, and a successful one keeps given answers. TestAnswer checks the effect of new rules on them.
+// The test checks that a failed reload changes nothing, and that a successful one does not drop earlier answers (T103). TestAnswer checks
+// how new rules affect these answers.
 func TestReloadKeepsTheOldRules(t *testing.T) {
 	g := gate(t, `rules: [{action: deny, tools: [x]}]`)
 	old := g.Rules()
@@ -373,7 +375,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// A question carries the version of its rules. Other rules have another version.
+// The test checks that a question contains the version of the rules, and that other rules have another version.
 func TestQuestionNamesItsRules(t *testing.T) {
 	one, two := "rules: [{name: a, action: ask, tools: [t]}]", "rules: [{name: b, action: ask, tools: [t]}]"
 	g := gate(t, one)

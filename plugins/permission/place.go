@@ -10,12 +10,12 @@ import (
 type place []step
 
 type step struct {
-	name  string // of a member; "" for an index
+	name  string // name of a member; "" for an index
 	index int
 	all   bool
 }
 
-// maxSteps bounds a place. Arguments are nested at most 64 levels deep.
+// maxSteps is the maximum length of a place, because arguments are nested at most 64 levels deep.
 const maxSteps = 64
 
 func (p place) String() string {
@@ -38,7 +38,7 @@ func (p place) String() string {
 	return b.String()
 }
 
-// readPlace reads a place at the beginning of text, such as name.name[2][*]["any name"]. It returns the place and the rest. After an error,
+// readPlace reads a place at the beginning of text, such as name.name[2][*]["any name"]. rest is the text after the place. After an error,
 // rest begins where the error is.
 func readPlace(text string) (p place, rest string, err error) {
 	name, rest := cutName(text)

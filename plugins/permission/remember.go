@@ -25,26 +25,26 @@ type Query struct {
 
 // A RememberedRule is an approval that toold remembers for later calls.
 type RememberedRule struct {
-	ID     string         // for revoking it
+	ID     string         // ID with which the rule can be revoked
 	Option string         // one of the options that the ticket offered
 	By     tool.Principal // the person who approved
 }
 
-// Remembered returns the remembered answers that may apply to a call. They are of this tool digest and principal, have the scope of the
-// namespace, this run or this thread, and have not expired. It must answer from memory. It is called concurrently, for calls that would
-// otherwise ask a person.
+// Remembered returns the remembered answers that may apply to a call. They have the call's tool digest and principal; they were remembered
+// for the namespace, for this run or for this thread; and they have not expired. It must not do I/O. It is called concurrently, for calls
+// that would otherwise ask a person.
 type Remembered interface {
 	Remembered(Query) []RememberedRule
 }
 
-// A Splitter returns the simple commands that a call would run, including their redirections and assignments. known says whether these are
-// the whole command.
+// A Splitter returns the simple commands that a call would run, with their redirections and assignments. known says whether these are the
+// whole command.
 type Splitter func(tool.Arguments) (parts []Part, known Known)
 
 // Known says how much of a command its parts describe.
 type Known int
 
-// From the least to the most.
+// The values of Known, in ascending order.
 const (
 	Unclear Known = iota // the command may do more than its parts: restricting rules match it, granting rules do not
 	Open                 // later input to the command may do more: granting rules do not match it
@@ -65,8 +65,8 @@ const (
 	optionOrigin  = "origin"  // scheme, host and port of a URL
 )
 
-// Options returns the options under which an approval of this call may be remembered, narrowest first. split is the tool's Splitter, or nil
-// when its calls are not commands. ESCALATE and DESTRUCTIVE calls have no options, because each of them needs a person's attention.
+// Options returns the options with which an approval of this call may be remembered, narrowest first. split is the tool's Splitter, or nil
+// when its calls are not commands. ESCALATE and DESTRUCTIVE calls have no options, because a person must look at each of them.
 func Options(in *hook.Input, split Splitter) []string {
 	return optionsOf(in, split, fieldsOf(in.Descriptor))
 }
@@ -92,7 +92,7 @@ func optionsOf(in *hook.Input, split Splitter, f fields) []string {
 	return options
 }
 
-// covers reports whether an option other than a command option covers a whole call.
+// covers reports whether an option covers a whole call. It must not be a command option.
 func covers(option string, s *subject, f fields) bool {
 	kind, value, ok := cutOption(option)
 	if !ok {
@@ -135,8 +135,8 @@ func Title(option string) string {
 	}
 }
 
-// rememberedBy returns the ID of a remembered answer that allows a call which would otherwise ask, or "". For a compound command, a rule or
-// a remembered answer must allow each part.
+// rememberedBy returns the ID of a remembered answer that allows the call, which would otherwise need a question, or "". For a compound
+// command, each part must be allowed by a rule or a remembered answer.
 func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, d *decision) string {
 	in := s.in
 	if !rememberable(in.Assessment) {
@@ -205,7 +205,7 @@ func directory(p string) string {
 	return dir
 }
 
-// plainPath reports whether the text of a path shows where it leads.
+// plainPath reports whether a path contains no element such as ".." that hides where the path leads.
 func plainPath(p string) bool {
 	return p != "" && !strings.ContainsAny(p, "\\\x00") && !slices.Contains(strings.Split(p, "/"), "..")
 }

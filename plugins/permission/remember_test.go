@@ -40,8 +40,8 @@ func callOf(t testing.TB, id, arguments string) *hook.Input {
 	return in
 }
 
-// split replaces a shell parser. Semicolons separate parts, a dollar sign makes a command unclear, and a directory before the first word is
-// removed for another spelling.
+// split is a Splitter without a shell parser. Semicolons separate parts, and a dollar sign makes a command unclear. The other spelling of a
+// part has no directory before its first word.
 func split(args tool.Arguments) (parts []permission.Part, known permission.Known) {
 	known = permission.Whole
 	for text := range strings.SplitSeq(args.String("command"), ";") {
@@ -73,7 +73,7 @@ func command(text string) string {
 func TestOptions(t *testing.T) {
 	tests := []struct {
 		name, tool, arguments string
-		want                  []string // besides the exact arguments
+		want                  []string // expected options, in addition to the exact arguments
 	}{
 		{"a file", "write", `{"path":"src/server/a.go","content":""}`, []string{`path "src/server"`}},
 		{"an absolute path", "write", `{"path":"/srv/x/a","content":""}`, []string{`path "/srv/x"`}},
@@ -152,7 +152,7 @@ func TestNothingIsOfferedForWhatIsLookedAtEachTime(t *testing.T) {
 	}
 }
 
-// T04, T46, T48 for remembered answers: a path with "..", an extended command and another origin are not covered.
+// The test checks that a remembered answer does not cover a path with "..", an extended command or another origin (T04, T46, T48).
 func TestKeptOptions(t *testing.T) {
 	exact := permission.Options(callOf(t, "write", `{"path":"a","content":"b"}`), nil)[0]
 	tests := []struct {
@@ -167,7 +167,7 @@ func TestKeptOptions(t *testing.T) {
 		{`path "src/a"`, "write", `{"path":"src/ab"}`, false},
 		{`path "src/a"`, "write", `{"path":"/src/a/b"}`, false},
 		{`path "src/a"`, "write", `{"path":"src/a/../b"}`, false},
-		{`path "src/a"`, "write", `{"path":"src/a/x/../y"}`, false}, // links may make the path lead elsewhere
+		{`path "src/a"`, "write", `{"path":"src/a/x/../y"}`, false}, // A link could make this path lead elsewhere.
 		{`path "src/a"`, "write", `{"path":"src/a\\..\\b"}`, false},
 		{`path "src/a"`, "write", `{"path":["src/a"]}`, false},
 		{`path "src/a"`, "write", `{}`, false},
@@ -213,7 +213,8 @@ func (k *kept) Remembered(q permission.Query) []permission.RememberedRule {
 	return k.rules
 }
 
-// T63: a remembered answer satisfies an ask and nothing stronger. It applies only to the tool digest for which it was given.
+// TestRemembered checks that a remembered answer replaces an ask and nothing stronger, and applies only to the tool digest for which it was
+// given (T63).
 func TestRemembered(t *testing.T) {
 	approver := tool.Principal{Subject: "bob", Roles: []string{"approver"}}
 	tests := []struct {

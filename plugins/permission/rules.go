@@ -19,7 +19,7 @@ const (
 	block     action = "block"
 )
 
-// weightiest lists the actions by precedence, strongest first.
+// weightiest lists the actions, strongest first.
 var weightiest = []action{block, deny, askAlways, ask, allow}
 
 func (a action) asks() bool { return a == ask || a == askAlways }
@@ -41,7 +41,7 @@ type Rules struct {
 	namespaces map[string]*layer
 	modes      map[string]*layer // rule sets of the operator
 	approvers  []string
-	expiresIn  time.Duration // 0: as long as other tickets of the daemon
+	expiresIn  time.Duration // 0 means the same time as for other tickets of the daemon
 	unattended action        // action for a question in an unattended run: deny or ask
 	index      index
 	version    string // beginning of the file's SHA-256; empty for the default rules
@@ -51,11 +51,11 @@ type Rules struct {
 type layer struct {
 	name     string
 	rules    []*rule
-	byTier   map[tool.Tier]action // for calls that no rule matches; a tier that is missing here is left to the next layers
+	byTier   map[tool.Tier]action // actions for calls that no rule matches; for a tier that is missing, the next layers decide
 	chosenBy []string             // for a mode: the roles that may choose it
 }
 
-// A rule matches a call when each of its non-empty lists does.
+// A rule matches a call when each of its lists that is not empty matches the call.
 type rule struct {
 	name         string
 	line, column int // 0 when the rule is not from a file
@@ -87,45 +87,45 @@ func Default() *Rules {
 
 const operatorLayer = "operator"
 
-// A subject is the object that rules are matched with: a call, or one simple command of it.
+// A subject is what rules are compared with: a call, or one simple command of it.
 type subject struct {
 	in         *hook.Input
 	tier       tool.Tier
 	primary    string
-	paths      Paths // nil: rules see only the text of paths
+	paths      Paths // nil means that rules see only the text of paths
 	isCommand  bool  // the primary argument is a command
-	understood bool  // the parts are the whole command
+	understood bool  // the parts describe the whole command
 	hasPart    bool
 	part       Part // the current simple command
-	alsoWhole  bool // restricting rules are matched with the whole command too
+	alsoWhole  bool // restricting rules are also compared with the whole command
 	asPart     bool // expressions see the part instead of the whole command
 	reading    int  // how expressions see paths: 0 as sent, 1 cleaned, 2 without links
-	unclear    bool // stands for the unreadable rest of a command, which any restricting rule may match
+	unclear    bool // the subject is the part of a command that cannot be read; every restricting rule may match it
 }
 
 // A decision is the result of the rules for a subject.
 type decision struct {
 	action    action
 	rule      *rule    // nil when no rule decided
-	pattern   *pattern // of the rule; nil when it names no tool
+	pattern   *pattern // pattern of the rule that matched; nil when the rule applies to all tools
 	layer     *layer
 	mode      string // the mode that decided; "" when none did
 	kept      string // ID of the remembered answer that decided; "" when none did
-	part      string // the simple command concerned; "" for the whole call
-	unclear   bool   // concerns the unreadable rest of a command
+	part      string // the simple command that the decision is about; "" means the whole call
+	unclear   bool   // the decision is about the part of a command that cannot be read
 	tier      tool.Tier
 	fourEyes  bool
 	approvers []string
 	count     int
 	expiresIn time.Duration
 	remember  []string
-	version   string // of the rules
+	version   string // version of the rules
 }
 
 // alone reports whether one person's approval is enough. Only then may a remembered answer or a mode replace it.
 func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 
-// inPlace says for the record what replaced an approval. It is "" when none was needed.
+// inPlace returns a text for the record that says what replaced an approval. It returns "" when no approval was needed.
 func (d *decision) inPlace() string {
 	switch {
 	case d.kept != "":
@@ -136,7 +136,7 @@ func (d *decision) inPlace() string {
 	return ""
 }
 
-// unanswerable says why a question in an unattended run is denied.
+// unanswerable returns the reason why a question in an unattended run is denied.
 func (d *decision) unanswerable() string {
 	text := "this call needs a yes, and nobody is there to give it"
 	if reason := d.reason(); reason != "" {
@@ -161,7 +161,7 @@ func (d *decision) reason() string {
 	return d.rule.reason
 }
 
-// because tells the model why a call is refused.
+// because returns the text that says to the model why a call is refused.
 func (d *decision) because() string {
 	switch {
 	case d.mode == modePlan:

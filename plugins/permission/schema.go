@@ -40,7 +40,7 @@ func (w *schemaWalk) has(schema any, at place) bool {
 	if !isObject || len(at) == 0 || w.steps < 0 {
 		return true
 	}
-	var elsewhere bool // other keywords describe the value
+	var elsewhere bool // a keyword other than properties and items also describes the value
 	if ref, ok := s["$ref"].(string); ok {
 		target, found := w.resolve(ref)
 		if !found || w.has(target, at) {
@@ -98,7 +98,7 @@ func (w *schemaWalk) hasElement(s map[string]any, at place, elsewhere bool) bool
 	return !elsewhere && mayBe(s, "array")
 }
 
-// may reports whether arguments that are valid for a schema may meet a claim. It is true when the schema does not say.
+// may reports whether arguments that are valid for a schema may meet a claim. When the schema does not show that, it returns true.
 func (w *schemaWalk) may(schema any, at place, c *claim) bool {
 	if w.steps--; schema == false {
 		return false
@@ -134,7 +134,7 @@ func (w *schemaWalk) may(schema any, at place, c *claim) bool {
 	return true
 }
 
-// mayBelow is may for a place inside of a member or element.
+// mayBelow reports the same as may for a place inside of a member or element of s.
 func (w *schemaWalk) mayBelow(s map[string]any, at place, c *claim) bool {
 	if at[0].name != "" {
 		properties, _ := s["properties"].(map[string]any)

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 )
 
-// Limits of an expression. A comparison costs about 1, and a search through a text one tenth of its bytes.
+// Limits of an expression. The cost of a comparison is about 1. The cost of a search in a text is one tenth of its length in bytes.
 const (
 	maxCost       = 200_000
 	maxExpression = 4 << 10 // bytes of text
@@ -62,10 +62,10 @@ const argumentsName = "arguments"
 type expression struct {
 	text    string
 	program cel.Program
-	partial cel.Program // for partial evaluation, when a command is not understood
+	partial cel.Program // program for partial evaluation, which is used when a command is not fully known
 	reads   []place     // places in the arguments that the text names; an empty place means all arguments
 	claims  []*claim    // requirements for these places
-	matches bool        // contains a regular expression, whose cost is known only after evaluation
+	matches bool        // the expression contains a regular expression, whose cost is known only after evaluation
 }
 
 // newEnvironment returns the CEL environment of expressions.
@@ -157,7 +157,8 @@ func stepOf(e ast.NavigableExpr) (step, bool) {
 
 var errNotBool = errors.New("the expression is neither true nor false")
 
-// holds evaluates the expression for a call. For a compound command it uses the current simple command.
+// holds reports whether the expression is true for a call. For a compound command, it evaluates the expression for the current simple
+// command.
 func (e *expression) holds(s *subject, grants bool) bool {
 	switch {
 	case !s.isCommand && s.paths == nil:
@@ -176,8 +177,9 @@ func (e *expression) holds(s *subject, grants bool) bool {
 	return s.hasPart && e.evaluate(part, grants)
 }
 
-// holdsForPaths evaluates the expression for each reading of the paths in the arguments. A granting rule must hold for all readings
-// relative to the workspace, and for the sent text when no argument names a workspace file. A restricting rule needs only one reading.
+// holdsForPaths evaluates the expression once for each form of the paths in the arguments. For a granting rule, the expression must be true
+// for all forms relative to the workspace; when no argument names a workspace file, it must be true for the sent text. For a restricting
+// rule, one form is enough.
 func (e *expression) holdsForPaths(s subject, grants bool) bool {
 	first := 0
 	if grants && s.namesFile() {
@@ -213,8 +215,8 @@ func (e *expression) readsCommand(primary string) bool {
 	return slices.ContainsFunc(e.reads, func(p place) bool { return len(p) == 0 || p[0].name == "" || p[0].name == primary })
 }
 
-// evaluate evaluates the expression. An expression with a missing argument is false. When it fails for another reason, such as its cost, it
-// is true for a restricting rule and false for a granting one.
+// evaluate evaluates the expression. With a missing argument the result is false. When the evaluation fails for another reason, such as its
+// cost, the result is true for a restricting rule and false for a granting one.
 func (e *expression) evaluate(s subject, grants bool) bool {
 	if e.matches && len(s.in.Arguments.Text())*maxProgram > maxWork {
 		return !grants
@@ -222,7 +224,7 @@ func (e *expression) evaluate(s subject, grants bool) bool {
 	return verdictOf(e.program, &activation{s}, grants)
 }
 
-// couldHold reports whether the expression could hold for some command.
+// couldHold reports whether the expression is true for at least one possible value of the command, which is not fully known.
 func (e *expression) couldHold(s *subject) bool {
 	vars, err := cel.PartialVars(&activation{*s}, cel.AttributePattern(argumentsName).QualString(s.primary))
 	return err != nil || verdictOf(e.partial, vars, false)
@@ -242,7 +244,8 @@ func verdictOf(program cel.Program, vars any, grants bool) bool {
 	return !grants && !isMissing(err)
 }
 
-// isMissing recognizes the CEL library's error by its text, because the error has no type. FuzzWhen checks that text.
+// isMissing reports whether err means that an argument is missing. It compares the text of the CEL library's error, because the error has
+// no type. FuzzWhen checks that text.
 func isMissing(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "no such key") || strings.HasPrefix(text, "index out of bounds") || strings.HasPrefix(text, "no such attribute")

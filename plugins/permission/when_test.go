@@ -45,7 +45,7 @@ func TestWhen(t *testing.T) {
 		{`arguments.z == "a"`, `{}`, fails}, {`arguments.z != "a"`, `{}`, fails}, {`!(arguments.z == "a")`, `{}`, fails},
 		{`arguments.o.z != "a"`, `{"o":{}}`, fails}, {`arguments.l[3] != "a"`, `{"l":[1]}`, fails}, {`!arguments.l.exists(x, x.z == 1)`, `{"l":[{}]}`, fails},
 		{`arguments.z == "a" || true`, `{}`, holds},
-		// an expression that cannot be evaluated holds for a deny and not for an allow
+		// An expression that cannot be evaluated counts as true for a deny and as false for an allow.
 		{`arguments.s > 4`, `{"s":"a"}`, broken},
 		{`arguments.s.startsWith("a")`, `{"s":1}`, broken},
 		{`arguments.s`, `{"s":"a"}`, broken},
@@ -69,8 +69,8 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// Arguments come from a model and expressions from an operator. For any input, evaluation must end, and an allow must not hold when it
-// fails.
+// FuzzWhen uses arguments as from a model and expressions as from an operator. It checks that evaluation always ends, and that an allow
+// does not match when its evaluation fails.
 func FuzzWhen(f *testing.F) {
 	for _, seed := range []struct{ expression, arguments string }{
 		{`arguments.a == 1`, `{"a":1}`}, {`arguments.a.b[2].c != "x"`, `{"a":{"b":[1,2,{"c":"x"}]}}`}, {`!arguments.x`, `{}`},

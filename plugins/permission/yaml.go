@@ -115,8 +115,8 @@ func list[T any](n ast.Node, read func(ast.Node) (T, error)) ([]T, error) {
 	return items, nil
 }
 
-// scalar returns the text of a scalar as written. It refuses anchors, aliases and tags, because their meaning is defined elsewhere in the
-// file.
+// scalar returns the text of a scalar as it is written. It refuses anchors, aliases and tags, because with them the meaning depends on
+// another part of the file.
 func scalar(n ast.Node) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:

@@ -12,7 +12,7 @@ const DefaultBuckets = 65536
 // A Config configures a limiter.
 type Config struct {
 	Limits  []Limit `yaml:"limits"`
-	Buckets int     // largest number for each limit; 0 means [DefaultBuckets]
+	Buckets int     // maximum number of buckets of each limit; 0 means [DefaultBuckets]
 }
 
 // A Limit allows a number of calls in a period.

@@ -1,8 +1,8 @@
-// Package ratelimit refuses calls that come too often.
+// Package ratelimit refuses calls when there are too many in a time.
 //
 // It is a [hook.Admit], so the engine asks it once for each attempt, after the gates, and DescribeCall does not ask it. Each [Limit] has a
-// token bucket for every combination of the properties that it counts by. A call to which several limits apply takes a token from each of
-// them, or from none. A refused call takes no token.
+// token bucket for every combination of the properties by which it counts. When several limits apply to a call, the call takes a token from
+// each of them. A refused call takes no token.
 package ratelimit
 
 import (
@@ -61,7 +61,7 @@ func New(cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// Swap replaces the limits. A limit with the same name and properties keeps the state of its buckets. On an error nothing changes.
+// Swap replaces the limits. A limit with the same name and properties keeps the state of its buckets. After an error nothing has changed.
 func (l *Limiter) Swap(cfg Config) error {
 	if err := setting.Check(&cfg).Err(); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (m *limit) holds(in *hook.Input) bool {
 		(len(m.Principals) == 0 || slices.Contains(m.Principals, in.Caller.Subject))
 }
 
-// bucket returns the bucket of a call. When it creates one, it removes buckets that are full again, because they have no effect. When there
-// are too many, it removes the least recently used one.
+// bucket returns the bucket of a call. When it must create one, it first removes buckets that are full, because a full bucket has the same
+// effect as none. When there are still too many, it removes the one whose last use is the oldest.
 func (m *limit) bucket(in *hook.Input, now time.Time, most int) *bucket {
 	k := m.key(in)
 	if e := m.buckets[k]; e != nil {
@@ -196,7 +196,7 @@ func (b *bucket) wait(now time.Time) time.Duration {
 		return 0
 	}
 	wait := time.Duration(missing / float64(b.tokens.Limit()) * float64(time.Second))
-	return wait.Truncate(time.Millisecond) + time.Millisecond // rounded up, so that a call after the wait finds a whole token
+	return wait.Truncate(time.Millisecond) + time.Millisecond // Rounded up to a millisecond, so that a call after this wait finds a whole token.
 }
 
 func (m *limit) refusal(wait time.Duration) error {

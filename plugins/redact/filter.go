@@ -19,7 +19,7 @@ func (r *Redactor) Filter(*hook.Input) func(call.Event) ([]call.Event, []hook.Re
 // A filter redacts the events of one call.
 type filter struct {
 	r       *Redactor
-	streams []stream // in the order in which they began
+	streams []stream // ordered by their first output
 }
 
 type stream struct {
@@ -27,7 +27,7 @@ type stream struct {
 	text *Stream
 }
 
-// use redacts the secrets of r from the next event on.
+// use makes the filter redact the secrets of r, beginning with the next event.
 func (f *filter) use(r *Redactor) {
 	if r == f.r {
 		return
@@ -98,7 +98,7 @@ func (f *filter) clean(e call.Event) call.Event {
 		c := *e.Cancel
 		c.Reason = r.Text(c.Reason)
 		e.Cancel = &c
-	case e.Decision != nil: // the answer itself is stored with the call, for the tool
+	case e.Decision != nil: // The answer itself is not redacted, because the tool needs it.
 		d := *e.Decision
 		d.Reason, d.Result = r.Text(d.Reason), r.JSON(d.Result)
 		e.Decision = &d
@@ -133,7 +133,7 @@ func (r *Redactor) Result(in *tool.Result) *tool.Result {
 	return &out
 }
 
-// Contents redacts texts, and bytes that are texts. It leaves other bytes alone, because a change would damage them.
+// Contents redacts texts, and bytes that are text. It does not change other bytes, because that would damage them.
 func (r *Redactor) Contents(in []tool.Content) []tool.Content {
 	out := slices.Clone(in)
 	for i := range out {
@@ -153,7 +153,7 @@ func (r *Redactor) Artifact(mimeType string, b []byte) []byte {
 	return append(t.Next(b), t.End()...)
 }
 
-// isText reports whether bytes of this type may be a text. Bytes of an unknown type may be.
+// isText reports whether bytes of this type may be a text. It returns true for an unknown type.
 func isText(mimeType string) bool {
 	for _, binary := range []string{"image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"} {
 		if strings.HasPrefix(mimeType, binary) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine bounds how much of a line is matched at once, in bytes.
+// maxLine is the maximum number of bytes of a line that are matched at once.
 const maxLine = 16 << 10
 
 // lines redacts the matches of patterns, line by line.

@@ -10,15 +10,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Live is a [Redactor] that can get other and more secrets at any time. A running call keeps the secrets that it began with and also uses
-// all later ones. A stream that is cut inside of a secret therefore continues correctly.
+// A Live is a [Redactor] whose secrets can be replaced and extended at any time. A running call continues to redact the secrets that were
+// known when it began, and also redacts all later ones. So a secret that is split between two chunks is found even when the secrets are
+// replaced in between.
 type Live struct {
 	known atomic.Pointer[known]
 
 	mu      sync.Mutex
-	base    Config  // from NewLive or Swap
-	learned []Value // from Know, newest last
-	gone    Config  // earlier bases, for calls that began with them
+	base    Config  // secrets from NewLive or Swap
+	learned []Value // secrets from Know, newest last
+	gone    Config  // secrets of earlier bases, for calls that began before they were replaced
 }
 
 // known is the current state of a Live.
@@ -28,7 +29,7 @@ type known struct {
 	swaps  int
 }
 
-// Limits for learned values with the same name, and for values of earlier bases. Beyond them the oldest are forgotten.
+// Limits for the number of learned values with the same name, and of values from earlier bases. Beyond them, the oldest values are dropped.
 const (
 	mostLearned = 256
 	mostBytes   = 256 << 10
@@ -50,7 +51,7 @@ func (l *Live) Swap(r *Redactor) {
 	l.gone.Patterns = l.gone.Patterns[max(len(l.gone.Patterns)-mostLearned, 0):]
 	l.gone.Tokens = l.gone.Tokens || l.base.Tokens
 	l.base = r.cfg
-	_ = l.rebuildLocked(l.known.Load().swaps + 1) // cannot fail, because each part was accepted before
+	_ = l.rebuildLocked(l.known.Load().swaps + 1) // This cannot fail, because each part was accepted before.
 }
 
 // Know adds a value that is redacted from now on, also after every Swap. It returns an error when the value cannot be redacted. The error
@@ -165,10 +166,10 @@ func (l *Live) Stream() *LiveStream {
 	return &LiveStream{l, k.swaps, k.now.Stream()}
 }
 
-// Next is [Stream.Next].
+// Next does the same as [Stream.Next].
 func (s *LiveStream) Next(chunk []byte) []byte { s.follow(); return s.text.Next(chunk) }
 
-// End is [Stream.End].
+// End does the same as [Stream.End].
 func (s *LiveStream) End() []byte { s.follow(); return s.text.End() }
 
 func (s *LiveStream) follow() { s.text.use(s.l.since(s.swaps, s.text.scan.r)) }

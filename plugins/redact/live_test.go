@@ -22,7 +22,8 @@ func printed(events []call.Event) (text string) {
 	return text
 }
 
-// T79: a value that becomes known during a call is redacted from then on, also in an open stream, and regardless of swaps.
+// The test checks that a value that becomes known during a call is redacted from then on, also in an open stream, and whatever Swap does
+// (T79).
 func TestKnownWhileACallRuns(t *testing.T) {
 	l := redact.NewLive(newRedactor(t, redact.Config{Values: []redact.Value{{Name: "old", Text: "the-old-secret"}}}))
 	filter, background := l.Filter(&hook.Input{}), l.Stream()
@@ -60,7 +61,7 @@ func TestKnowRefuses(t *testing.T) {
 	}
 }
 
-// The newest values of each name stay known, and memory is bounded.
+// The test checks that the newest values of each name are still redacted, and that the number of values is limited.
 func TestKnowForgetsTheOldest(t *testing.T) {
 	l := redact.NewLive(newRedactor(t, redact.Config{}))
 	if err := l.Know("other", "kept-for-ever"); err != nil {
@@ -76,7 +77,8 @@ func TestKnowForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// A value is redacted, and nothing else, with any chunks and at any time of becoming known before its first byte.
+// The test splits a text into any chunks, and calls Know at any time before the first byte of the value. It checks that the value is
+// redacted, and nothing else.
 func TestKnowInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := redact.NewLive(newRedactorOf(t, redact.Config{Tokens: true, Values: []redact.Value{{Text: "correct-horse"}, {Text: "abababab"}}}))

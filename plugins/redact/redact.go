@@ -45,13 +45,13 @@ func (v *Value) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// A Pattern is a Go regular expression. It is matched within a line. A line longer than 16 KiB is matched in pieces of that size.
+// A Pattern is a Go regular expression. It matches only within a line. A line longer than 16 KiB is matched in pieces of that size.
 type Pattern struct {
 	Name string `yaml:"name" help:"name that is shown in place of a match; if empty, the text says only that something was removed"`
 	Expr string `yaml:"expr" required:"true" help:"regular expression of Go's syntax, matched within lines"`
 }
 
-// Limits of a value. A shorter value would match ordinary words.
+// Limits of a value. A shorter value is refused, because it would match ordinary words.
 const (
 	MinValue = 8
 	MaxValue = 16 << 10

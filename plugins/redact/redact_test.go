@@ -76,7 +76,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %q became %q", name, form, got)
 		}
 	}
-	// Inside of a longer encoded text, at each offset in a group of three bytes.
+	// The value is inside of a longer encoded text, at each possible offset in a group of bytes.
 	for shift := range 6 {
 		whole := strings.Repeat("x", shift) + secret + "yyy"
 		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
@@ -88,7 +88,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// T121: a value is found in encodings with line breaks, wherever a line ends. Up to three characters before the first line end may remain.
+// The test checks that a value is found in encodings with line breaks, wherever a line ends. Up to three characters before the first line
+// end may remain (T121).
 func TestT121EncodingsInLines(t *testing.T) {
 	long := strings.Repeat("s3cr3t-", 14) + "ab"
 	r := newRedactor(t, redact.Config{Values: []redact.Value{{Name: "long", Text: long}, {Name: "db", Text: secret}}})
@@ -99,12 +100,12 @@ func TestT121EncodingsInLines(t *testing.T) {
 				"base64": base64.StdEncoding.EncodeToString(plain), "hex": hex.EncodeToString(plain), "HEX": strings.ToUpper(hex.EncodeToString(plain)),
 				"base32": base32.StdEncoding.EncodeToString(plain),
 			} {
-				for _, width := range []int{4, 60, 64, 76} { // xxd -p, openssl base64, base64
+				for _, width := range []int{4, 60, 64, 76} { // widths of the lines that xxd -p, openssl base64 and base64 print, and a very short one
 					for _, end := range []string{"\n", "\r\n", "\n  "} {
 						lines := strings.Join(chunk(text, width), end)
 						got := inChunks(r, lines, func() int { return 7 })
 						taken := 2*len(value) - 3
-						switch name { // its first and last character also encode neighbouring bytes
+						switch name { // The first and the last character also encode bytes beside the value.
 						case "base64":
 							taken = len(value)*8/6 - 2 - 3
 						case "base32":
@@ -118,7 +119,7 @@ func TestT121EncodingsInLines(t *testing.T) {
 			}
 		}
 	}
-	// A finished line is published at once, even when its last character could begin a value.
+	// A finished line must be published at once, even when its last character could begin a value.
 	s := r.Stream()
 	for _, line := range []string{"done 7\n", "c\n", "cz\n"} {
 		if got := string(s.Next([]byte(line))); got != line {
@@ -146,7 +147,7 @@ func TestText(t *testing.T) {
 		{"xabcdefghijx", "x[redacted:a]x"},
 		{"abcdefghijabcdefghij", "[redacted:a][redacted:a]"},
 		{"abcdefghijklmnop", "[redacted:a]"},   // overlapping secrets are both removed
-		{"abcdefghijXYZ!", "[redacted:long]!"}, // the longer secret wins
+		{"abcdefghijXYZ!", "[redacted:long]!"}, // Of two secrets at the same position, the longer one counts.
 		{"abcdefghi", "abcdefghi"},
 		{"ab\xffcdefghij\xfe", "ab\xffcdefghij\xfe"},
 		{"1234 5678 9012 3456", "[redacted:card]"},
@@ -218,7 +219,7 @@ func TestJSON(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`},
 		{`{ "a" : "\u0068unter2-\u0022/+ \u003c\u00fc\u003e&'$!" }`, `{ "a" : "[redacted:db]!" }`}, // any spelling of a JSON string is recognized
 		{`{"hunter2-\"/+ <ü>&'$":true}`, `{"[redacted:db]":true}`},
-		{`{"pin":12345678,"n":[1,-2.5e3]}`, `{"pin":"[redacted:pin]","n":[1,-2.5e3]}`}, // the number becomes a string, and the text stays JSON
+		{`{"pin":12345678,"n":[1,-2.5e3]}`, `{"pin":"[redacted:pin]","n":[1,-2.5e3]}`}, // The number becomes a string, so that the text is still JSON.
 		{`[{"id":"x","key":"y"}]`, `"[[redacted:account]]"`},
 		{`{"authorization":"Basic dXNlcjpwYXNz","b":"\n"}`, `{"authorization":"Basic [redacted:basic]","b":"\n"}`},
 		{`"a\nb"`, `"a\nb"`},
@@ -259,14 +260,14 @@ func inChunks(r *redact.Redactor, text string, size func() int) string {
 		n := min(max(size(), 0), len(text))
 		chunk := []byte(text[:n])
 		out.Write(s.Next(chunk))
-		clear(chunk) // the stream must not keep the chunk
+		clear(chunk) // Clearing the chunk shows whether the stream keeps it, which is forbidden.
 		text = text[n:]
 	}
 	out.Write(s.End())
 	return out.String()
 }
 
-// With any chunks, the output is the same: the secret is removed and everything else is kept.
+// TestChunks checks that the output does not depend on the chunks: the secret is removed, and everything else is kept.
 func TestChunks(t *testing.T) {
 	values := []string{"correct-horse", secret, "aaaaaaaaaaaa", "abababab", "abababac", "zw\u00f6lf-b\u00e4ren"}
 	cfg := redact.Config{Tokens: true, Patterns: []redact.Pattern{{Name: "pin", Expr: `pin=\d+`}}}
@@ -314,7 +315,7 @@ func TestNothingElseIsChanged(t *testing.T) {
 	})
 }
 
-// The retained text is bounded, and the end of the stream returns it.
+// The test checks that the size of the retained text is limited, and that the end of the stream returns that text.
 func TestKeepsLittleBack(t *testing.T) {
 	r := newRedactor(t, redact.Config{Values: []redact.Value{{Text: strings.Repeat("ab", 4000)}}, Tokens: true, Patterns: []redact.Pattern{{Expr: `x\d`}}})
 	s := r.Stream()

@@ -16,8 +16,8 @@ func (r *Redactor) Stream() *Stream {
 	return s
 }
 
-// use switches to the values of r, starting with the retained bytes. The patterns stay the same, because they apply to text that has
-// already passed the values.
+// use makes the stream use the values of r, also for the retained bytes. It keeps the old patterns, because they apply to text in which
+// values were already replaced.
 func (s *Stream) use(r *Redactor) { s.scan.r = r }
 
 // Next returns the text that can be published after this chunk, or nil. It does not keep the chunk.
@@ -42,19 +42,20 @@ func (s *Stream) End() []byte {
 // A scanner removes values and tokens.
 type scanner struct {
 	r *Redactor
-	// b contains some published bytes, for looking back, and from index look on the retained bytes.
+	// b contains some bytes that are already published, which are needed for the text before a credential. The bytes from index look on are
+	// retained.
 	b    []byte
 	look int
 
-	covered int    // bytes of b after look that belong to a secret whose mark is already published
-	run     *token // the token whose bytes may continue
+	covered int    // number of bytes of b after look that belong to a secret whose mark is already published
+	run     *token // the token that may continue with the next byte
 	runs    *[256]bool
 	end     pemEnd
 	length  int // of the run
 	changed bool
 }
 
-// next returns the text that is certain after these bytes.
+// next returns the text that no later byte can change. final reports that no bytes follow.
 func (s *scanner) next(chunk []byte, final bool) (out []byte) {
 	s.b = append(s.b, chunk...)
 	i, from := s.look, s.look // from is the first clean byte that is not in out yet
@@ -140,8 +141,8 @@ type found struct {
 	runs   *[256]bool
 }
 
-// at looks for a secret that begins at i. When i is inside of a covered secret, it looks only for values, which may reach further. more
-// says that more bytes are needed to decide.
+// at looks for a secret that begins at i. When i is inside of a secret that was already found, it looks only for values, which may end
+// later. more reports that more bytes are needed to decide.
 func (s *scanner) at(i int, inside, final bool) (f found, more bool) {
 	rest := s.b[i:]
 	if !final && s.r.values.begins(rest) {

@@ -18,8 +18,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// JSON returns JSON text without its secrets, and keeps it valid. It decodes each string and number and redacts it alone. When a secret
-// spans several of them, the whole text becomes one string.
+// JSON returns JSON text without its secrets. The result is valid JSON. It decodes each string and number and redacts it separately. When a
+// secret spans several of them, the whole text becomes one string.
 func (r *Redactor) JSON(text string) string {
 	if !strings.Contains(text, `\`) && r.Text(text) == text {
 		return text
@@ -40,7 +40,7 @@ func (r *Redactor) JSON(text string) string {
 		i += n
 	}
 	out := b.String()
-	clean := r.Text(out) // for secrets that span members: a value that is JSON itself, or a credential after its name
+	clean := r.Text(out) // This finds secrets that span several members: a value that is JSON itself, or a credential after its name.
 	if clean != out && !json.Valid([]byte(clean)) {
 		return quoted(clean)
 	}

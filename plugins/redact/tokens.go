@@ -10,13 +10,13 @@ type token struct {
 	run    *[256]bool
 	// anywhere says that it may begin in the middle of a word.
 	anywhere bool
-	// probe replaces least. It returns the length of the token's beginning, or 0 when b is not such a token. more says that more bytes are
-	// needed to decide.
+	// probe is used instead of least. It returns the length of the beginning that identifies the token, or 0 when b is not such a token.
+	// more reports that more bytes are needed to decide.
 	probe func(b []byte) (n int, more bool)
-	pem   bool // it ends with an END line
+	pem   bool // the token ends with an END line
 }
 
-// A credential is recognized by the text before it, which is kept.
+// A credential is recognized by the text before it, such as a header name. That text is kept.
 type credential struct {
 	name      string
 	before    string // in lower case
@@ -87,7 +87,7 @@ var credentials = []credential{
 	{name: "aws", before: "aws_secret_access_key", separator: " \t\"'=:", least: 30, run: token68},
 }
 
-// behind is how many bytes the scanner looks back for the text before a credential.
+// behind is the number of bytes before a credential that the scanner keeps, to find the text before the credential.
 const behind = 32
 
 // tokensByFirst contains the tokens by the first byte of their anchors.
@@ -115,8 +115,8 @@ func (t *token) match(b []byte) (n int, more bool) {
 	return enough(len(t.anchor)+n, len(b), n, t.least)
 }
 
-// enough decides about a run of n bytes that ends at end, in a text of length size. It returns end when the run is long enough. It reports
-// true when the run may continue after the text.
+// enough decides whether a run of n bytes is long enough for a token. The run ends at end in a text of length size. enough returns end when
+// it is, and 0 otherwise. more reports that the run may continue after the text.
 func enough(end, size, n, least int) (int, bool) {
 	switch {
 	case n >= least:
@@ -179,7 +179,7 @@ const maxSeparator = 8
 // nameEnds contains the possible last bytes of the text before a credential.
 var nameEnds = bytesOf("rRcCyY")
 
-// followsName is a quick test whether b may end with the text before a credential and its separator.
+// followsName is a fast test. It returns false only when b surely does not end with the text before a credential and its separator.
 func followsName(b []byte) bool {
 	i := len(b) - 1
 	for i > 0 && len(b)-i < maxSeparator && separator[b[i]] {

@@ -14,13 +14,13 @@ import (
 )
 
 // A form is a text by which a value is recognized. A broken form may contain white space after its fourth character, because tools such as
-// base64 print lines.
+// base64 break their output into lines.
 type form struct {
 	text, mark string
 	broken     bool
 }
 
-// mostSpace is the largest number of white space bytes between two characters of a broken form: a line end and an indentation.
+// mostSpace is the maximum number of white space bytes between two characters of a broken form: a line end and an indentation.
 const mostSpace = 4
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
@@ -69,7 +69,7 @@ func (v *values) add(value Value) {
 		}
 	}
 	for _, text := range encodingsOf(value.Text) {
-		for from := range 4 { // up to three first characters may stand on the previous line
+		for from := range 4 { // Up to three of the first characters may be on the previous line.
 			add(text[from:], true)
 		}
 	}
@@ -112,7 +112,7 @@ func (v *values) match(b []byte) (length int, mark string) {
 	return length, mark
 }
 
-// begins reports whether the whole of b is the beginning of a longer form.
+// begins reports whether a form exists that is longer than b and begins with b.
 func (v *values) begins(b []byte) bool {
 	if len(b) >= v.most || !v.first[b[0]] {
 		return false
@@ -236,8 +236,8 @@ func shellBackslashes(s string) string {
 	return b.String()
 }
 
-// inside returns the part of an encoding that depends only on s, when shift bytes precede s in its group. bits is the number of bits in a
-// character of the encoding.
+// inside returns the part of an encoding that depends only on s, and not on the bytes beside it. shift is the number of bytes that precede
+// s in its group. bits is the number of bits that a character of the encoding represents.
 func inside(s string, shift, bits int, encode func([]byte) string) string {
 	text := encode([]byte(strings.Repeat("\x00", shift) + s))
 	from := (shift*8 + bits - 1) / bits

@@ -8,7 +8,7 @@ type Log interface {
 	Sync() error
 }
 
-// Log returns out without secrets. Each write is redacted alone, so it must contain whole lines.
+// Log returns a Log that removes secrets and then writes to out. Each write is redacted separately, so it must contain whole lines.
 func (l *Live) Log(out Log) Log { return redactedLog{l, out} }
 
 type redactedLog struct {

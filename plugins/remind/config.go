@@ -14,8 +14,8 @@ type Config struct {
 	Reminders []Reminder `yaml:"reminders"`
 }
 
-// A Reminder is a text and the conditions for adding it to a result. All conditions must hold. A reminder without conditions matches every
-// call.
+// A Reminder is a text, and the conditions for adding it to a result. All conditions must be true. A reminder without conditions matches
+// every call.
 type Reminder struct {
 	Name      string        `yaml:"name" required:"true" unique:"true" help:"name of the reminder in the metadata of results, at most 64 bytes, without commas"`
 	Text      string        `yaml:"text" required:"true" help:"text that the model reads, at most 4 KiB"`

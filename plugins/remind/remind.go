@@ -1,11 +1,11 @@
 // Package remind adds a text to the results of some calls, for the model to read.
 //
 // It is a [hook.After]: it sees calls that ended SUCCEEDED or FAILED, including calls that a gate answered. A [Reminder] selects calls by
-// their tool, their arguments and the text that the model is about to read. After it was added, it is not added again in the same run for a
-// time.
+// their tool, their arguments and the text that the model will read. After a reminder was added, it is not added again in the same run for
+// a time.
 //
-// The text is appended to the message, or to the message of an error. A result whose data the model reads gets the text as its message.
-// Data, status and code stay unchanged.
+// The text is appended to the message, or to the message of an error. When a result has no message, so that the model reads its data, data
+// and text together become the message. Data, status and code stay unchanged.
 package remind
 
 import (
@@ -27,7 +27,7 @@ const Metadata = "reminders"
 // prefix separates the operator's text from the tool's.
 const prefix = "\n\nReminder: "
 
-// looked bounds how many bytes of a result a pattern is matched with, at its beginning and at its end.
+// looked is the number of bytes at the beginning and at the end of a result with which a pattern is matched.
 const looked = 32 << 10
 
 // Reminders is a [hook.After].
@@ -51,7 +51,8 @@ type moment struct {
 	until time.Time // end of its pause
 }
 
-// mostMoments bounds the recorded moments. Beyond it the oldest are forgotten, and their reminders may be added early.
+// mostMoments is the maximum number of recorded moments. Beyond it, the oldest are dropped, so their reminders may be added again too
+// early.
 const mostMoments = 50_000
 
 // New returns reminders.
@@ -119,7 +120,7 @@ func with(result *tool.Result, text string, names []string) *tool.Result {
 	return &next
 }
 
-// speak reports whether a reminder may be added now, and records that it was.
+// speak reports whether a reminder may be added now. If so, it records that the reminder was added.
 func (r *Reminders) speak(in *hook.Input, m *rule) bool {
 	if m.Cooldown == 0 {
 		return true

@@ -20,7 +20,7 @@ func protocol(format string, args ...any) error {
 	return &hook.ProtocolError{Message: fmt.Sprintf(format, args...)}
 }
 
-// known refuses an answer with unknown fields. A verdict must not ignore part of what the service says.
+// known returns an error for an answer with unknown fields, because no part of a verdict may be ignored.
 func known(m proto.Message) error {
 	if where := unknown(m.ProtoReflect()); where != "" {
 		return protocol("%s has fields that this kind of hook may not give", where)
@@ -103,7 +103,7 @@ func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 	return out, fill(out, r)
 }
 
-// changed returns was with the changes of an After hook or a Filter. They can change what is read, but not how the call ended.
+// changed returns was with the changes of an After hook or a Filter. These hooks can change what is read, but not how the call ended.
 func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
 	if s := r.GetStatus(); s != tooldv1.ResultStatus_RESULT_STATUS_UNSPECIFIED && translate.Word(s, "RESULT_STATUS_") != string(was.Status) {
 		return nil, protocol("it changes the status to %s", s)

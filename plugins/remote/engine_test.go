@@ -88,15 +88,15 @@ func echo(id string) tool.Tool {
 	})
 }
 
-// TestT94HangingGate starts ten thousand calls whose gate hangs until its deadline. All end refused. Goroutines and heap stay bounded,
-// whatever the size of the arguments, and calls of another tool are not delayed.
+// TestT94HangingGate starts ten thousand calls whose gate does not answer before its deadline. It checks that all of them are refused, that
+// the number of goroutines and the heap stay limited, whatever the size of the arguments, and that calls of another tool are not delayed.
 func TestT94HangingGate(t *testing.T) {
 	address := serve(t, &service{gate: func(ctx context.Context, _ *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
 	h := newHook(t, address, func(c *remote.Config) { c.AtOnce = 64 })
-	journal, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()}) // on disk, because the test measures memory
+	journal, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()}) // The journal is on disk, because the test measures memory.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,20 +124,20 @@ func TestT94HangingGate(t *testing.T) {
 	for _, w := range f.waiting {
 		f.refused(w)
 	}
-	// One goroutine for the pipeline run and one for the gate of each waiting call, a few for gRPC, and those of calls that were just
-	// refused.
+	// Each waiting call has one goroutine for the pipeline run and one for the gate. In addition there are a few for gRPC, and those of
+	// calls that were just refused.
 	if bound := 3 * (64 + external.MaxWaiting); mostGoroutines-goroutines > bound {
 		t.Errorf("%d goroutines more, want at most %d", mostGoroutines-goroutines, bound)
 	}
-	// Waiting calls, and calls that have just ended and are being stored, take 60 to 120 MiB, or 240 on a busy machine. Without the limit
-	// it would be nearly 400.
+	// Waiting calls, and ended calls that are being stored, take 60 to 120 MiB, or 240 MiB on a busy machine. Without the limit they would
+	// take nearly 400 MiB.
 	if bound := int64(300 << 20); mostHeap-heap > bound {
 		t.Errorf("%d MiB more, want at most %d", (mostHeap-heap)>>20, bound>>20)
 	}
 	t.Logf("%d goroutines and %d MiB more", mostGoroutines-goroutines, (mostHeap-heap)>>20)
 	asked := h.Health().Asked
 	for late := time.Now().Add(2 * time.Minute); asked != many && time.Now().Before(late); asked = h.Health().Asked {
-		time.Sleep(time.Millisecond) // the call ends before its question is counted
+		time.Sleep(time.Millisecond) // Waits, because the call ends before its question is counted.
 	}
 	if f.busy == 0 || asked != many {
 		t.Errorf("%d were not let in, of %d", f.busy, asked)
@@ -170,7 +170,7 @@ func (f *flood) start(id string, n, arguments int) call.Watcher {
 	return w
 }
 
-// leaveEnded checks and forgets the calls that have ended.
+// leaveEnded checks the calls that have ended and removes them from the list.
 func (f *flood) leaveEnded() {
 	f.waiting = slices.DeleteFunc(f.waiting, func(w call.Watcher) bool {
 		if !w.Call().Status.Terminal() {
@@ -193,8 +193,8 @@ func (f *flood) refused(w call.Watcher) {
 	}
 }
 
-// TestT112RemoteFilterInTheEngine checks that text removed by a service is in no event and no record. When the service fails, everything
-// that it did not see is hidden.
+// TestT112RemoteFilterInTheEngine checks that text that a service removed is in no event and no record. When the service fails, all text
+// that it has not seen is hidden.
 func TestT112RemoteFilterInTheEngine(t *testing.T) {
 	var fails atomic.Bool
 	s := &service{filter: func(stream grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {

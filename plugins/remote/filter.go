@@ -27,8 +27,8 @@ func (h *Hook) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Rec
 	}
 }
 
-// FilterOrFail implements [hook.Fallible]. The service sees the tool's output and the end of the call. Other events pass unchanged, because
-// they quote stored data with a digest, or a person's words.
+// FilterOrFail implements [hook.Fallible]. The service gets only the tool's output and the end of the call. Other events are not sent to
+// it, because they contain stored data with a digest, or words of a person.
 func (h *Hook) FilterOrFail(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record, error) {
 	f := &filter{hook: h, in: in}
 	return func(ev call.Event) ([]call.Event, []hook.Record, error) {
@@ -46,7 +46,7 @@ type filter struct {
 	outputs []string
 }
 
-// A stream holds what must be released, even when the filter is dropped before the call ends.
+// A stream holds resources that must be released even when the filter is dropped before the call ends.
 type stream struct {
 	grpc.BidiStreamingClient[tooldv1.FilterRequest, tooldv1.FilterResponse]
 	cancel context.CancelFunc
@@ -91,7 +91,7 @@ func (f *filter) pass(ev call.Event) ([]call.Event, error) {
 
 var errSlow = errors.New("no answer within the deadline")
 
-// exchange sends one step and waits for its answer. At the deadline it abandons a service that accepts no stream, does not read or does not
+// exchange sends one step and waits for its answer. At the deadline it gives up a service that accepts no stream, does not read or does not
 // answer.
 func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterResponse, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -134,7 +134,7 @@ func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterRe
 	return answer, known(answer)
 }
 
-// broken returns why the stream accepts no message. The stream's own error is only that it has ended.
+// broken returns the reason why the stream accepts no message. err, the stream's own error, says only that it has ended.
 func (f *filter) broken(err error) error {
 	if _, why := f.stream.Recv(); why != nil {
 		return plain(why)
@@ -159,7 +159,7 @@ func stepOf(ev *call.Event) *tooldv1.FilterRequest {
 		return nil
 	}
 	out := translate.FromEvent("", ev)
-	if o := out.GetOutput(); o != nil { // the engine sets both after the filters
+	if o := out.GetOutput(); o != nil { // The engine sets both fields after the filters.
 		o.Offset, o.Length = 0, int64(len(o.GetData()))
 	}
 	if f := out.GetFinished(); f != nil {

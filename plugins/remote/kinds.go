@@ -70,10 +70,10 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	}
 	return func() {
 		go h.release(&tooldv1.ReleaseRequest{AdmissionId: q.GetAdmissionId(), CallId: in.CallID, Attempt: input.GetAttempt(), Epoch: in.Epoch})
-	}, nil // the end of the call does not wait for it
+	}, nil // The question runs in another goroutine, so the end of the call does not wait for it.
 }
 
-// release sends a release question, up to its deadline. A failure is counted and has no other effect.
+// release sends a release question and waits for the answer until its deadline. A failure is counted and has no other effect.
 func (h *Hook) release(q *tooldv1.ReleaseRequest) {
 	ctx, cancel := context.WithTimeout(context.Background(), external.DefaultDeadline)
 	defer cancel()

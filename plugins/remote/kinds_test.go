@@ -51,7 +51,7 @@ func TestAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	for h.Health().Asked < 2 { // the release is sent after the end of the call
+	for h.Health().Asked < 2 { // Waits, because the service gets the release after the end of the call.
 		runtime.Gosched()
 	}
 	if len(s.released) != 1 || s.released[0] != id || id == "" {
@@ -160,7 +160,8 @@ func finished(message string) call.Event {
 	return call.Event{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Succeeded, Executed: call.Finished, Result: tool.Text(message)}}
 }
 
-// TestT112RemoteFilter checks that text retained by a service is released before an end or a question. Events that quote no output pass.
+// TestT112RemoteFilter checks that text that a service retains is released before the call ends or asks a question, and that events without
+// output are not sent to the service.
 func TestT112RemoteFilter(t *testing.T) {
 	h := newHook(t, serve(t, &service{filter: redacting}))
 	next := h.FilterOrFail(input(t, `{}`))
@@ -192,7 +193,7 @@ func TestT112RemoteFilter(t *testing.T) {
 	if told.String() != "a *** b se" {
 		t.Errorf("told %q", told.String())
 	}
-	pass(out("s"), call.EventOutput) // after the resume there is a new stream
+	pass(out("s"), call.EventOutput) // After the resume, the filter opens a new stream.
 	events, _, err := next(finished("the secret"))
 	if err != nil || len(events) != 2 || string(events[0].Output.Bytes) != "s" || events[1].Outcome.Result.Message != "the ***" || events[1].Outcome.Result.Status != tool.StatusSuccess {
 		t.Errorf("%+v, %v", events, err)
@@ -246,7 +247,7 @@ func TestT94HostileFilters(t *testing.T) {
 	}
 }
 
-// At the deadline, a service that accepts no further stream is abandoned like one that does not answer.
+// The test checks that a service that accepts no further stream is given up at the deadline, like one that does not answer.
 func TestT94FilterThatOpensNoStream(t *testing.T) {
 	t.Parallel()
 	echo := func(s grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {

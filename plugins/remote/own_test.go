@@ -16,8 +16,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestT126NoQuestionOfAFencedDaemon checks that a daemon that may have lost the store asks no service, for any kind of hook. Its questions
-// contain the epoch, the attempt and the idempotency key.
+// TestT126NoQuestionOfAFencedDaemon checks that a daemon that may have lost the store asks no service, for any kind of hook. The questions
+// of other daemons contain the epoch, the attempt and the idempotency key.
 func TestT126NoQuestionOfAFencedDaemon(t *testing.T) {
 	taken := errors.New("another daemon has taken over the journal")
 	var owner atomic.Bool

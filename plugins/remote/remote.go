@@ -37,34 +37,34 @@ const (
 	DefaultMaxMessage = 1 << 20
 )
 
-// silence is how long sent data may stay unacknowledged before the connection counts as broken.
+// silence is the time after which the connection counts as broken, if the peer has not acknowledged data that was sent to it.
 const silence = 20 * time.Second
 
-// Config configures the connection to a service. The operator controls all of it.
+// Config configures the connection to a service. Only the operator sets it.
 type Config struct {
-	Name    string // of the hook; required
+	Name    string // name of the hook; required
 	Address string // host:port, or unix:/path; required
 	// Plaintext allows a connection without TLS to another machine. A connection to this machine or a unix socket uses TLS only when CA,
 	// Cert or ServerName is set.
 	Plaintext  bool
-	CA         []byte // PEM certificates that sign the service's; empty means the system's
-	Cert, Key  []byte // PEM; the client certificate
-	ServerName string // expected in the service's certificate; empty means the host of Address
+	CA         []byte // PEM certificates of the authorities that sign the service's certificate; empty means those of the system
+	Cert, Key  []byte // client certificate and its key, in PEM
+	ServerName string // name that the service's certificate must have; empty means the host of Address
 	Token      string // bearer token; may be empty
-	// TokenOf returns the bearer token for a question, instead of Token. Its error fails the question. Nil means that Token is sent.
+	// TokenOf, if set, returns the bearer token for a question, and Token is not used. When it returns an error, the question fails.
 	TokenOf func(context.Context) (string, error)
 	// Own is called right before a question is sent. It returns an error when another daemon may own the store; then nothing is sent. Nil
 	// means that no other daemon can own it.
 	Own        func(context.Context) error
 	Documents  []external.DocumentKey
-	Deadline   time.Duration // of one filter step; 0 means 5 s. The engine limits the other kinds
-	AtOnce     int           // concurrent questions; 0 means 64
-	MaxMessage int           // bytes of an answer; 0 means 1 MiB
-	Log        *zap.Logger   // nil discards
+	Deadline   time.Duration // time limit of one filter step; 0 means 5 s. The engine limits the time of the other kinds
+	AtOnce     int           // maximum number of concurrent questions; 0 means 64
+	MaxMessage int           // maximum size of an answer in bytes; 0 means 1 MiB
+	Log        *zap.Logger   // nil disables logging
 }
 
-// A Hook is a service as a hook of every kind. Its connection is closed when the Hook is garbage-collected, because calls that began before
-// a reload may use it as long as they last.
+// A Hook uses a service as a hook of every kind. Calls that began before a reload may still use the Hook, so its connection is closed only
+// when the Hook is garbage-collected.
 type Hook struct {
 	cfg    Config
 	line   *external.Line
@@ -125,10 +125,10 @@ func New(cfg Config) (*Hook, error) {
 	return h, nil
 }
 
-// Close closes the connection at once; later questions fail. Call it to avoid waiting for the garbage collector.
+// Close closes the connection at once, so later questions fail. Without Close, the connection is closed when the Hook is garbage-collected.
 func (h *Hook) Close() error { return h.conn.Close() }
 
-// Health returns the service's recent successes and failures.
+// Health returns counts of the service's answers and failures, and the last failure.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
 // place parses an address.
@@ -155,7 +155,7 @@ func here(network, host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// credentials returns TLS, unless the service is on this machine or the operator chose plaintext.
+// credentials returns TLS credentials, unless the service is on this machine or the operator allows plaintext.
 func (c *Config) credentials(network, host string) (credentials.TransportCredentials, error) {
 	asked := len(c.CA)+len(c.Cert)+len(c.Key) > 0 || c.ServerName != ""
 	switch {
@@ -181,8 +181,8 @@ func (c *Config) credentials(network, host string) (credentials.TransportCredent
 	return credentials.NewTLS(out), nil
 }
 
-// userTimeout makes the kernel close the connection when the peer is silent. Otherwise questions would go into a dead connection for many
-// minutes.
+// userTimeout makes the kernel close the connection when the peer acknowledges nothing for a time. Otherwise questions would be sent over a
+// dead connection for many minutes.
 func userTimeout(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
@@ -225,7 +225,8 @@ func (token) RequireTransportSecurity() bool { return false }
 
 // ask sends one question and passes the answer to read. An error of read counts as a failure of the hook.
 //
-// ask keeps the Hook alive until the answer arrives. The caller may have dropped it, and the garbage collector would close the connection.
+// ask keeps the Hook alive until the answer arrives. Otherwise the garbage collector could close the connection when the caller no longer
+// uses the Hook.
 func ask[Q, A any](ctx context.Context, h *Hook, method func(context.Context, Q, ...grpc.CallOption) (A, error), q Q, read func(A) error) error {
 	defer runtime.KeepAlive(h)
 	return h.line.Ask(ctx, func(ctx context.Context) error {

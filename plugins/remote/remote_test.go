@@ -41,7 +41,7 @@ func TestGate(t *testing.T) {
 	tests := []struct {
 		name     string
 		service  *service
-		kind     hook.VerdictKind // empty: an error is expected
+		kind     hook.VerdictKind // expected kind; empty means that an error is expected
 		text     string
 		protocol bool
 	}{
@@ -167,7 +167,7 @@ func TestT94HostileServices(t *testing.T) {
 				<-done
 				return allowed(), nil
 			}})
-			t.Cleanup(func() { close(done) }) // must run before the server stops, which waits for it
+			t.Cleanup(func() { close(done) }) // This must run before the server stops, because the server waits for it.
 			return address
 		},
 		"a gibibyte in pieces": func(t *testing.T) string {
@@ -187,7 +187,7 @@ func TestT94HostileServices(t *testing.T) {
 	}
 }
 
-// A service that went away is asked again when it is back.
+// TestReconnect checks that a service that was stopped is asked again after it has started.
 func TestReconnect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first := serveAt(t, path, says(allowed()))
@@ -226,7 +226,7 @@ func TestNewRefuses(t *testing.T) {
 func TestQuestionKeepsItsHook(t *testing.T) {
 	address := serve(t, &service{gate: func(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 		for range 5 {
-			runtime.GC() // also collects the client's hook, which it closes in another goroutine
+			runtime.GC() // This also collects the hook of the client. Another goroutine then closes its connection.
 			time.Sleep(5 * time.Millisecond)
 		}
 		return allowed(), nil

@@ -112,7 +112,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The hook sends nothing unencrypted to another machine, unless the operator allows it.
+// The test checks that the hook sends nothing unencrypted to another machine, unless the operator allows it.
 func TestPlaintextStaysHere(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestPlaintextStaysHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, tt := range map[string]struct{ plaintext, ok bool }{
-		"127.0.0.1": {false, true}, "localhost": {false, true}, "0.0.0.0": {false, false}, // 0.0.0.0 could be another machine
+		"127.0.0.1": {false, true}, "localhost": {false, true}, "0.0.0.0": {false, false}, // 0.0.0.0 could be an address of another machine.
 	} {
 		h := newHook(t, net.JoinHostPort(address, port), func(c *remote.Config) { c.Plaintext = tt.plaintext })
 		if _, err := h.Check(soon(t), input(t, `{}`)); (err == nil) != tt.ok {
