@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
@@ -62,30 +63,26 @@ when no other daemon has continued them.`,
 
 func isURL(text string) bool { return strings.Contains(text, "://") }
 
-func intoPostgres(ctx context.Context, from, to string) (_ []postgres.Imported, err error) {
+func intoPostgres(ctx context.Context, from, to string) (_ []rows.Imported, err error) {
 	if err := postgres.CheckURL(to); err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	rows, err := sqlite.OpenRows(from)
+	tables, err := sqlite.OpenRows(from)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	return postgres.Import(ctx, to, rows)
+	defer func() { err = errors.Join(err, tables.Close()) }()
+	return postgres.Import(ctx, to, tables)
 }
 
-func outOfPostgres(ctx context.Context, from, to string) (done []postgres.Imported, err error) {
+func outOfPostgres(ctx context.Context, from, to string) (_ []rows.Imported, err error) {
 	if err := postgres.CheckURL(from); err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	rows, err := postgres.OpenRows(ctx, from)
+	tables, err := postgres.OpenRows(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	copied, err := sqlite.Import(ctx, to, rows)
-	for _, t := range copied {
-		done = append(done, postgres.Imported(t))
-	}
-	return done, err
+	defer func() { err = errors.Join(err, tables.Close()) }()
+	return sqlite.Import(ctx, to, tables)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
 )
@@ -130,7 +131,7 @@ func look(t *testing.T, s store.Store) map[string]any {
 
 // broken is a store whose reads fail after a number of rows.
 type broken struct {
-	sqlite.Tables
+	rows.Tables
 	left int
 }
 
@@ -165,25 +166,25 @@ func TestImport(t *testing.T) {
 	if err := from.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := sqlite.OpenRows(dir)
+	tables, err := sqlite.OpenRows(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
+	defer tables.Close()
 	for left := range 50 { // left is the number of rows after which reading fails. Wherever the copy stops, nothing may be stored.
 		if left%7 > 0 {
 			continue
 		}
-		if _, err := postgres.Import(t.Context(), url, &broken{rows, left}); !errors.Is(err, errUnreadable) {
+		if _, err := postgres.Import(t.Context(), url, &broken{tables, left}); !errors.Is(err, errUnreadable) {
 			t.Fatalf("Import of a store that breaks off after %d rows = %v", left, err)
 		}
 	}
-	done, err := postgres.Import(t.Context(), url, rows)
+	done, err := postgres.Import(t.Context(), url, tables)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("ran: %v", done)
-	if _, err := postgres.Import(t.Context(), url, rows); !errors.Is(err, postgres.ErrOccupied) {
+	if _, err := postgres.Import(t.Context(), url, tables); !errors.Is(err, rows.ErrHasStore) {
 		t.Errorf("second Import = %v, want ErrOccupied", err)
 	}
 	to := open(t, postgres.Config{URL: url})
@@ -193,7 +194,7 @@ func TestImport(t *testing.T) {
 	if diff := cmp.Diff(want, look(t, to)); diff != "" {
 		t.Errorf("the copy differs (-want +got):\n%s", diff)
 	}
-	if _, err := postgres.Import(t.Context(), url, rows); !errors.Is(err, postgres.ErrInUse) {
+	if _, err := postgres.Import(t.Context(), url, tables); !errors.Is(err, postgres.ErrInUse) {
 		t.Errorf("Import into a store in use = %v, want ErrInUse", err)
 	}
 	c := newCall("later")
@@ -220,12 +221,12 @@ func TestCopyThereAndBack(t *testing.T) {
 	}
 	into := func(url, dir string) {
 		t.Helper()
-		rows, err := sqlite.OpenRows(dir)
+		tables, err := sqlite.OpenRows(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer rows.Close()
-		if _, err := postgres.Import(ctx, url, rows); err != nil {
+		defer tables.Close()
+		if _, err := postgres.Import(ctx, url, tables); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,13 +238,13 @@ func TestCopyThereAndBack(t *testing.T) {
 	if diff := cmp.Diff(want, look(t, s)); diff != "" {
 		t.Errorf("the copy differs (-want +got):\n%s", diff)
 	}
-	if rows, err := postgres.OpenRows(ctx, url); !errors.Is(err, postgres.ErrInUse) {
-		t.Errorf("OpenRows of a store in use = %v, %v", rows, err)
+	if tables, err := postgres.OpenRows(ctx, url); !errors.Is(err, postgres.ErrInUse) {
+		t.Errorf("OpenRows of a store in use = %v, %v", tables, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := postgres.OpenRows(ctx, url)
+	tables, err := postgres.OpenRows(ctx, url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,17 +253,17 @@ func TestCopyThereAndBack(t *testing.T) {
 		if left%7 > 0 {
 			continue
 		}
-		if _, err := sqlite.Import(ctx, dir, &broken{rows, left}); !errors.Is(err, errUnreadable) {
+		if _, err := sqlite.Import(ctx, dir, &broken{tables, left}); !errors.Is(err, errUnreadable) {
 			t.Fatalf("Import of a store that breaks off after %d rows = %v", left, err)
 		}
 	}
-	if _, err := sqlite.Import(ctx, dir, rows); err != nil {
+	if _, err := sqlite.Import(ctx, dir, tables); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Import(ctx, dir, rows); !errors.Is(err, sqlite.ErrHasStore) {
+	if _, err := sqlite.Import(ctx, dir, tables); !errors.Is(err, rows.ErrHasStore) {
 		t.Errorf("second Import = %v, want ErrHasStore", err)
 	}
-	if err := rows.Close(); err != nil {
+	if err := tables.Close(); err != nil {
 		t.Error(err)
 	}
 	again := freshURL(t)

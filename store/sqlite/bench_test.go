@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-var rows = flag.Int("rows", 20_000, "calls in the journal of the reading benchmarks; a million at night")
+var benchRows = flag.Int("benchRows", 20_000, "calls in the journal of the reading benchmarks; a million at night")
 
 // benchCall returns a call as the engine makes it, with 200 bytes of arguments.
 func benchCall(id string) *call.Call {
@@ -195,14 +195,14 @@ func BenchmarkReadPacked(b *testing.B) {
 	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 2048)
-	all.Add(*rows)
-	for i := range *rows {
+	all.Add(*benchRows)
+	for i := range *benchRows {
 		slots <- struct{}{}
 		s.Submit(packed(fmt.Sprintf("bench-%020d", i)), func(err error) { must(b, err); <-slots; all.Done() })
 	}
 	all.Wait()
 	measured(b, "call", func(i int) error {
-		_, err := s.Call(b.Context(), key(fmt.Sprintf("bench-%020d", i*7919%*rows)))
+		_, err := s.Call(b.Context(), key(fmt.Sprintf("bench-%020d", i*7919%*benchRows)))
 		return err
 	})
 	for name, q := range map[string]call.Query{"newest50": {Namespace: "ns"}, "run50": {Namespace: "ns", Run: "bench-run"}} {
@@ -222,7 +222,7 @@ func filled(b *testing.B) *sqlite.Store {
 	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 2048)
-	for i := range *rows {
+	for i := range *benchRows {
 		c := benchCall(fmt.Sprintf("%016d", i))
 		change := creation(c)
 		change.Durability = store.Normal
@@ -265,7 +265,7 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 	measured(b, "call", func(i int) error {
-		_, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", i*7919%*rows)))
+		_, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", i*7919%*benchRows)))
 		return err
 	})
 	measured(b, "oldest50", page(call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))

@@ -2,45 +2,29 @@ package sqlite
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io/fs"
-	"iter"
 	"os"
 	"strings"
-	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/store/rows"
 )
-
-// ErrHasStore means that the destination of a copy already has a store.
-var ErrHasStore = errors.New("has a store already")
-
-// Tables gives access to the rows of a journal. Values are integers, strings, bytes, booleans and nil.
-type Tables interface {
-	Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error]
-}
-
-// An Imported reports how many rows of a table were copied.
-type Imported struct {
-	Table string
-	Rows  int64
-}
 
 // Import copies another store into a new store in dir. It reads the written rows back and compares them. The new store gets its final name
 // only after that, so a failure or a kill leaves no store. Positions and the ids of the store and of its events stay the same. A daemon
 // that starts on the copy begins a new epoch, and holds the unfinished calls. Its epoch is higher than any epoch that the other store can
 // reach.
-func Import(ctx context.Context, dir string, from Tables) (done []Imported, err error) {
+func Import(ctx context.Context, dir string, from rows.Tables) (done []rows.Imported, err error) {
 	f, err := lockFiles(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
 	if _, err := os.Stat(f.database); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, fmt.Errorf("%s %w", dir, ErrHasStore))
+		return nil, errors.Join(err, fmt.Errorf("%s %w", dir, rows.ErrHasStore))
 	}
 	made := *f
 	made.database += ".copy"
@@ -60,7 +44,7 @@ func Import(ctx context.Context, dir string, from Tables) (done []Imported, err 
 }
 
 // fill makes the database from the tables, and closes it.
-func (f *files) fill(ctx context.Context, from Tables) (done []Imported, err error) {
+func (f *files) fill(ctx context.Context, from rows.Tables) (done []rows.Imported, err error) {
 	if err := f.prepare(); err != nil {
 		return nil, err
 	}
@@ -89,7 +73,7 @@ func imported() []string {
 	return []string{"actions", "batches", "calls", "decisions", "documents", "events", "policies", "records", "runs", "suspensions", "tombstones"}
 }
 
-func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, err error) {
+func (w *writer) importAll(ctx context.Context, from rows.Tables) (done []rows.Imported, err error) {
 	if err := exec(w.conn, "BEGIN IMMEDIATE"); err != nil {
 		return nil, mapError(err)
 	}
@@ -98,7 +82,7 @@ func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, e
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, mapError(err))
 		}
-		done = append(done, Imported{name, n})
+		done = append(done, rows.Imported{Table: name, Rows: n})
 	}
 	for _, step := range []func() error{
 		w.enrolAll, func() error { return w.importMeta(ctx, from) }, func() error { return exec(w.conn, "COMMIT") },
@@ -112,7 +96,7 @@ func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, e
 }
 
 // importTable copies a table and compares the stored rows with the copied rows.
-func (w *writer) importTable(ctx context.Context, name string, from Tables) (n int64, err error) {
+func (w *writer) importTable(ctx context.Context, name string, from rows.Tables) (n int64, err error) {
 	var columns []string
 	var text []bool
 	err = pragma(w.conn, "table_info("+name+")", func(st *sqlite.Stmt) {
@@ -123,14 +107,13 @@ func (w *writer) importTable(ctx context.Context, name string, from Tables) (n i
 	}
 	list := strings.Join(columns, ", ")
 	insert := "INSERT INTO " + name + " (" + list + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) + ")"
-	came := fingerprint{seed: maphash.MakeSeed()}
-	is := fingerprint{seed: came.seed}
+	written, read := rows.NewFingerprints()
 	for values, err := range from.Table(ctx, name, columns) {
 		if err == nil {
 			err = stored(values, text)
 		}
 		if err == nil {
-			came.add(values)
+			written.Add(values)
 			err = exec(w.conn, insert, values...)
 		}
 		if err != nil {
@@ -138,13 +121,13 @@ func (w *writer) importTable(ctx context.Context, name string, from Tables) (n i
 		}
 	}
 	err = query(w.conn, "SELECT "+list+" FROM "+name, func(st *sqlite.Stmt) error {
-		is.add(row(st, 0))
+		read.Add(row(st, 0))
 		return nil
 	})
-	if err == nil && is != came {
-		err = fmt.Errorf("the copy differs from what was written: read back %d of %d rows", is.rows, came.rows)
+	if err != nil {
+		return 0, err
 	}
-	return came.rows, err
+	return written.Compare(read)
 }
 
 // stored converts values in place to the types of the columns.
@@ -170,37 +153,6 @@ func stored(values []any, text []bool) error {
 		}
 	}
 	return nil
-}
-
-// A fingerprint is a hash of rows that does not depend on their order.
-type fingerprint struct {
-	seed maphash.Seed
-	rows int64
-	sum  uint64
-}
-
-func (f *fingerprint) add(values []any) {
-	var h maphash.Hash
-	h.SetSeed(f.seed)
-	word := func(kind byte, b []byte) {
-		h.WriteByte(kind)
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
-		h.Write(b)
-	}
-	for _, v := range values {
-		switch v := v.(type) {
-		case int64:
-			word('i', binary.BigEndian.AppendUint64(nil, uint64(v)))
-		case string:
-			word('s', []byte(v))
-		case []byte:
-			word('b', v)
-		default:
-			word('n', nil)
-		}
-	}
-	f.rows++
-	f.sum += h.Sum64()
 }
 
 // enrolAll adds the memberships of all calls. It reads them from columns and not from records, so it also covers calls with a broken
@@ -229,19 +181,11 @@ func (w *writer) enrolAll() error {
 	return err
 }
 
-// importMeta writes the identity of the copy and marks the copy as moved. The epochs of the copy start at the current Unix time in seconds.
-// The original cannot reach these epochs, because daemons start less than once a second on average.
-func (w *writer) importMeta(ctx context.Context, from Tables) error {
-	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
-		if err != nil {
-			return err
-		}
-		epoch, ok := values[1].(int64)
-		if !ok {
-			return fmt.Errorf("epoch %v", values[1])
-		}
-		return exec(w.conn, "INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, 'copied', 0)",
-			values[0], max(epoch, time.Now().Unix()), values[2], values[3])
+// importMeta writes the identity of the copy and marks it as moved to another file.
+func (w *writer) importMeta(ctx context.Context, from rows.Tables) error {
+	id, err := rows.Identity(ctx, from)
+	if err == nil {
+		err = exec(w.conn, "INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, 'copied', 0)", id...)
 	}
-	return errors.New("the other store has never been used")
+	return err
 }

@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
 // during is a store that calls see before each row that is read from it.
 type during struct {
-	sqlite.Tables
+	rows.Tables
 	see func()
 }
 
