@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -13,63 +11,39 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// nearby is the number of positions in which a feed looks for the next change of a run or thread before it uses an index. For a reader near
-// the end of the journal, this scan is fast. A reader of a quiet run that is far behind finds the next change faster through the calls of
-// the run.
-const nearby = 512
-
 // Feed returns the events of many calls, in the order of their positions.
 func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
-	for {
-		r := feedReader{f: f, after: after, limit: limit - len(entries), began: time.Now()}
-		if err := s.readAll(ctx, r.read); err != nil {
-			return nil, 0, err
-		}
-		slices.SortFunc(r.found, func(a, b rows.Chunk) int { return cmp.Compare(a.Position, b.Position) })
-		for _, c := range r.found {
-			entries = append(entries, c.Entry())
-		}
-		after = r.after
-		if newest = r.newest; r.complete || len(entries) >= limit {
-			return entries, newest, nil
-		}
-	}
+	return rows.Feed(f, after, limit, func(p *rows.FeedPart) error {
+		return s.readAll(ctx, (&feedReader{p, time.Now()}).read)
+	})
 }
 
 // A feedReader reads a part of a feed in one snapshot.
 type feedReader struct {
-	f        store.Feed
-	after    int64
-	limit    int
-	began    time.Time
-	found    []rows.Chunk
-	newest   int64
-	complete bool // The reader has reached the end of the feed.
+	*rows.FeedPart
+	began time.Time
 }
 
 func (r *feedReader) read(conn *sqlite.Conn) error {
 	err := query(conn, "SELECT position FROM meta", func(st *sqlite.Stmt) error {
-		r.newest = st.ColumnInt64(0)
+		r.Newest = st.ColumnInt64(0)
 		return nil
 	})
-	if err != nil || r.after >= r.newest || r.limit <= 0 {
-		r.complete = true
+	if err != nil || r.After >= r.Newest || r.Limit <= 0 {
+		r.Complete = true
 		return err
 	}
-	narrow := r.f.Run != "" || r.f.Thread != "" || r.f.Batch != ""
+	narrow := r.Run != "" || r.Thread != "" || r.Batch != ""
 	for {
-		to := min(r.after+nearby, r.newest)
+		to := min(r.After+rows.Nearby, r.Newest)
 		if err := r.scan(conn, to); err != nil {
 			return err
 		}
-		if len(r.found) >= r.limit {
-			slices.SortFunc(r.found, func(a, b rows.Chunk) int { return cmp.Compare(a.Position, b.Position) })
-			r.found = r.found[:r.limit]
-			r.after = r.found[r.limit-1].Position
+		if r.Cut() {
 			return nil
 		}
-		if r.after = to; to == r.newest {
-			r.complete = true
+		if r.After = to; to == r.Newest {
+			r.Complete = true
 			return nil
 		}
 		if narrow {
@@ -94,7 +68,7 @@ const (
 
 // scan adds the entries of the feed at positions up to and including to.
 func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
-	args := []any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch}
+	args := []any{r.After, to, r.Namespace, r.Run, r.Thread, r.Caller, r.Limit, r.Batch}
 	err := query(conn, scanEvents, r.add, args...)
 	if err == nil {
 		err = query(conn, scanCalls, r.add, args...)
@@ -109,32 +83,32 @@ const scanPacks = selectPacks + "position > ?1 - 8 AND position <= ?2 AND last >
 
 // unpack adds the entries in packs at positions up to and including to.
 func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
-	if r.f.Batch != "" {
+	if r.Batch != "" {
 		return nil // Calls of batches are never packed.
 	}
 	found := 0
 	var p pack
 	return query(conn, scanPacks, func(st *sqlite.Stmt) error {
 		p.read(st)
-		for at := max(p.position, r.after+1); at <= min(p.last, to) && found < r.limit; at++ {
+		for at := max(p.position, r.After+1); at <= min(p.last, to) && found < r.Limit; at++ {
 			m, err := p.named(conn, at)
 			if err != nil {
 				return err
 			}
-			is, err := m.in(conn, r.f)
+			is, err := m.in(conn, r.Feed)
 			if err != nil {
 				return err
 			}
 			if is {
-				r.found = append(r.found, m.chunk())
+				r.Found = append(r.Found, m.chunk())
 				found++
 			}
 		}
-		if found == r.limit {
+		if found == r.Limit {
 			return rows.ErrEnough
 		}
 		return nil
-	}, r.after, to, r.f.Namespace)
+	}, r.After, to, r.Namespace)
 }
 
 // in reports whether a call belongs to a feed. If the record of the call cannot be read, the table members answers this.
@@ -148,8 +122,8 @@ func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 		return false, nil
 	}
 	r := m.row()
-	return r.call != nil && (f.Run == "" || f.Run == r.call.Run.ID) && (f.Thread == "" || f.Thread == r.call.Run.Thread) &&
-		(f.Caller == "" || f.Caller == r.call.Caller.Subject), nil
+	return r.Call != nil && (f.Run == "" || f.Run == r.Call.Run.ID) && (f.Thread == "" || f.Thread == r.Call.Run.Thread) &&
+		(f.Caller == "" || f.Caller == r.Call.Caller.Subject), nil
 }
 
 const isMember = "SELECT 1 FROM members WHERE namespace = ? AND kind = ? AND name = ? AND block = ? AND bits >> ? & 1"
@@ -170,7 +144,7 @@ func (m *packed) memberOf(conn *sqlite.Conn, f store.Feed) (bool, error) {
 }
 
 func (r *feedReader) add(st *sqlite.Stmt) error {
-	r.found = append(r.found, rows.Chunk{Position: st.ColumnInt64(0), Key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, Epoch: st.ColumnInt64(3),
+	r.Found = append(r.Found, rows.Chunk{Position: st.ColumnInt64(0), Key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, Epoch: st.ColumnInt64(3),
 		Call: st.ColumnInt64(4), First: st.ColumnInt64(5), Last: st.ColumnInt64(6), CRC: uint32(st.ColumnInt64(7)), Events: columnBytes(st, 8)})
 	return nil
 }
@@ -191,12 +165,12 @@ const seekInBatch = `SELECT * FROM (SELECT e.position, 1 FROM calls c INDEXED BY
 
 // seek finds the next events through the calls of the run, thread or batch.
 func (r *feedReader) seek(conn *sqlite.Conn) error {
-	text, id := seekIn(inRun), r.f.Run
+	text, id := seekIn(inRun), r.Run
 	switch {
-	case r.f.Batch != "":
-		text, id = seekInBatch, r.f.Batch
+	case r.Batch != "":
+		text, id = seekInBatch, r.Batch
 	case id == "":
-		text, id = seekIn(inThread), r.f.Thread
+		text, id = seekIn(inThread), r.Thread
 	}
 	type place struct {
 		position int64
@@ -206,7 +180,7 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 	err := query(conn, text, func(st *sqlite.Stmt) error {
 		places = append(places, place{st.ColumnInt64(0), st.ColumnBool(1)})
 		return nil
-	}, r.after, r.f.Namespace, id, nearby)
+	}, r.After, r.Namespace, id, rows.Nearby)
 	if err != nil {
 		return err
 	}
@@ -215,23 +189,23 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 		if p.chunk {
 			text = feedEvents + "e.position = ?1 AND ?2 = ?2" + feedFilter
 		}
-		n := len(r.found)
-		if err := query(conn, text, r.add, p.position, p.position, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, 0, r.f.Batch); err != nil {
+		n := len(r.Found)
+		if err := query(conn, text, r.add, p.position, p.position, r.Namespace, r.Run, r.Thread, r.Caller, 0, r.Batch); err != nil {
 			return err
 		}
-		r.after = p.position - 1
-		if !p.chunk && len(r.found) == n {
+		r.After = p.position - 1
+		if !p.chunk && len(r.Found) == n {
 			if err := r.unpack(conn, p.position); err != nil {
 				return err
 			}
 		}
-		r.after = p.position
-		if len(r.found) >= r.limit {
+		r.After = p.position
+		if len(r.Found) >= r.Limit {
 			return nil
 		}
 	}
-	if len(places) < nearby {
-		r.after, r.complete = r.newest, true
+	if len(places) < rows.Nearby {
+		r.After, r.Complete = r.Newest, true
 	}
 	return nil
 }
