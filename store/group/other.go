@@ -1,10 +1,13 @@
 package group
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
+	"github.com/toold-dev/toold/tool"
 )
 
 // PutPolicy stores or removes a policy without a call.
@@ -40,7 +43,7 @@ func (w *Writer) Amend(ctx context.Context, a *store.Amendment) (notices []call.
 
 func (w *Writer) amend(ctx context.Context, p *Plan, a *store.Amendment) ([]call.DocumentNotice, error) {
 	if a.Done != "" {
-		if err := w.cfg.Database.RemoveAction(ctx, a.Namespace, a.Done); err != nil {
+		if err := w.removeAction(ctx, a.Namespace, a.Done); err != nil {
 			return nil, err
 		}
 	}
@@ -64,37 +67,29 @@ func (w *Writer) amend(ctx context.Context, p *Plan, a *store.Amendment) ([]call
 	return notices, nil
 }
 
-// CreateBatch stores a batch and its calls in one transaction.
-func (w *Writer) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.Change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	record, err := call.EncodeBatch(b)
-	if err != nil {
-		return err
-	}
-	ops := make([]*Op, len(calls))
-	for i, c := range calls {
-		ops[i] = &Op{Change: c}
-		if err := ops[i].prepare(); err != nil {
-			return err
-		}
-	}
+func (w *Writer) removeAction(ctx context.Context, namespace, id string) error {
+	err := store.ErrNotFound
+	failed := w.cfg.Database.Query(ctx, "DELETE FROM actions WHERE namespace = $1 AND id = $2 RETURNING id", func(rows.Row) error {
+		err = nil
+		return nil
+	}, namespace, id)
+	return cmp.Or(failed, err)
+}
+
+// EndRun stores the state of a run and removes its documents and policies.
+func (w *Writer) EndRun(_ context.Context, r store.Run) error {
 	return w.Do(Op{Run: func(ctx context.Context, p *Plan) error {
-		if err := w.cfg.Database.InsertBatch(ctx, b, record); err != nil {
-			return err
-		}
-		for _, o := range ops {
-			p.ask(o.Change)
-		}
-		if err := w.cfg.Database.Read(ctx, p); err != nil {
-			return err
-		}
-		for _, o := range ops {
-			if err := p.change(o); err != nil {
+		p.Runs = append(p.Runs, r)
+		for _, table := range []string{"documents", "policies"} {
+			if err := w.exec(ctx, "DELETE FROM "+table+" WHERE namespace = $1 AND scope = $2 AND scope_id = $3", r.Namespace, string(tool.RunScope), r.ID); err != nil {
 				return err
 			}
 		}
 		return nil
 	}})
+}
+
+// exec runs a statement without rows inside the open transaction.
+func (w *Writer) exec(ctx context.Context, text string, args ...any) error {
+	return w.cfg.Database.Query(ctx, text, nil, args...)
 }

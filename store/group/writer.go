@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // The limits of one group.
@@ -37,10 +38,11 @@ type Database interface {
 	Failed(ctx context.Context, p *Plan, err error) (again bool, _ error)
 	// Read reads the data that a plan asks for, inside the open transaction.
 	Read(ctx context.Context, p *Plan) error
-	// RemoveAction and InsertBatch write inside the open transaction. RemoveAction returns ErrNotFound for an unknown action. InsertBatch
-	// returns ErrExists or ErrTrimmed for a known batch.
-	RemoveAction(ctx context.Context, namespace, id string) error
-	InsertBatch(ctx context.Context, b *call.Batch, record []byte) error
+	// Query runs a statement inside the open transaction and calls row with each row. SQLite numbers the parameters $1, $2, … in the order
+	// in which the text first uses them.
+	Query(ctx context.Context, text string, row func(rows.Row) error, args ...any) error
+	// Row reads a call inside the open transaction, and gives it a row of its own in the table calls. Errors: ErrNotFound, ErrTrimmed.
+	Row(ctx context.Context, key call.Key) (rows.Call, error)
 }
 
 // Config configures a Writer.

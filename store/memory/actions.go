@@ -43,7 +43,7 @@ func (s *Store) Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentN
 	if err != nil {
 		return nil, err
 	}
-	now := s.nowLocked()
+	now := s.Now()
 	e.documents = make(map[doc]document, len(writes))
 	for k, v := range writes {
 		e.documents[doc{a.Namespace, k}] = document{v, now}

@@ -63,7 +63,7 @@ func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.C
 	case known:
 		return store.ErrTrimmed
 	}
-	now := s.nowLocked()
+	now := s.Now()
 	for _, c := range calls {
 		if _, err := s.live.plan(c, now); err != nil { // Check all changes before anything is written.
 			return err

@@ -35,8 +35,7 @@ type Store struct {
 	// durable is the state without the changes in pending. It is the state that a power loss leaves.
 	durable *state
 	pending []*effect
-	clock   time.Time
-	machine time.Time // reading of the machine's clock when last was set
+	clock   *store.Clock
 	moved   bool
 	clean   bool
 	ended   error // why every request is refused
@@ -53,7 +52,7 @@ func New(cfg Config) *Store {
 		cfg.Now = time.Now
 	}
 	id := uuid.NewString()
-	s := &Store{cfg: cfg, spool: NewSpool(cfg.Output), live: newState(id), durable: newState(id), clean: true}
+	s := &Store{cfg: cfg, spool: NewSpool(cfg.Output), clock: new(store.Clock), live: newState(id), durable: newState(id), clean: true}
 	s.live.epoch, s.durable.epoch = 1, 1
 	return s
 }
@@ -96,21 +95,10 @@ func (s *Store) SetMoved(moved bool) {
 
 // Now returns the time of the store's clock, which never runs backwards.
 func (s *Store) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.nowLocked()
-}
-
-func (s *Store) nowLocked() time.Time {
-	read := s.cfg.Now()
-	if passed := read.Sub(s.machine); !s.machine.IsZero() && passed > 0 {
-		s.clock = s.clock.Add(passed)
-	}
-	s.machine = read
-	if now := read.Round(0).UTC(); now.After(s.clock) {
-		s.clock = now
-	}
-	return s.clock
+	return s.clock.Now(func() (machine, now time.Time) {
+		now = s.cfg.Now()
+		return now, now
+	})
 }
 
 // Identity returns the store's id and its current epoch.
@@ -163,7 +151,7 @@ func (s *Store) apply(c *store.Change) error {
 		}
 		return failed
 	}
-	e, err := s.live.plan(c, s.nowLocked())
+	e, err := s.live.plan(c, s.Now())
 	if err != nil {
 		return err
 	}
@@ -190,7 +178,7 @@ func (s *Store) write(make func(st *state, now time.Time) *effect) error {
 	if s.ended != nil {
 		return s.ended
 	}
-	s.commitLocked(make(s.live, s.nowLocked()), store.Full)
+	s.commitLocked(make(s.live, s.Now()), store.Full)
 	return nil
 }
 

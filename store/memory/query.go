@@ -166,7 +166,7 @@ func (st *state) waiting() []*row {
 // DueNamespaces returns the namespaces with suspended calls whose open suspension has expired.
 func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
 	err = s.read(ctx, func(st *state) error {
-		now := s.nowLocked()
+		now := s.Now()
 		for _, r := range st.open {
 			if r.suspension != "" && !r.expires.IsZero() && !now.Before(r.expires) && !slices.Contains(names, r.key.Namespace) {
 				names = append(names, r.key.Namespace)
@@ -180,7 +180,7 @@ func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
 // Due returns the suspended calls of a namespace whose open suspension has expired.
 func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
 	err = s.read(ctx, func(st *state) error {
-		now := s.nowLocked()
+		now := s.Now()
 		for _, r := range st.waiting() {
 			if len(due) == limit || now.Before(r.expires) {
 				break

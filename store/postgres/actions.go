@@ -25,18 +25,9 @@ func queueActions(b *pgx.Batch, p *group.Plan) {
 	}
 }
 
-func (w *writer) RemoveAction(ctx context.Context, namespace, id string) error {
-	found := false
-	err := scan(ctx, w.conn, "DELETE FROM actions WHERE namespace = $1 AND id = $2 RETURNING true", []any{&found}, func() error { return nil }, bind([]any{namespace, id})...)
-	if err == nil && !found {
-		err = store.ErrNotFound
-	}
-	return err
-}
-
 const selectActions = "SELECT " + rows.ActionColumns + " FROM actions WHERE "
 
-// Actions returns actions that were not carried out yet.
+// Actions returns actions that were not executed yet.
 func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := "position > $1 AND ($2::bytea = '' OR namespace = $2) AND ($3::text = '' OR state = $3::text) ORDER BY position LIMIT $4", []any{q.After, q.Namespace, word(q.State), limit}
@@ -44,7 +35,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Actio
 	case q.ID != "":
 		text, args = "namespace = $1 AND id = $2", []any{q.Namespace, q.ID}
 	case q.Due:
-		text, args = "state = 'PENDING' AND due <= $1 ORDER BY due, position LIMIT $2", []any{s.clock.now(), limit}
+		text, args = "state = 'PENDING' AND due <= $1 ORDER BY due, position LIMIT $2", []any{s.Now(), limit}
 	case q.End != "":
 		text = "($1::bytea = '' OR namespace = $1) AND phase = $2 AND ends = $3 AND state = 'PENDING' AND position > $4 ORDER BY position LIMIT $5"
 		args = []any{q.Namespace, word(q.Phase), q.End, q.After, limit}

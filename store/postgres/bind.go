@@ -1,6 +1,10 @@
 package postgres
 
-import "time"
+import (
+	"time"
+
+	"github.com/toold-dev/toold/store/rows"
+)
 
 // A word is bound as text, and must be a constant of toold. All other strings are bound as bytes.
 type word string
@@ -13,7 +17,7 @@ func bind(args []any) []any {
 		case string:
 			args[i] = []byte(v)
 		case time.Time:
-			args[i] = optional(nanos(v))
+			args[i] = optional(rows.Nanos(v))
 		case []string:
 			all := make([][]byte, len(v))
 			for n, s := range v {
@@ -38,13 +42,6 @@ func optional(n int64) *int64 {
 		return nil
 	}
 	return &n
-}
-
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
 }
 
 func timeOf(n *int64) time.Time {

@@ -86,8 +86,8 @@ const (
 	selectEvents = "SELECT first, last, crc, events FROM events WHERE call = $1 AND last > $2 ORDER BY last LIMIT $3"
 )
 
-// Events returns a part of a call's log. It returns ErrCorrupt only when the first requested chunk is broken; else it returns the events
-// before the broken chunk. A purged call has no chunks.
+// Events returns a part of a call's log. If the first requested chunk is broken, it returns ErrCorrupt. If a later chunk is broken, it
+// returns the events before that chunk. A purged call has no chunks.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30
@@ -104,12 +104,8 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		return nil, 0, err
 	case !found:
 		return nil, 0, s.absent(ctx, key)
-	case len(chunks) == 0:
-		first, err = s.firstKept(ctx, key)
-		return nil, first, err
 	}
-	events, err = rows.Log(key.ID, chunks, after, limit)
-	return events, 1, err
+	return rows.Log(ctx, s.Call, key, chunks, after, limit)
 }
 
 // readLog returns the chunks of a call with events above after. The row of the call has the first chunk.
@@ -135,16 +131,4 @@ func readLog(ctx context.Context, conn *pgx.Conn, args []any, after int64, limit
 		return nil
 	}, position, after, limit)
 	return chunks, found, err
-}
-
-// firstKept returns the first sequence that the log still has, for a call without chunks to return.
-func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
-	c, err := s.Call(ctx, key)
-	if err != nil {
-		return 0, err
-	}
-	if c.Purge != nil {
-		return c.LastSequence + 1, nil
-	}
-	return 1, nil
 }

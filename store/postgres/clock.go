@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toold-dev/toold/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,16 +18,14 @@ func boot() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A clock follows the clock of the database but never runs backwards. If the database's clock is set back, the clock does not follow: it
-// continues from its last time and advances with the elapsed time.
+// A clock follows the clock of the database but never runs backwards.
 type clock struct {
+	store.Clock
 	machine func() time.Time // replaces the database's clock in tests
 
 	mu       sync.Mutex
 	reported time.Time // the last time that the database reported
 	at       time.Time // when the database reported it, by this machine's clock
-	last     time.Time
-	read     time.Time // when last was read, by this machine's clock
 }
 
 // set records a time that the database reported.
@@ -36,28 +35,15 @@ func (c *clock) set(t time.Time) {
 	c.reported, c.at = t, time.Now()
 }
 
-// resume continues from the time in the journal.
-func (c *clock) resume(last time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = last
-}
+func (c *clock) now() time.Time { return c.Now(c.read) }
 
-func (c *clock) now() time.Time {
+func (c *clock) read() (machine, now time.Time) {
+	if c.machine != nil {
+		now = c.machine()
+		return now, now
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	read := time.Now()
-	now := c.reported.Add(read.Sub(c.at))
-	if c.machine != nil {
-		read = c.machine()
-		now = read
-	}
-	if passed := read.Sub(c.read); !c.read.IsZero() && passed > 0 {
-		c.last = c.last.Add(passed)
-	}
-	c.read = read
-	if now = now.Round(0).UTC(); now.After(c.last) {
-		c.last = now
-	}
-	return c.last
+	machine = time.Now()
+	return machine, c.reported.Add(machine.Sub(c.at))
 }

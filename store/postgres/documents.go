@@ -75,7 +75,7 @@ type documentColumns struct {
 func (c *documentColumns) add(k group.Document, d store.DocumentState, now time.Time) {
 	c.namespaces, c.scopes = append(c.namespaces, []byte(k.Namespace)), append(c.scopes, string(k.Scope))
 	c.scopeIDs, c.keys = append(c.scopeIDs, []byte(k.ScopeID)), append(c.keys, []byte(k.Key))
-	c.revisions, c.deleted, c.changed = append(c.revisions, d.Revision), append(c.deleted, d.Deleted), append(c.changed, nanos(now))
+	c.revisions, c.deleted, c.changed = append(c.revisions, d.Revision), append(c.deleted, d.Deleted), append(c.changed, rows.Nanos(now))
 	c.crcs, c.values = append(c.crcs, sumDocument(k, d.Revision, d.Value)), append(c.values, []byte(d.Value))
 	c.groups, c.calls = append(c.groups, []byte(d.Group)), append(c.calls, []byte(d.CallID))
 }
@@ -98,8 +98,8 @@ func sumDocument(k group.Document, revision int64, value string) int64 {
 const selectDocuments = `SELECT s.scope, s.scope_id, d.key, d.revision, d.crc, d.value FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS s (scope, scope_id, n)
 	JOIN documents d ON d.namespace = $1 AND d.scope = s.scope AND d.scope_id = s.scope_id WHERE NOT d.deleted ORDER BY s.n, d.key`
 
-// Documents returns all documents of these scopes. If one is broken, Documents fails: a list without it would look as if the document did
-// not exist.
+// Documents returns all documents of these scopes. If one is broken, Documents returns an error, because in a list without it the document
+// would seem not to exist.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	var c documentColumns
 	for _, in := range scopes {

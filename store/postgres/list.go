@@ -19,19 +19,7 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	if err != nil {
 		return page, err
 	}
-	if len(found) > limit {
-		found = found[:limit]
-		page.Next = found[limit-1].Position
-	}
-	page.Calls = make([]*call.Call, 0, len(found))
-	for _, r := range found {
-		if r.Err != nil {
-			page.Corrupt = append(page.Corrupt, r.Key)
-			continue
-		}
-		page.Calls = append(page.Calls, r.Call)
-	}
-	return page, nil
+	return rows.Page(found, limit), nil
 }
 
 // conditions holds the WHERE clause of a statement and its arguments.

@@ -47,7 +47,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 		case err != nil:
 			return err
 		}
-		s.clock.resume(time.Unix(0, clock).UTC())
+		s.clock.Resume(time.Unix(0, clock).UTC())
 		id.Epoch++
 		moved := place != here
 		if moved {
@@ -62,7 +62,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 			VALUES (1, $1, $2, $3, $4, $5, $6, false, $7, $8, $9)
 			ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, place = excluded.place, clean = false,
 				lease = excluded.lease, home = excluded.home, holding = excluded.holding`,
-			id.StoreID, id.Epoch, s.clock.now().UnixNano(), position, groups, place, int64(s.cfg.Lease), home, hold > 0)
+			id.StoreID, id.Epoch, s.Now().UnixNano(), position, groups, place, int64(s.cfg.Lease), home, hold > 0)
 		return err
 	})
 	if err == nil {

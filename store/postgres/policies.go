@@ -23,5 +23,3 @@ func queuePolicy(b *pgx.Batch, p *store.Policy, now time.Time) {
 	}
 	b.Queue(upsertPolicy, bind([]any{p.Namespace, p.Kind, p.Key, p.Scope, p.ScopeID, now.UnixNano(), p.Expires, int64(rows.SumPolicy(p)), p.Value})...)
 }
-
-const selectPolicies = "SELECT namespace, kind, key, scope, scope_id, expires, crc, value FROM policies WHERE (namespace, kind, key) > ($1, $2, $3) ORDER BY namespace, kind, key LIMIT $4"

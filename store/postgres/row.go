@@ -63,12 +63,9 @@ func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) 
 
 // queries contains the SQL texts for [rows.Reader].
 var queries = rows.Queries{
-	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = $1", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
-	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision,
-	Run:         "SELECT " + rows.RunColumns + " FROM runs WHERE namespace = $1 AND id = $2",
-	BlockedRuns: "SELECT " + rows.RunColumns + " FROM runs WHERE (namespace, id) > ($1, $2) AND state = 'BLOCKED' ORDER BY namespace, id LIMIT $3",
-	RunCounts:   "SELECT status, count(*) FROM calls WHERE namespace = $1 AND run_id = $2 GROUP BY status",
-	Counts:      "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
-	Records:     selectRecords, Policies: selectPolicies, Batch: selectBatch, OpenBatches: selectOpen,
+	Due: selectDue, DueNamespaces: selectDueNamespaces, NextExpiry: selectNextExpiry, Waiting: selectWaiting,
+	RunCounts: "SELECT status, count(*) FROM calls WHERE namespace = $1 AND run_id = $2 GROUP BY status",
+	Counts:    "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
+	Records:   selectRecords, OpenBatches: selectOpen,
 	DeadLetters: "SELECT namespace, count(*) FROM actions WHERE state = 'DEAD' GROUP BY namespace",
 }

@@ -23,7 +23,7 @@ func (w *writer) queue(b *pgx.Batch, p *group.Plan) {
 	queueRecords(b, p)
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		b.Queue(upsertRun, bind([]any{r.Namespace, r.ID, r.Owner, word(r.State), r.Reason, r.CallID, nanos(r.Changed)})...)
+		b.Queue(upsertRun, bind([]any{r.Namespace, r.ID, r.Owner, word(r.State), r.Reason, r.CallID, rows.Nanos(r.Changed)})...)
 	}
 	for i := range p.Policies {
 		queuePolicy(b, &p.Policies[i], p.Now)
@@ -119,7 +119,7 @@ func (c *callColumns) add(r *group.Row, now time.Time) {
 	c.statuses = append(c.statuses, string(r.Call.Status))
 	c.revisions = append(c.revisions, r.Call.Revision)
 	c.sequences = append(c.sequences, r.Sequence)
-	c.endeds = append(c.endeds, optional(nanos(group.EndOf(r.Call, now))))
+	c.endeds = append(c.endeds, optional(rows.Nanos(group.EndOf(r.Call, now))))
 	c.crcs = append(c.crcs, sumCall(r.Call, r.Record))
 	c.records = append(c.records, r.Record)
 }
@@ -127,7 +127,7 @@ func (c *callColumns) add(r *group.Row, now time.Time) {
 func (c *callColumns) addNew(r *group.Row) {
 	of := r.Call
 	c.namespaces, c.ids = append(c.namespaces, of.Namespace), append(c.ids, of.ID)
-	c.createds = append(c.createds, nanos(of.Created))
+	c.createds = append(c.createds, rows.Nanos(of.Created))
 	c.tools, c.callers = append(c.tools, of.Tool), append(c.callers, of.Caller.Subject)
 	c.runs, c.threads = append(c.runs, of.Run.ID), append(c.threads, of.Run.Thread)
 	c.parents, c.batches = append(c.parents, of.Run.ParentCall), append(c.batches, of.BatchID)
@@ -166,7 +166,7 @@ func queueStatuses(b *pgx.Batch, p *group.Plan) {
 			begun.add(r)
 		}
 		if at := group.EndOf(r.Call, p.Now); !at.IsZero() {
-			ends, ended = append(ends, nanos(at)), append(ended, r.Position)
+			ends, ended = append(ends, rows.Nanos(at)), append(ended, r.Position)
 		}
 	}
 	if c := &begun; len(c.positions) > 0 {

@@ -1,9 +1,8 @@
 package postgres
 
 import (
-	"syscall"
-
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/spool"
 )
 
 // Stats returns the counters of the journal since it was opened.
@@ -14,12 +13,6 @@ func (s *Store) Stats() store.Stats {
 }
 
 // Free returns the free bytes on the file system of the output that this user may use. The store cannot see the server's disk.
-func (s *Store) Free() (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(s.cfg.Dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
+func (s *Store) Free() (int64, error) { return spool.Free(s.cfg.Dir) }
 
 const selectWaiting = "SELECT action, count(*), min(call) FROM suspensions WHERE open GROUP BY action"

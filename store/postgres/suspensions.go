@@ -22,7 +22,7 @@ func queueSuspensions(b *pgx.Batch, p *group.Plan) {
 	for _, k := range p.Suspensions.Keys {
 		s := p.Suspensions.Values[k]
 		namespaces, ids, actions = append(namespaces, []byte(k.Namespace)), append(ids, []byte(k.ID)), append(actions, []byte(s.Action))
-		calls, open, expires = append(calls, s.Call), append(open, s.Open), append(expires, optional(nanos(s.Expires)))
+		calls, open, expires = append(calls, s.Call), append(open, s.Open), append(expires, optional(rows.Nanos(s.Expires)))
 	}
 	b.Queue(upsertSuspensions, namespaces, ids, calls, actions, open, expires)
 }
@@ -43,10 +43,8 @@ func queueAnswers(b *pgx.Batch, p *group.Plan) {
 }
 
 const (
-	selectBySuspension = "SELECT " + rows.CallColumns + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = $1 AND id = $2)"
-	selectDue          = "SELECT " + rows.CallColumns + ` FROM (SELECT call, expires FROM suspensions WHERE open AND expires <= $1 AND namespace = $2 ORDER BY expires, call LIMIT $3 OFFSET $4) s
+	selectDue = "SELECT " + rows.CallColumns + ` FROM (SELECT call, expires FROM suspensions WHERE open AND expires <= $1 AND namespace = $2 ORDER BY expires, call LIMIT $3 OFFSET $4) s
 		JOIN calls ON position = s.call ORDER BY s.expires, s.call`
 	selectDueNamespaces = "SELECT DISTINCT namespace FROM suspensions WHERE open AND expires <= $1"
 	selectNextExpiry    = "SELECT min(expires) FROM suspensions WHERE open AND expires IS NOT NULL"
-	selectDecision      = "SELECT crc, decision FROM decisions WHERE namespace = $1 AND id = $2"
 )

@@ -2,11 +2,7 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store/group"
@@ -26,7 +22,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			return err
 		}
 		if len(gone) > 0 {
-			err = w.trimOrphans(ctx, wholeTable())
+			err = s.TrimOrphans(ctx, &scopes)
 		}
 		if err != nil {
 			return err
@@ -39,35 +35,11 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if len(gone) == limit {
 		return gone, nil // Do not scan whole tables yet; the last page does that.
 	}
-	if err := s.inParts(selectRunsEnd, func(ctx context.Context, w *writer, part []any) error {
-		return w.exec(ctx, deleteRuns, append(part, tombstonesBefore.UnixNano())...)
-	}); err != nil {
-		return gone, err
-	}
-	return gone, s.inParts(selectDocumentsEnd, func(ctx context.Context, w *writer, part []any) error {
-		if err := w.exec(ctx, deleteOldDocuments, append(part, documentsBefore.UnixNano())...); err != nil {
-			return err
-		}
-		return w.trimOrphans(ctx, part)
-	})
-}
-
-// trimOrphans removes the documents of runs and threads that have no calls. The owner of a run or thread is known only from its calls, so
-// no document may exist longer than the last call. A transaction that removes calls therefore calls trimOrphans for all documents.
-func (w *writer) trimOrphans(ctx context.Context, part []any) error {
-	if err := w.exec(ctx, deleteRunDocuments, part...); err != nil {
-		return err
-	}
-	return w.exec(ctx, deleteThreadDocuments, part...)
+	return gone, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
 }
 
 const (
-	// partSize is how many rows of a table one transaction checks. Other changes wait for at most one part.
-	partSize = 256
-
-	selectRunsEnd      = "SELECT namespace, '', id FROM runs WHERE (namespace, '', id) > ($1, $2, $3) ORDER BY namespace, id LIMIT 1 OFFSET $4"
-	deleteRuns         = "DELETE FROM runs t WHERE (namespace, id) > ($1, $3) AND ($4::bytea IS NULL OR (namespace, id) <= ($4, $6::bytea)) AND $2 = '' AND coalesce($5, '') = '' AND (state <> 'BLOCKED' OR changed < $7) AND " + ofRun + "id)"
-	selectDocumentsEnd = "SELECT namespace, scope, scope_id FROM documents WHERE (namespace, scope, scope_id) > ($1, $2, $3) ORDER BY namespace, scope, scope_id LIMIT 1 OFFSET $4"
+	deleteRuns         = "DELETE FROM runs t WHERE (namespace, id) > ($1, $2) AND ($4::bytea IS NULL OR (namespace, id) <= ($4, $5::bytea)) AND $3 = '' AND coalesce($6, '') = '' AND (state <> 'BLOCKED' OR changed < $7) AND " + ofRun + "id)"
 	deleteDocuments    = "DELETE FROM documents t WHERE (namespace, scope, scope_id) > ($1, $2, $3) AND ($4::bytea IS NULL OR (namespace, scope, scope_id) <= ($4, $5, $6::bytea)) AND scope = "
 	deleteOldDocuments = deleteDocuments + "'RUN' AND changed < $7 AND " + ofRun + "scope_id AND (c.updated >= $7 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))"
 	deleteRunDocuments = deleteDocuments + "'RUN' AND " + ofRun + "scope_id)"
@@ -75,33 +47,10 @@ const (
 	deleteThreadDocuments = deleteDocuments + "'THREAD' AND " + ofThread + "scope_id)"
 )
 
-// wholeTable returns the bounds of a part that covers the whole table.
-func wholeTable() []any { return []any{[]byte{}, "", []byte{}, nil, nil, nil} }
-
-// inParts runs remove for a whole table, with a limited number of rows in each transaction. The key of the table consists of a namespace, a
-// scope and an id. part consists of two keys: remove handles the rows after the first key, up to and including the second key. In the last
-// part, the second key is NULL. The statement end selects the last key of a part.
-func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, part []any) error) error {
-	from, more := wholeTable()[:3], true
-	for more {
-		to := wholeTable()[3:]
-		err := s.admin(group.Op{Slow: true}, func(ctx context.Context, w *writer) error {
-			var namespace, id []byte
-			var scope string
-			err := w.conn.QueryRow(ctx, end, append(slices.Clone(from), partSize-1)...).Scan(&namespace, &scope, &id)
-			if more = err == nil; more {
-				to = []any{namespace, scope, id}
-			} else if !errors.Is(err, pgx.ErrNoRows) {
-				return wrapError(err)
-			}
-			return remove(ctx, w, slices.Concat(from, to))
-		})
-		if err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
+// scopes holds the SQL texts for [group.Writer.TrimScopes].
+var scopes = group.Scopes{
+	Whole: [6]any{"", "", "", nil, nil, nil},
+	Runs:  deleteRuns, Documents: deleteOldDocuments, RunDocuments: deleteRunDocuments, ThreadDocuments: deleteThreadDocuments,
 }
 
 const selectOld = "SELECT " + rows.CallColumns + `, e.ended FROM ended e JOIN calls ON calls.position = e.position WHERE e.ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM statuses t
@@ -133,7 +82,7 @@ func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (go
 		{"DELETE FROM ended USING unnest($1::bigint[], $2::bigint[]) AS u (ended, position) WHERE ended.ended = u.ended AND ended.position = u.position", []any{endeds, positions}},
 		{"DELETE FROM calls WHERE position = ANY ($1)", []any{positions}},
 		{`INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) SELECT *, $5::bigint FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[])`,
-			[]any{namespaces, ids, digests, endeds, w.s.clock.now().UnixNano()}},
+			[]any{namespaces, ids, digests, endeds, w.s.Now().UnixNano()}},
 	} {
 		if err := w.exec(ctx, s.text, s.args...); err != nil {
 			return nil, err
@@ -163,7 +112,7 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore tim
 		{"DELETE FROM policies t WHERE scope = 'THREAD' AND changed < $1 AND " + ofThread + "scope_id)", []any{calls}},
 		{"DELETE FROM actions WHERE state = 'DEAD' AND created < $1", []any{calls}},
 		{`UPDATE batches b SET trimmed = $1, record = ''::bytea, crc = 0 WHERE ended < $2 AND trimmed IS NULL
-			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{w.s.clock.now().UnixNano(), calls}},
+			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{w.s.Now().UnixNano(), calls}},
 		{"DELETE FROM batches WHERE trimmed < $1", []any{tombstones}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
 		{deleteOldRecords, []any{tombstones}},

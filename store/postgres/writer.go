@@ -10,8 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // A writer owns the writing connection. The goroutine of the [group.Writer] calls its methods.
@@ -73,7 +75,7 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	w.foreseen = !w.mustRead && w.known.foresees(p)
 	w.mustRead = false
 	if w.foreseen {
-		p.Now = w.s.clock.now()
+		p.Now = w.s.Now()
 		return nil
 	}
 	b := &pgx.Batch{}
@@ -89,7 +91,7 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	if closed := results.Close(); err == nil { // Close calls the functions that were passed to Query with the rows.
 		err = wrapError(closed)
 	}
-	p.Now = w.s.clock.now()
+	p.Now = w.s.Now()
 	return err
 }
 
@@ -343,6 +345,20 @@ func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 // endEpoch writes the mark of a clean end, after the writer has stopped.
 func (w *writer) endEpoch() error {
 	return w.s.Last(group.Op{Run: func(ctx context.Context, _ *group.Plan) error { return w.exec(ctx, "UPDATE meta SET clean = true") }})
+}
+
+// Query implements [group.Database].
+func (w *writer) Query(ctx context.Context, text string, row func(rows.Row) error, args ...any) error {
+	return query(ctx, w.conn, text, row, bind(args)...)
+}
+
+// Row implements [group.Database].
+func (w *writer) Row(ctx context.Context, key call.Key) (found rows.Call, err error) {
+	err = w.Query(ctx, selectCall, func(r rows.Row) error { found = rows.ReadCall(r); return nil }, key.Namespace, key.ID)
+	if err == nil && found.Position == 0 {
+		err = w.s.absent(ctx, key)
+	}
+	return found, err
 }
 
 func (w *writer) exec(ctx context.Context, text string, args ...any) error {

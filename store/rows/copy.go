@@ -24,8 +24,8 @@ type Imported struct {
 	Rows  int64
 }
 
-// Identity returns the id, epoch, clock and position for a copy of a journal. Its epochs begin at the current Unix time in seconds, beyond
-// the epochs that the original can reach: daemons start less than once a second on average.
+// Identity returns the id, epoch, clock and position for a copy of a journal. The epochs of the copy start at the current Unix time in
+// seconds. The original cannot reach these epochs, because daemons start less than once a second on average.
 func Identity(ctx context.Context, from Tables) ([]any, error) {
 	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
 		if err != nil {
@@ -84,7 +84,7 @@ func (f *Fingerprint) Add(values []any) {
 // Compare returns the number of written rows, or an error when other rows were read back.
 func (f Fingerprint) Compare(read Fingerprint) (int64, error) {
 	if f != read {
-		return 0, fmt.Errorf("what was read back is not what was written: %d rows of %d", read.rows, f.rows)
+		return 0, fmt.Errorf("the copy differs from what was written: read back %d of %d rows", read.rows, f.rows)
 	}
 	return f.rows, nil
 }

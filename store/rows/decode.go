@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,14 @@ type Row interface {
 	Bytes(col int) []byte
 	Time(col int) time.Time // The column holds nanoseconds since 1970.
 	Null(col int) bool
+}
+
+// Nanos returns a time in nanoseconds since 1970. The zero time is 0.
+func Nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 var errChecksum = errors.New("checksum")
@@ -50,6 +59,23 @@ func ReadCall(r Row) Call {
 	return c
 }
 
+// Page returns found calls as a page of a list. It lists at most limit of them; when there are more, the page has a next page.
+func Page(found []Call, limit int) (page call.Page) {
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = found[limit-1].Position
+	}
+	page.Calls = make([]*call.Call, 0, len(found))
+	for _, c := range found {
+		if c.Err != nil {
+			page.Corrupt = append(page.Corrupt, c.Key)
+			continue
+		}
+		page.Calls = append(page.Calls, c.Call)
+	}
+	return page
+}
+
 // A Chunk holds the events of one change.
 type Chunk struct {
 	Position    int64 // position in feeds
@@ -73,9 +99,25 @@ func (c *Chunk) Decode(after int64, limit int) ([]call.Event, error) {
 	return events, nil
 }
 
-// Log returns at most limit events with sequences above after from a call's chunks. If the first chunk is broken, it returns an error. If a
-// later chunk is broken, it returns the events before that chunk.
-func Log(id string, chunks []Chunk, after int64, limit int) (events []call.Event, err error) {
+// Log returns at most limit events with sequences above after from a call's chunks, and the first sequence that the log still has. If the
+// first chunk is broken, it returns an error. If a later chunk is broken, it returns the events before that chunk. find reads the call,
+// because a purged call has no chunks.
+func Log(ctx context.Context, find func(context.Context, call.Key) (*call.Call, error), key call.Key, chunks []Chunk, after int64, limit int) (events []call.Event, first int64, err error) {
+	if len(chunks) > 0 {
+		events, err = decode(key.ID, chunks, after, limit)
+		return events, 1, err
+	}
+	c, err := find(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	if c.Purge != nil {
+		return nil, c.LastSequence + 1, nil
+	}
+	return nil, 1, nil
+}
+
+func decode(id string, chunks []Chunk, after int64, limit int) (events []call.Event, err error) {
 	for i := range chunks {
 		some, err := chunks[i].Decode(after, limit-len(events))
 		if err != nil && len(events) > 0 {

@@ -7,8 +7,9 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// Nearby is how many positions a feed scans for the next change of a run or thread before it uses an index. A reader near the end finds the
-// change by scanning. A reader far behind in a quiet run finds it faster through the calls of the run.
+// Nearby is the number of positions in which a feed looks for the next change of a run or thread before it uses an index. For a reader near
+// the end of the journal, this scan is fast. A reader of a quiet run that is far behind finds the next change faster through the calls of
+// the run.
 const Nearby = 512
 
 // A FeedPart is a part of a feed, which a store reads in one snapshot.

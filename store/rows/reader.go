@@ -23,25 +23,31 @@ type Database interface {
 	Now() time.Time // the store's clock
 }
 
-// Queries has the SQL texts of a [Reader]. Each comment lists the selected columns and, after the semicolon, the parameters.
+// Queries has the SQL texts of a [Reader] that differ between the stores. Each comment lists the selected columns and, after the semicolon,
+// the parameters.
 type Queries struct {
-	CallAt        string // CallColumns; position
-	BySuspension  string // CallColumns; namespace, id
 	Due           string // CallColumns, ordered by expiry; time, namespace, limit, offset
 	DueNamespaces string // namespace; time
 	NextExpiry    string // time of the next expiry; no parameters
 	Waiting       string // action, number of open suspensions, position of the oldest call; no parameters
-	Decision      string // crc, decision; namespace, id
-	Run           string // RunColumns; namespace, id
-	BlockedRuns   string // RunColumns, ordered by namespace and id; namespace and id after which to start, limit
 	RunCounts     string // status, number of calls; namespace, id
 	Counts        string // status, number of calls; no parameters
 	Records       string // position, key, call_id, created, crc, bytes; namespace, kind, position after which to start, limit
-	Policies      string // PolicyColumns, ordered by namespace, kind and key; namespace, kind and key after which to start, limit
-	Batch         string // BatchColumns; namespace, id
 	OpenBatches   string // BatchColumns, ordered by namespace and id; namespace and id after which to start, limit
 	DeadLetters   string // namespace, number of dead actions; no parameters
 }
+
+// The statements that both stores run. SQLite numbers the parameters $1, $2, … in the order in which the text first uses them.
+const (
+	SelectBatch        = "SELECT " + BatchColumns + " FROM batches WHERE namespace = $1 AND batch_id = $2"
+	selectCallAt       = "SELECT " + CallColumns + " FROM calls WHERE position = $1"
+	SelectBySuspension = "SELECT " + CallColumns + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = $1 AND id = $2)"
+	SelectDecision     = "SELECT crc, decision FROM decisions WHERE namespace = $1 AND id = $2"
+	selectDecisions    = "SELECT id, crc, decision FROM decisions WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3"
+	selectRun          = "SELECT " + RunColumns + " FROM runs WHERE namespace = $1 AND id = $2"
+	selectBlockedRuns  = "SELECT " + RunColumns + " FROM runs WHERE (namespace, id) > ($1, $2) AND state = 'BLOCKED' ORDER BY namespace, id LIMIT $3"
+	SelectPolicies     = "SELECT " + PolicyColumns + " FROM policies WHERE (namespace, kind, key) > ($1, $2, $3) ORDER BY namespace, kind, key LIMIT $4"
+)
 
 // A Reader reads the tables that both stores read in the same way.
 type Reader struct {
@@ -100,7 +106,7 @@ func (r *Reader) FindCalls(ctx context.Context, text string, args ...any) ([]Cal
 
 // CallBySuspension returns the call with this suspension, open or closed.
 func (r *Reader) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
-	found, err := one(ctx, r, r.text.BySuspension, ReadCall, namespace, id)
+	found, err := one(ctx, r, SelectBySuspension, ReadCall, namespace, id)
 	return found.Call, cmp.Or(err, found.Err)
 }
 
@@ -145,7 +151,7 @@ func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.T
 	if err != nil || oldest == 0 {
 		return open, since, err
 	}
-	found, err := one(ctx, r, r.text.CallAt, ReadCall, oldest)
+	found, err := one(ctx, r, selectCallAt, ReadCall, oldest)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && found.Err != nil: // Return no time: the oldest call cannot be read. The counts are still correct.
 		err = nil
@@ -161,7 +167,7 @@ func (r *Reader) Decision(ctx context.Context, namespace, id string) (*store.Dec
 		crc   uint32
 		bytes []byte
 	}
-	found, err := one(ctx, r, r.text.Decision, func(row Row) stored { return stored{uint32(row.Int(0)), row.Bytes(1)} }, namespace, id)
+	found, err := one(ctx, r, SelectDecision, func(row Row) stored { return stored{uint32(row.Int(0)), row.Bytes(1)} }, namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +181,40 @@ func (r *Reader) Decision(ctx context.Context, namespace, id string) (*store.Dec
 	return &d, nil
 }
 
+// DecisionsOf passes the decisions of calls to visit, as many at a time as one transaction may change. It checks every decision, because
+// the tombstone of a call does not name the call's decisions. It leaves out decisions that cannot be read.
+func (r *Reader) DecisionsOf(ctx context.Context, namespace string, calls []string, visit func([]store.Decision) error) error {
+	const page = 256
+	of := make(map[string]bool, len(calls))
+	for _, id := range calls {
+		of[id] = true
+	}
+	after := ""
+	for n := page; n == page; {
+		var found []store.Decision
+		from := after
+		err := r.db.Query(ctx, selectDecisions, func() { n, found = 0, nil }, func(row Row) error {
+			n++
+			after = row.Text(0)
+			var d store.Decision
+			if b := row.Bytes(2); Sum(b, namespace, after) == uint32(row.Int(1)) && json.Unmarshal(b, &d) == nil && of[d.CallID] {
+				found = append(found, d)
+			}
+			return nil
+		}, namespace, from, page)
+		if err == nil && len(found) > 0 {
+			err = visit(found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Run returns the stored state of a run.
 func (r *Reader) Run(ctx context.Context, namespace, id string) (*store.Run, error) {
-	run, err := one(ctx, r, r.text.Run, readRun, namespace, id)
+	run, err := one(ctx, r, selectRun, readRun, namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +223,7 @@ func (r *Reader) Run(ctx context.Context, namespace, id string) (*store.Run, err
 
 // BlockedRuns visits the blocked runs.
 func (r *Reader) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
-	return pages(ctx, r, r.text.BlockedRuns, 500, readRun, func(last store.Run) []any { return []any{last.Namespace, last.ID} }, visit)
+	return pages(ctx, r, selectBlockedRuns, 500, readRun, func(last store.Run) []any { return []any{last.Namespace, last.ID} }, visit)
 }
 
 // RunCounts returns how many calls of a run have each status.
@@ -231,13 +268,13 @@ func (r *Reader) Records(ctx context.Context, namespace, kind string, after int6
 
 // Policies visits every policy. It passes the error of a broken policy to visit.
 func (r *Reader) Policies(ctx context.Context, visit func(store.Policy, error) error) error {
-	return pages(ctx, r, r.text.Policies, 500, readPolicy, func(last policy) []any { return []any{last.Namespace, last.Kind, last.Key} },
+	return pages(ctx, r, SelectPolicies, 500, readPolicy, func(last policy) []any { return []any{last.Namespace, last.Kind, last.Key} },
 		func(p policy) error { return visit(p.Policy, p.err) })
 }
 
 // Batch returns a batch.
 func (r *Reader) Batch(ctx context.Context, key call.Key) (*call.Batch, error) {
-	found, err := one(ctx, r, r.text.Batch, ReadBatch, key.Namespace, key.ID)
+	found, err := one(ctx, r, SelectBatch, ReadBatch, key.Namespace, key.ID)
 	return found.Batch, cmp.Or(err, found.Err)
 }
 

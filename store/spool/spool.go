@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -73,6 +74,15 @@ func New(cfg Config) (*Spool, error) {
 	}
 	s := &Spool{cfg: cfg, ledger: store.NewLedger(cfg.Limits), streams: map[call.Key]map[string]*stream{}, recent: list.New()}
 	return s, s.recall()
+}
+
+// Free returns the free bytes on the file system of a directory that this user may use.
+func Free(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, nil
 }
 
 func (s *Spool) dir(key call.Key) string {

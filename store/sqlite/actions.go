@@ -15,7 +15,7 @@ import (
 // writeActions first makes due the actions that waited for the end of a batch or run, then stores new actions.
 func (w *writer) writeActions(p *group.Plan) error {
 	for _, d := range p.Due {
-		if err := exec(w.conn, ripenActions, nanos(p.Now), d.Namespace, d.Phase, d.End); err != nil {
+		if err := exec(w.conn, ripenActions, rows.Nanos(p.Now), d.Namespace, d.Phase, d.End); err != nil {
 			return err
 		}
 	}
@@ -25,20 +25,12 @@ func (w *writer) writeActions(p *group.Plan) error {
 			ends = end
 		}
 		err := exec(w.conn, "INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, nanos(a.Created), rows.Sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
+			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, rows.Nanos(a.Created), rows.Sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (w *writer) RemoveAction(_ context.Context, namespace, id string) error {
-	err := exec(w.conn, deleteAction, namespace, id)
-	if err == nil && w.conn.Changes() == 0 {
-		err = store.ErrNotFound
-	}
-	return err
 }
 
 const (
@@ -64,7 +56,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Actio
 	case q.ID != "":
 		text, args = oneAction, []any{q.Namespace, q.ID}
 	case q.Due:
-		text, args = dueActions, []any{nanos(s.clock.now()), limit}
+		text, args = dueActions, []any{rows.Nanos(s.Now()), limit}
 	case q.End != "":
 		text, args = endActions, []any{q.Namespace, q.Namespace, string(q.Phase), q.End, q.After, limit}
 	case q.State == store.ActionDead && q.Namespace != "":
@@ -91,5 +83,5 @@ func (w *writer) shredActions(namespace string, calls map[string]bool) error {
 }
 
 func (w *writer) trimActions(before time.Time) error {
-	return exec(w.conn, deleteActions, nanos(before))
+	return exec(w.conn, deleteActions, rows.Nanos(before))
 }

@@ -28,10 +28,10 @@ func (w *writer) writeCalls(p *group.Plan) (err error) {
 				err = w.enrol(r.Call, r.Position)
 			}
 		case r.Call != nil:
-			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, nanos(p.Now), group.EndOf(r.Call, p.Now),
+			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, rows.Nanos(p.Now), group.EndOf(r.Call, p.Now),
 				sumCall(r.Call, r.Record), r.Record, r.Position)
 		default:
-			err = exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", r.Sequence, nanos(p.Now), r.Position)
+			err = exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", r.Sequence, rows.Nanos(p.Now), r.Position)
 		}
 		if err != nil {
 			return err
@@ -65,8 +65,8 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	st.BindText(4, string(c.Status))
 	st.BindInt64(5, c.Revision)
 	st.BindInt64(6, r.Sequence)
-	st.BindInt64(7, nanos(c.Created))
-	st.BindInt64(8, nanos(now))
+	st.BindInt64(7, rows.Nanos(c.Created))
+	st.BindInt64(8, rows.Nanos(now))
 	if ended := group.EndOf(c, now); now.Sub(ended).Abs() > time.Minute {
 		bindTime(st, 9, ended) // Otherwise leave ended NULL: the column updated has the same time, and the row needs no entry in the index of ended.
 	}
@@ -95,15 +95,6 @@ func sumCall(c *call.Call, record []byte) uint32 {
 // callColumns lists the columns that a callScanner reads. The table must be named calls.
 const callColumns = "position, calls.namespace, call_id, status, revision, last_sequence, crc, record"
 
-// A callRow is a stored call, or the error that reading it gave.
-type callRow struct {
-	position int64
-	pack     int64 // Position of the pack that contains the call. Zero means that the call is a row.
-	key      call.Key
-	call     *call.Call // nil when err is set
-	err      error
-}
-
 // A callScanner reads calls from the columns of a statement. It reuses its buffers for each call.
 type callScanner struct {
 	row   []byte
@@ -111,16 +102,16 @@ type callScanner struct {
 	cache *listCache // If it is nil, each row is decoded, and the caller may change the call.
 }
 
-func (s *callScanner) scan(st *sqlite.Stmt) callRow {
+func (s *callScanner) scan(st *sqlite.Stmt) rows.Call {
 	if inPack(st) {
 		m := s.pack.find(st)
 		return m.row()
 	}
-	r := callRow{position: st.ColumnInt64(0)}
+	r := rows.Call{Position: st.ColumnInt64(0)}
 	last, crc := st.ColumnInt64(5), uint32(st.ColumnInt64(6))
 	if s.cache != nil {
-		if r.call = s.cache.find(r.position, st.ColumnInt64(4), last, crc); r.call != nil {
-			r.key = r.call.Key()
+		if r.Call = s.cache.find(r.Position, st.ColumnInt64(4), last, crc); r.Call != nil {
+			r.Key = r.Call.Key()
 			return r
 		}
 	}
@@ -136,17 +127,17 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 	if rows.SumParts(b) != crc {
 		err = errors.New("checksum")
 	} else {
-		r.call, err = call.DecodeCall(b[record:])
+		r.Call, err = call.DecodeCall(b[record:])
 	}
 	if err != nil {
-		r.key = call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}
-		r.err = fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, r.key.ID, err)
+		r.Key = call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}
+		r.Err = fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, r.Key.ID, err)
 		return r
 	}
-	r.key = r.call.Key()
-	r.call.LastSequence = max(r.call.LastSequence, last)
-	if s.cache != nil && r.call.Status == call.Suspended && len(b)-record <= cachedRecord {
-		s.cache.put(&cachedCall{position: r.position, revision: st.ColumnInt64(4), last: last, crc: crc, call: r.call})
+	r.Key = r.Call.Key()
+	r.Call.LastSequence = max(r.Call.LastSequence, last)
+	if s.cache != nil && r.Call.Status == call.Suspended && len(b)-record <= cachedRecord {
+		s.cache.put(&cachedCall{position: r.Position, revision: st.ColumnInt64(4), last: last, crc: crc, call: r.Call})
 	}
 	return r
 }
@@ -164,19 +155,19 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	if s.ids.excludes(ofCall(key)) {
 		return nil, cmp.Or(s.Refusal(), ctx.Err(), store.ErrNotFound)
 	}
-	var row callRow
+	var row rows.Call
 	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
 		row, err = s.find(conn, key)
-		if err == nil && row.position == 0 {
+		if err == nil && row.Position == 0 {
 			err = s.absent(conn, key)
 		}
 		return err
 	})
-	return row.call, cmp.Or(err, row.err)
+	return row.Call, cmp.Or(err, row.Err)
 }
 
 // find reads a call. The position is 0 when the call does not exist.
-func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
+func (s *Store) find(conn *sqlite.Conn, key call.Key) (row rows.Call, err error) {
 	scanner, ok := s.scanners.Get().(*callScanner)
 	if !ok {
 		scanner = new(callScanner)
@@ -238,7 +229,7 @@ const selectUnfinished = "SELECT " + callColumns + ` FROM calls WHERE position I
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
 	const page = 128
 	for after := int64(0); ; {
-		var rows []callRow
+		var rows []rows.Call
 		var scanner callScanner
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectUnfinished, func(st *sqlite.Stmt) error {
@@ -250,10 +241,10 @@ func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call,
 			return err
 		}
 		for _, r := range rows {
-			if err := visit(r.key, r.call, r.err); err != nil {
+			if err := visit(r.Key, r.Call, r.Err); err != nil {
 				return err
 			}
-			after = r.position
+			after = r.Position
 		}
 		if len(rows) < page {
 			return nil

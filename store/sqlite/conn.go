@@ -242,12 +242,10 @@ func (s *Store) Query(ctx context.Context, text string, reset func(), row func(r
 	})
 }
 
-// queries holds the SQL texts for [rows.Reader].
+// queries contains the SQL texts for [rows.Reader].
 var queries = rows.Queries{
-	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = ?", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
-	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision, Run: selectRun, BlockedRuns: selectBlockedRuns,
-	RunCounts: selectRunCounts, Counts: selectCounts, Records: selectRecords, Policies: selectPolicies, Batch: selectBatch, OpenBatches: selectOpenBatches,
-	DeadLetters: countDead,
+	Due: selectDue, DueNamespaces: selectDueNamespaces, NextExpiry: selectNextExpiry, Waiting: selectWaiting, RunCounts: selectRunCounts,
+	Counts: selectCounts, Records: selectRecords, OpenBatches: selectOpenBatches, DeadLetters: countDead,
 }
 
 // snapshotTime is how long a reader may hold a snapshot. It is short, because the write-ahead log cannot restart while a reader holds one.

@@ -47,24 +47,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(chunks) == 0 {
-		first, err = s.firstKept(ctx, key)
-		return nil, first, err
-	}
-	events, err = rows.Log(key.ID, chunks, after, limit)
-	return events, 1, err
-}
-
-// firstKept returns the first sequence that the log still has, for a call without chunks to return.
-func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
-	c, err := s.Call(ctx, key)
-	if err != nil {
-		return 0, err
-	}
-	if c.Purge != nil {
-		return c.LastSequence + 1, nil
-	}
-	return 1, nil
+	return rows.Log(ctx, s.Call, key, chunks, after, limit)
 }
 
 // firstChunk finds the call. It adds the chunk in the call's row if that chunk has events after the sequence.

@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // TestPlans checks the index that each statement uses. It is inside the package because the statements are unexported.
@@ -42,11 +43,11 @@ func TestPlans(t *testing.T) {
 		{"tombstones", selectTombstoneIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
 		{"unfinished", selectUnfinished, "calls_status", sorts}, // Sorting is no problem: there are few such calls, and the statement runs only at start.
 		{"events", selectEvents, "events_call", ""},
-		{"by suspension", selectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
+		{"by suspension", rows.SelectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"due", selectDue, "suspensions_expires", ""},
 		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // It sorts only the names.
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
-		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
+		{"decision", rows.SelectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
 		{"room", selectRoom, "sqlite_autoindex_documents_1", ""},
 		{"due actions", dueActions, "actions_due", ""},
@@ -56,7 +57,7 @@ func TestPlans(t *testing.T) {
 		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // It sorts only the calls of one run.
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},
-		{"policies", selectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
+		{"policies", rows.SelectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
 		{"old", selectOld, "calls_ended", ""},
 		{"old, its thread", selectOld, "calls_waiting (namespace=? AND thread_id=?)", ""},
 		{"old, by position", selectOldAtOnce, "INTEGER PRIMARY KEY (rowid>?)", ""},

@@ -21,14 +21,12 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	}
 	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)
-	var found []callRow
+	var found []rows.Call
 	scanner := callScanner{cache: &s.cache}
-	full := false
-	take := func(r callRow) error {
-		if full = len(found) == limit; full {
+	take := func(r rows.Call) error {
+		if found = append(found, r); len(found) > limit {
 			return rows.ErrEnough
 		}
-		found = append(found, r)
 		return nil
 	}
 	for after := q.After; ; {
@@ -59,22 +57,10 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 		if err != nil {
 			return page, err
 		}
-		if full || !more {
-			break
+		if len(found) > limit || !more {
+			return rows.Page(found, limit), nil
 		}
 	}
-	if full {
-		page.Next = found[limit-1].position
-	}
-	page.Calls = make([]*call.Call, 0, len(found))
-	for _, r := range found {
-		if r.err != nil {
-			page.Corrupt = append(page.Corrupt, r.key)
-			continue
-		}
-		page.Calls = append(page.Calls, r.call)
-	}
-	return page, nil
 }
 
 // nobodyIn reports whether the run or thread of a query certainly has no calls. This saves a query for each new run and thread.
@@ -126,7 +112,7 @@ func everything(q call.Query) string {
 func isPack(st *sqlite.Stmt) bool { return st.ColumnType(3) == sqlite.TypeInteger }
 
 // eachPacked calls take for each call of a pack after the position beyond. It returns the new position of the list.
-func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, take func(callRow) error) (after int64, err error) {
+func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, take func(rows.Call) error) (after int64, err error) {
 	s.pack.find(st)
 	at, end, step := min(s.pack.last, beyond-1), s.pack.position, int64(-1)
 	if q.OldestFirst {
@@ -141,7 +127,7 @@ func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Quer
 // takePacked calls take for one call of the current pack, if the call matches the query. For a broken call, it reads the caller, run and
 // thread from the table members. A list therefore never shows the id of another caller's call. The tool and time of a broken call are
 // unknown and count as matching.
-func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(callRow) error) error {
+func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(rows.Call) error) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
 		return err
@@ -150,8 +136,8 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 		return nil
 	}
 	r := m.row()
-	is := r.err == nil && asked(q, r.call)
-	if r.err != nil && q.Action+q.ParentCall+q.Batch == "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded)) {
+	is := r.Err == nil && asked(q, r.Call)
+	if r.Err != nil && q.Action+q.ParentCall+q.Batch == "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded)) {
 		is, err = m.memberOf(conn, store.Feed{Namespace: s.pack.namespace, Run: q.Run, Thread: q.Thread, Caller: q.Caller})
 	}
 	if err != nil || !is {
@@ -166,7 +152,7 @@ func asked(q call.Query, c *call.Call) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) && q.Action == "" &&
 		is(q.Namespace, c.Namespace) && is(q.Tool, c.Tool) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
 		is(q.ParentCall, c.Run.ParentCall) && is(q.Batch, c.BatchID) &&
-		(q.CreatedAfter.IsZero() || nanos(c.Created) >= nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || nanos(c.Created) < nanos(q.CreatedBefore))
+		(q.CreatedAfter.IsZero() || rows.Nanos(c.Created) >= rows.Nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || rows.Nanos(c.Created) < rows.Nanos(q.CreatedBefore))
 }
 
 // plan chooses the index that selects the fewest rows for a query. The first parameter of the returned statement is the position after
@@ -267,6 +253,6 @@ func wanted(q call.Query, st *sqlite.Stmt) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Status(st.ColumnText(3)))) &&
 		is(q.Namespace, 1) && is(q.Tool, tool) && is(q.Caller, tool+1) && is(q.Run, tool+2) && is(q.Thread, tool+3) &&
 		is(q.ParentCall, tool+4) && is(q.Batch, tool+5) &&
-		(q.CreatedAfter.IsZero() || st.ColumnInt64(tool+6) >= nanos(q.CreatedAfter)) &&
-		(q.CreatedBefore.IsZero() || st.ColumnInt64(tool+6) < nanos(q.CreatedBefore))
+		(q.CreatedAfter.IsZero() || st.ColumnInt64(tool+6) >= rows.Nanos(q.CreatedAfter)) &&
+		(q.CreatedBefore.IsZero() || st.ColumnInt64(tool+6) < rows.Nanos(q.CreatedBefore))
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,7 +51,7 @@ func (s *Store) storeEpoch(conn *sqlite.Conn) error {
 	m, id := s.writer.first, s.Identity()
 	return mapError(exec(conn, `INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, ?, 0)
 		ON CONFLICT DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, file = excluded.file, clean = 0`,
-		id.StoreID, id.Epoch, s.clock.now().UnixNano(), m.position, m.file))
+		id.StoreID, id.Epoch, s.Now().UnixNano(), m.position, m.file))
 }
 
 // Acknowledge records that the current file is the store's own file. It is called when an operator has released the calls of a moved store.
@@ -77,38 +76,10 @@ func (s *Store) endEpoch() error {
 	conn := s.writer.conn
 	err := pragma(conn, "synchronous = FULL", nil)
 	if err == nil {
-		err = exec(conn, "UPDATE meta SET clean = 1, clock = ?", s.clock.now().UnixNano())
+		err = exec(conn, "UPDATE meta SET clean = 1, clock = ?", s.Now().UnixNano())
 	}
 	if err == nil {
 		err = pragma(conn, "wal_checkpoint(TRUNCATE)", nil)
 	}
 	return mapError(err)
-}
-
-// A clock follows the clock of the machine but never runs backwards. If the machine's clock is set back, the clock does not follow: it
-// continues from its last time and advances with the elapsed time.
-type clock struct {
-	machine func() time.Time
-
-	mu   sync.Mutex
-	last time.Time
-	read time.Time // the last reading of the machine's clock, with its monotonic part
-}
-
-func newClock(machine func() time.Time, last time.Time) *clock {
-	return &clock{machine: machine, last: last}
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	read := c.machine()
-	if passed := read.Sub(c.read); !c.read.IsZero() && passed > 0 {
-		c.last = c.last.Add(passed)
-	}
-	c.read = read
-	if now := read.Round(0).UTC(); now.After(c.last) {
-		c.last = now
-	}
-	return c.last
 }

@@ -77,7 +77,7 @@ func (w *writer) writePack() error {
 	g.room = b
 	b = g.compress(b)
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
-		first, first+n-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
+		first, first+n-1, namespace, rows.Nanos(g.now), w.s.Identity().Epoch, len(b))
 	if err == nil {
 		err = w.fill(first, b)
 	}

@@ -104,13 +104,13 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 		for i := range int64(5) {
 			m := p.member(p.position + i)
 			r := m.row()
-			if want := packedCall(fmt.Sprint("call-", i)).Call; r.err == nil && (r.key != want.Key() || r.call.Requested != want.Requested) {
-				t.Fatalf("bit %d: read %+v", bit, r.call)
+			if want := packedCall(fmt.Sprint("call-", i)).Call; r.Err == nil && (r.Key != want.Key() || r.Call.Requested != want.Requested) {
+				t.Fatalf("bit %d: read %+v", bit, r.Call)
 			}
 			c := m.chunk()
 			if events, err := c.Decode(0, 10); err == nil && len(events) != told {
 				t.Fatalf("bit %d: read %+v", bit, events)
-			} else if r.err != nil || err != nil {
+			} else if r.Err != nil || err != nil {
 				refused++
 			}
 		}
@@ -186,10 +186,10 @@ func TestBrokenPack(t *testing.T) {
 		for i := range int64(5) {
 			m := p.member(p.position + i)
 			r := m.row()
-			if want := packedCall(fmt.Sprint("call-", i)).Call; r.err != nil {
+			if want := packedCall(fmt.Sprint("call-", i)).Call; r.Err != nil {
 				refused++
-			} else if r.key != want.Key() || r.call.Requested != want.Requested {
-				t.Fatalf("%s: read %+v", name, r.call)
+			} else if r.Key != want.Key() || r.Call.Requested != want.Requested {
+				t.Fatalf("%s: read %+v", name, r.Call)
 			}
 		}
 		return refused
@@ -244,8 +244,8 @@ func FuzzPack(f *testing.F) {
 		p := pack{namespace: "ns", last: last, members: expand(nil, members)}
 		for at := range int64(packCalls + 1) {
 			m := p.member(at)
-			if r := m.row(); r.call != nil && at > last {
-				t.Errorf("call %d of %d: %+v", at, last, r.call)
+			if r := m.row(); r.Call != nil && at > last {
+				t.Errorf("call %d of %d: %+v", at, last, r.Call)
 			}
 			c := m.chunk()
 			_, _ = c.Decode(0, 10)

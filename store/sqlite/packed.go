@@ -115,16 +115,16 @@ func (m *packed) whole() bool {
 	return m.record != nil && sumCall(&c, m.record) == m.crc
 }
 
-func (m *packed) row() callRow {
-	r := callRow{position: m.position, key: m.key(), pack: m.pack.position}
+func (m *packed) row() rows.Call {
+	r := rows.Call{Position: m.position, Key: m.key()}
 	var err error
 	if !m.whole() {
 		err = errors.New("checksum")
 	} else {
-		r.call, err = call.DecodeCall(m.record)
+		r.Call, err = call.DecodeCall(m.record)
 	}
 	if err != nil {
-		r.err = fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, m.id, err)
+		r.Err = fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, m.id, err)
 	}
 	return r
 }
@@ -190,8 +190,8 @@ func (w *writer) deletePack(p *pack) error {
 // detected as damaged.
 func (w *writer) restore(m *packed, ended any) error {
 	c := &call.Call{}
-	if r := m.row(); r.call != nil {
-		c = r.call
+	if r := m.row(); r.Call != nil {
+		c = r.Call
 	}
 	var run, thread any
 	if c.Run.ID != "" {
@@ -200,6 +200,6 @@ func (w *writer) restore(m *packed, ended any) error {
 	if c.Run.Thread != "" {
 		thread = c.Run.Thread
 	}
-	return exec(w.conn, insertCall, m.position, m.pack.namespace, m.id, string(call.Succeeded), 1, m.eventsLast, nanos(c.Created), m.pack.updated, ended, m.pack.epoch,
+	return exec(w.conn, insertCall, m.position, m.pack.namespace, m.id, string(call.Succeeded), 1, m.eventsLast, rows.Nanos(c.Created), m.pack.updated, ended, m.pack.epoch,
 		c.Tool, c.Caller.Subject, run, thread, nil, nil, m.crc, m.record, m.eventsLast, m.eventsCRC, m.events)
 }

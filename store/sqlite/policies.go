@@ -14,10 +14,8 @@ func (w *writer) writePolicy(p *store.Policy, now time.Time) error {
 	return exec(w.conn, `INSERT INTO policies (namespace, kind, key, scope, scope_id, changed, expires, crc, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET scope = excluded.scope, scope_id = excluded.scope_id, changed = excluded.changed, expires = excluded.expires,
 		crc = excluded.crc, value = excluded.value`,
-		p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID, nanos(now), p.Expires, rows.SumPolicy(p), p.Value)
+		p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID, rows.Nanos(now), p.Expires, rows.SumPolicy(p), p.Value)
 }
-
-const selectPolicies = "SELECT namespace, kind, key, scope, scope_id, expires, crc, value FROM policies WHERE (namespace, kind, key) > (?, ?, ?) ORDER BY namespace, kind, key LIMIT ?"
 
 const (
 	ofPolicy             = memberBits + " AND m.namespace = policies.namespace AND m.name = policies.scope_id"
@@ -29,7 +27,7 @@ const (
 // trimPolicies removes policies that expired before a time, and policies of runs and threads without calls.
 func (w *writer) trimPolicies(before time.Time) error {
 	for _, text := range []string{deleteEndedPolicies, deleteRunPolicies, deleteThreadPolicies} {
-		if err := exec(w.conn, text, nanos(before)); err != nil {
+		if err := exec(w.conn, text, rows.Nanos(before)); err != nil {
 			return err
 		}
 	}

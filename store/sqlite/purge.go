@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,57 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 
-	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
-	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/tool"
 )
-
-// Purge erases the content of a finished call, in one transaction.
-func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.write(func(w *writer) error { return w.purge(key, by) })
-}
-
-func (w *writer) purge(key call.Key, by call.Purge) error {
-	row, err := w.s.find(w.conn, key)
-	switch {
-	case err != nil:
-		return err
-	case row.position == 0:
-		return w.s.absent(w.conn, key)
-	case row.err != nil:
-		return row.err
-	case !row.call.Status.Terminal():
-		return fmt.Errorf("%w: purge of a call that is %s", store.ErrTransition, row.call.Status)
-	case row.call.Purge != nil:
-		return nil
-	}
-	c := row.call.Purged(by)
-	c.Revision++
-	record, err := call.AppendCall(nil, c)
-	if err != nil {
-		return err
-	}
-	if row.pack != 0 {
-		if err := w.unpack(row.pack, nil); err != nil {
-			return err
-		}
-	}
-	// Do not change the times of the row, because retention depends on them.
-	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",
-		c.Revision, c.LastSequence, sumCall(c, record), record, row.position)
-	if err == nil {
-		err = exec(w.conn, "DELETE FROM events WHERE call = ?", row.position)
-	}
-	if err == nil { // Remove the reason for which a gate blocked the run, because it may quote the call.
-		err = exec(w.conn, "UPDATE runs SET reason = '' WHERE namespace = ? AND id = ? AND call_id = ?", c.Namespace, c.Run.ID, c.ID)
-	}
-	return err
-}
 
 // Shred erases the remaining data of purged calls, runs and threads. Then it rewrites the files, so that no unreferenced byte remains.
 func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
@@ -76,7 +28,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 		calls[id] = true
 	}
 	if len(calls) > 0 {
-		if err := s.shredDecisions(ctx, p.Namespace, calls); err != nil {
+		if err := s.DecisionsOf(ctx, p.Namespace, p.Calls, s.ShredDecisions); err != nil {
 			return err
 		}
 		if err := s.shredRecords(ctx, p.Namespace, calls); err != nil {
@@ -134,58 +86,6 @@ func syncFiles(dir string) error {
 
 // shredPage is how many rows are read in one snapshot and written in one transaction.
 const shredPage = 256
-
-// A keptDecision is a stored decision of a purged call.
-type keptDecision struct {
-	id       string
-	decision store.Decision
-}
-
-const selectDecisions = "SELECT id, crc, decision FROM decisions WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
-
-// shredDecisions looks for the decisions of calls among all decisions, because the tombstone of a call does not name them. It leaves a
-// decision that cannot be read unchanged; reading it fails.
-func (s *Store) shredDecisions(ctx context.Context, namespace string, calls map[string]bool) error {
-	after := ""
-	for n := shredPage; n == shredPage; {
-		n = 0
-		var found []keptDecision
-		err := s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, selectDecisions, func(st *sqlite.Stmt) error {
-				n++
-				after = st.ColumnText(0)
-				b := columnBytes(st, 2)
-				k := keptDecision{id: after}
-				if rows.Sum(b, namespace, after) == uint32(st.ColumnInt64(1)) && json.Unmarshal(b, &k.decision) == nil && calls[k.decision.CallID] {
-					found = append(found, k)
-				}
-				return nil
-			}, namespace, after, shredPage)
-		})
-		if err == nil && len(found) > 0 {
-			err = s.write(func(w *writer) error { return w.shredDecisions(namespace, found) })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *writer) shredDecisions(namespace string, found []keptDecision) error {
-	for i := range found {
-		d := &found[i].decision
-		d.Decision = call.PurgedDecision(&d.Decision)
-		b, err := json.Marshal(d)
-		if err == nil {
-			err = exec(w.conn, "UPDATE decisions SET crc = ?, decision = ? WHERE namespace = ? AND id = ?", rows.Sum(b, namespace, found[i].id), b, namespace, found[i].id)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 const selectRecordsAfter = "SELECT position, namespace, key, call_id, chained FROM records WHERE position > ? ORDER BY position LIMIT ?"
 

@@ -12,6 +12,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // Rows reads the tables of a journal row by row, for a copy into another store. No daemon may have the journal open.
@@ -95,12 +96,12 @@ func (r *Rows) packed(columns []string, yield func([]any, error) bool) error {
 // columns returns the column values of the row that this packed call would have.
 func (m *packed) columns(names []string) []any {
 	c := &call.Call{}
-	if r := m.row(); r.call != nil {
-		c = r.call
+	if r := m.row(); r.Call != nil {
+		c = r.Call
 	}
 	values := map[string]any{
 		"position": m.position, "namespace": m.pack.namespace, "call_id": m.id, "status": string(call.Succeeded), "revision": int64(1),
-		"last_sequence": m.eventsLast, "created": nanos(c.Created), "updated": m.pack.updated, "ended": m.pack.updated, "epoch": m.pack.epoch,
+		"last_sequence": m.eventsLast, "created": rows.Nanos(c.Created), "updated": m.pack.updated, "ended": m.pack.updated, "epoch": m.pack.epoch,
 		"tool": c.Tool, "caller": c.Caller.Subject, "crc": int64(m.crc), "record": append([]byte{}, m.record...),
 		"events_last": m.eventsLast, "events_crc": int64(m.eventsCRC), "events": append([]byte{}, m.events...),
 	}

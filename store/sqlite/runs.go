@@ -1,43 +1,19 @@
 package sqlite
 
 import (
-	"context"
-
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
-	"github.com/toold-dev/toold/tool"
 )
 
 func (w *writer) writeRun(r *store.Run) error {
 	return exec(w.conn, `INSERT INTO runs (namespace, id, owner, state, reason, call_id, changed) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET owner = excluded.owner, state = excluded.state, reason = excluded.reason, call_id = excluded.call_id, changed = excluded.changed
 		WHERE excluded.state <> 'OPEN' OR runs.state <> 'BLOCKED'`,
-		r.Namespace, r.ID, r.Owner, string(r.State), r.Reason, r.CallID, nanos(r.Changed))
+		r.Namespace, r.ID, r.Owner, string(r.State), r.Reason, r.CallID, rows.Nanos(r.Changed))
 }
-
-// EndRun stores the state of a run and removes its documents and policies.
-func (s *Store) EndRun(_ context.Context, r store.Run) error {
-	return s.write(func(w *writer) error {
-		if err := w.writeRun(&r); err != nil {
-			return err
-		}
-		for _, table := range []string{"documents", "policies"} {
-			err := exec(w.conn, "DELETE FROM "+table+" WHERE namespace = ? AND scope = ? AND scope_id = ?", r.Namespace, string(tool.RunScope), r.ID)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-const (
-	selectRun         = "SELECT " + rows.RunColumns + " FROM runs WHERE namespace = ? AND id = ?"
-	selectBlockedRuns = "SELECT " + rows.RunColumns + " FROM runs WHERE (namespace, id) > (?, ?) AND state = 'BLOCKED' ORDER BY namespace, id LIMIT ?"
-)
 
 const (
 	selectRunCounts = "SELECT coalesce(status, 'SUCCEEDED'), count(*) FROM " + membersOf + joinMember +
@@ -57,7 +33,7 @@ func (w *writer) writeRecords(p *group.Plan) error {
 	for i := range p.Records {
 		r := &p.Records[i]
 		err := exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes, chained) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, nanos(r.Time), rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes, r.Chained)
+			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, rows.Nanos(r.Time), rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes, r.Chained)
 		if err != nil {
 			return err
 		}

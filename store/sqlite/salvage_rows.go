@@ -248,7 +248,7 @@ func (s *salvage) packs() error {
 func (s *salvage) rebuild() error {
 	w := s.w
 	type stored struct {
-		callRow
+		rows.Call
 		last int64 // last sequence of the log
 	}
 	for after := int64(0); ; {
@@ -261,22 +261,23 @@ func (s *salvage) rebuild() error {
 			return errors.Join(err, w.writeMembers())
 		}
 		for _, r := range rows {
-			after = r.position
-			whole, err := s.mendLog(r.position, r.last)
-			if err == nil && r.call != nil {
-				err = w.enrol(r.call, r.position)
-				for i := range r.call.Rounds {
+			after = r.Position
+			c := r.Call.Call
+			whole, err := s.mendLog(r.Position, r.last)
+			if err == nil && c != nil {
+				err = w.enrol(c, r.Position)
+				for i := range c.Rounds {
 					if err == nil {
-						ticket := &r.call.Rounds[i].Suspension
-						err = w.writeSuspension(group.Name{Namespace: r.key.Namespace, ID: ticket.ID}, group.SuspensionOf(r.call, ticket, r.position))
+						ticket := &c.Rounds[i].Suspension
+						err = w.writeSuspension(group.Name{Namespace: r.Key.Namespace, ID: ticket.ID}, group.SuspensionOf(c, ticket, r.Position))
 					}
 				}
 			}
 			if err != nil {
 				return err
 			}
-			if !whole || r.err != nil {
-				s.report.Refused = append(s.report.Refused, r.key)
+			if !whole || r.Err != nil {
+				s.report.Refused = append(s.report.Refused, r.Key)
 			}
 		}
 	}

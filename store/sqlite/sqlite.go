@@ -49,7 +49,7 @@ type Store struct {
 
 	cfg   Config
 	files *files
-	clock *clock
+	clock store.Clock
 	id    atomic.Pointer[store.Identity]
 	spool *spool.Spool
 
@@ -145,7 +145,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 			return err
 		}
 	}
-	s.clock = newClock(s.cfg.Now, m.clock)
+	s.clock.Resume(m.clock)
 	err = s.beginEpoch(conn, m)
 	if errors.Is(err, store.ErrFull) && os.Remove(s.reserve()) == nil {
 		err = s.beginEpoch(conn, m) // Try again, because release has freed the reserve.
@@ -179,7 +179,12 @@ func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 }
 
 // Now returns the time of the store's clock, which never runs backwards.
-func (s *Store) Now() time.Time { return s.clock.now() }
+func (s *Store) Now() time.Time {
+	return s.clock.Now(func() (machine, now time.Time) {
+		now = s.cfg.Now()
+		return now, now
+	})
+}
 
 // Identity returns the store's id and its current epoch.
 func (s *Store) Identity() store.Identity { return *s.id.Load() }

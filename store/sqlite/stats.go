@@ -1,9 +1,8 @@
 package sqlite
 
 import (
-	"syscall"
-
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/spool"
 )
 
 // Stats returns the counters of the journal since it was opened.
@@ -14,13 +13,7 @@ func (s *Store) Stats() store.Stats {
 }
 
 // Free returns the free bytes on the file system of the journal that this user may use.
-func (s *Store) Free() (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(s.cfg.Dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
+func (s *Store) Free() (int64, error) { return spool.Free(s.cfg.Dir) }
 
 const countDead = "SELECT namespace, count(*) FROM actions INDEXED BY actions_dead WHERE state = 'DEAD' GROUP BY namespace"
 

@@ -13,10 +13,8 @@ func (w *writer) writeSuspension(n group.Name, s group.Suspension) error {
 const insertDecision = "INSERT INTO decisions (namespace, id, crc, decision) VALUES (?, ?, ?, ?)"
 
 const (
-	selectBySuspension = "SELECT " + callColumns + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = ? AND id = ?)"
-	selectDue          = "SELECT " + callColumns + ` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
+	selectDue = "SELECT " + callColumns + ` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
 		WHERE open = 1 AND expires <= ? AND suspensions.namespace = ? ORDER BY expires LIMIT ? OFFSET ?`
 	selectDueNamespaces = "SELECT DISTINCT namespace FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires <= ?"
 	selectNextExpiry    = "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL"
-	selectDecision      = "SELECT crc, decision FROM decisions WHERE namespace = ? AND id = ?"
 )

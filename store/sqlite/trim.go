@@ -2,12 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
 )
 
@@ -43,7 +43,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 				}
 			}
 			if len(some) > 0 {
-				err = w.trimOrphans(wholeTable())
+				err = s.TrimOrphans(ctx, &scopes)
 			}
 			if err != nil {
 				return err
@@ -60,58 +60,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if len(gone) == limit {
 		return gone, nil // Do not scan whole tables yet; the last page does that.
 	}
-	if err := s.inParts(selectRunsEnd, func(w *writer, part []any) error {
-		return exec(w.conn, deleteRuns, append(part, nanos(tombstonesBefore))...)
-	}); err != nil {
-		return gone, err
-	}
-	return gone, s.inParts(selectDocumentsEnd, func(w *writer, part []any) error {
-		if err := exec(w.conn, deleteOldDocuments, append(part, nanos(documentsBefore))...); err != nil {
-			return err
-		}
-		return w.trimOrphans(part)
-	})
-}
-
-// trimOrphans removes the documents of runs and threads that have no calls. The owner of a run or thread is known only from its calls, so
-// no document may exist longer than the last call. A transaction that removes calls therefore calls trimOrphans for all documents.
-func (w *writer) trimOrphans(part []any) error {
-	if err := exec(w.conn, deleteRunDocuments, part...); err != nil {
-		return err
-	}
-	return exec(w.conn, deleteThreadDocuments, part...)
-}
-
-// partSize is how many rows of a table one transaction checks. Other changes wait for at most one part.
-const partSize = 256
-
-// wholeTable returns the bounds of a part that covers the whole table. SQLite sorts a blob after all texts.
-func wholeTable() []any { return []any{"", "", "", []byte{}, "", ""} }
-
-// inParts runs remove for a whole table, with a limited number of rows in each transaction. The key of the table consists of a namespace
-// and two texts. part consists of two keys: remove handles the rows after the first key, up to and including the second key. The statement
-// end selects the last key of a part.
-func (s *Store) inParts(end string, remove func(w *writer, part []any) error) error {
-	from, more := wholeTable()[:3], true
-	for more {
-		to := wholeTable()[3:]
-		err := s.write(func(w *writer) error {
-			more = false
-			err := query(w.conn, end, func(st *sqlite.Stmt) error {
-				more, to = true, []any{st.ColumnText(0), st.ColumnText(1), st.ColumnText(2)}
-				return nil
-			}, append(slices.Clone(from), partSize-1)...)
-			if err != nil {
-				return err
-			}
-			return remove(w, slices.Concat(from, to))
-		})
-		if err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
+	return gone, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
 }
 
 const (
@@ -137,7 +86,7 @@ func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old
 		began := time.Now()
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectOldAtOnce, func(st *sqlite.Stmt) error {
-				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= nanos(before) || !packed && st.ColumnInt64(3) >= nanos(before.Add(time.Hour)) {
+				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= rows.Nanos(before) || !packed && st.ColumnInt64(3) >= rows.Nanos(before.Add(time.Hour)) {
 					return rows.ErrEnough
 				} else if packed {
 					old = append(old, st.ColumnInt64(0))
@@ -155,29 +104,29 @@ func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old
 
 // trimCalls removes old calls that ended after they were created.
 func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
-	var rows []endedRow
+	var old []endedRow
 	var scanner callScanner
 	err = query(w.conn, selectOld, func(st *sqlite.Stmt) error {
-		rows = append(rows, endedRow{scanner.scan(st), st.ColumnInt64(8)})
+		old = append(old, endedRow{scanner.scan(st), st.ColumnInt64(8)})
 		return nil
-	}, nanos(before), limit)
+	}, rows.Nanos(before), limit)
 	if err != nil {
 		return nil, err
 	}
-	return w.bury(rows)
+	return w.bury(old)
 }
 
 // trimAtOnce removes calls that were created in their final state. If the thread of such a call waits, the call stays and gets a value in
 // the column ended, so that trimCalls finds it later.
 func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
-	var rows []endedRow
+	var old []endedRow
 	var scanner callScanner
 	for _, p := range positions {
 		waiting, ended := false, int64(0)
 		err := query(w.conn, selectAtOnce, func(st *sqlite.Stmt) error {
 			ended, waiting = st.ColumnInt64(8), st.ColumnBool(9)
 			if !waiting {
-				rows = append(rows, endedRow{scanner.scan(st), ended})
+				old = append(old, endedRow{scanner.scan(st), ended})
 			}
 			return nil
 		}, p)
@@ -188,39 +137,39 @@ func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
 			return nil, err
 		}
 	}
-	return w.bury(rows)
+	return w.bury(old)
 }
 
 type endedRow struct {
-	callRow
+	rows.Call
 	ended int64
 }
 
 // bury replaces calls with tombstones.
-func (w *writer) bury(rows []endedRow) (gone []call.Key, err error) {
-	now := nanos(w.s.clock.now())
+func (w *writer) bury(old []endedRow) (gone []call.Key, err error) {
+	now := rows.Nanos(w.s.Now())
 	blocks := map[int64]bool{}
-	for _, r := range rows {
+	for _, r := range old {
 		digest := ""
-		if r.err == nil {
-			digest = r.call.RequestDigest
-			err = w.forgetSuspensions(r.call)
+		if r.Err == nil {
+			digest = r.Call.Call.RequestDigest
+			err = w.forgetSuspensions(r.Call.Call)
 		}
 		if err == nil {
-			err = exec(w.conn, "INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) VALUES (?, ?, ?, ?, ?)", r.key.Namespace, r.key.ID, digest, r.ended, now)
+			err = exec(w.conn, "INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) VALUES (?, ?, ?, ?, ?)", r.Key.Namespace, r.Key.ID, digest, r.ended, now)
 		}
 		if err == nil {
-			err = exec(w.conn, "DELETE FROM events WHERE call = ?", r.position)
+			err = exec(w.conn, "DELETE FROM events WHERE call = ?", r.Position)
 		}
 		if err == nil {
-			err = exec(w.conn, "DELETE FROM calls WHERE position = ?", r.position)
+			err = exec(w.conn, "DELETE FROM calls WHERE position = ?", r.Position)
 		}
 		if err != nil {
 			return nil, err
 		}
-		blocks[r.position/blockSize] = true
+		blocks[r.Position/blockSize] = true
 		w.s.tombstones.Store(true)
-		gone = append(gone, r.key)
+		gone = append(gone, r.Key)
 	}
 	for block := range blocks {
 		if err := w.forgetMembers(block); err != nil {
@@ -240,12 +189,12 @@ func (w *writer) forgetSuspensions(c *call.Call) error {
 }
 
 func (w *writer) trimRest(tombstonesBefore time.Time) error {
-	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", nanos(tombstonesBefore))
+	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", rows.Nanos(tombstonesBefore))
 	if err == nil {
-		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", nanos(tombstonesBefore))
+		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", rows.Nanos(tombstonesBefore))
 	}
 	if err == nil {
-		err = exec(w.conn, deleteOldRecords, nanos(tombstonesBefore))
+		err = exec(w.conn, deleteOldRecords, rows.Nanos(tombstonesBefore))
 	}
 	return err
 }
@@ -266,7 +215,13 @@ const (
 		" AND (calls.updated >= ?7 OR calls.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') OR packs.updated >= ?7))"
 	deleteRunDocuments    = "DELETE FROM documents WHERE " + inDocuments + "'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
 	deleteThreadDocuments = "DELETE FROM documents WHERE " + inDocuments + "'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
-	selectDocumentsEnd    = "SELECT namespace, scope, scope_id FROM documents WHERE (namespace, scope, scope_id) > (?1, ?2, ?3) ORDER BY namespace, scope, scope_id LIMIT 1 OFFSET ?4"
-	selectRunsEnd         = "SELECT namespace, id, '' FROM runs WHERE (namespace, id) > (?1, ?2) AND ?3 = '' ORDER BY namespace, id LIMIT 1 OFFSET ?4"
-	deleteRuns            = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND (namespace, id) <= (?4, ?5) AND ?3 = ?6 AND (state <> 'BLOCKED' OR changed < ?7) AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
 )
+
+const deleteRuns = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND (namespace, id) <= (?4, ?5) AND ?3 = ?6 AND (state <> 'BLOCKED' OR changed < ?7) AND " +
+	noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
+
+// scopes holds the SQL texts for [group.Writer.TrimScopes]. SQLite sorts a blob after all texts.
+var scopes = group.Scopes{
+	Whole: [6]any{"", "", "", []byte{}, "", ""},
+	Runs:  deleteRuns, Documents: deleteOldDocuments, RunDocuments: deleteRunDocuments, ThreadDocuments: deleteThreadDocuments,
+}

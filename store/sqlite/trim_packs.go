@@ -15,7 +15,7 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 		var old []pack
 		err := query(w.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
 			var p pack
-			if p.read(st); p.updated >= nanos(before) || len(old) > limit/packCalls {
+			if p.read(st); p.updated >= rows.Nanos(before) || len(old) > limit/packCalls {
 				return rows.ErrEnough
 			}
 			old = append(old, p)
@@ -53,8 +53,8 @@ func (w *writer) trimPack(p *pack) ([]call.Key, error) {
 		if m.id != "" {
 			rows = append(rows, endedRow{r, p.updated})
 		}
-		if r.call != nil && r.call.Run.Thread != "" {
-			if waits, err = w.threadWaits(p.namespace, r.call.Run.Thread); err != nil {
+		if r.Call != nil && r.Call.Run.Thread != "" {
+			if waits, err = w.threadWaits(p.namespace, r.Call.Run.Thread); err != nil {
 				return nil, err
 			}
 		}

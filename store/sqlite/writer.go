@@ -99,7 +99,7 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	if err := w.Read(ctx, p); err != nil {
 		return err
 	}
-	p.Now = w.s.clock.now()
+	p.Now = w.s.Now()
 	return nil
 }
 
@@ -142,6 +142,27 @@ func (w *writer) readState(key call.Key, s *group.State) error {
 		s.Trimmed, err = w.s.isTrimmed(w.conn, key)
 	}
 	return err
+}
+
+// Query implements [group.Database].
+func (w *writer) Query(_ context.Context, text string, row func(rows.Row) error, args ...any) error {
+	return query(w.conn, text, func(st *sqlite.Stmt) error { return row(stmtRow{st}) }, args...)
+}
+
+// Row implements [group.Database]. It turns the pack of the call into rows.
+func (w *writer) Row(_ context.Context, key call.Key) (found rows.Call, err error) {
+	pack := int64(0)
+	err = query(w.conn, selectPacked, func(st *sqlite.Stmt) error { pack = st.ColumnInt64(4); return nil }, key.Namespace, key.ID)
+	if err == nil && pack != 0 {
+		err = w.unpack(pack, nil)
+	}
+	if err == nil {
+		found, err = w.s.find(w.conn, key)
+	}
+	if err == nil && found.Position == 0 {
+		err = w.s.absent(w.conn, key)
+	}
+	return found, err
 }
 
 func (w *writer) Apply(_ context.Context, p *group.Plan) error {
@@ -267,11 +288,4 @@ func (w *writer) point(name string) error {
 		return mapError(&failure{err})
 	}
 	return nil
-}
-
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
 }
