@@ -107,7 +107,7 @@ func goldens() []golden {
 			answers: []turn.Answer{failed(tool.InvalidArguments, "MALFORMED_JSON", "The arguments are not valid JSON: not valid JSON at byte 9: expected a value, found 'a'.")}},
 		{name: "cut arguments", calls: []request{{name: "read", args: `{}`}, {name: "write", args: `{"text":"and th`}},
 			stop:    map[turn.Provider]string{turn.OpenAI: "length", turn.OpenAIResponses: "incomplete", turn.Anthropic: "max_tokens", turn.Gemini: "MAX_TOKENS", turn.AISDK: "length"},
-			answers: []turn.Answer{ok("fine"), answer(&tool.Result{Status: tool.StatusError, Error: turn.TruncatedError()})}},
+			answers: []turn.Answer{ok("fine"), failed(tool.InvalidArguments, "TRUNCATED", "The response was cut off before the end of these arguments. Call the tool again, with shorter arguments or in several calls.")}},
 		{name: "violations", calls: calls("read"), answers: []turn.Answer{answer(&tool.Result{Status: tool.StatusError, Error: &tool.Error{
 			Code: tool.InvalidArguments, Message: "The arguments do not fit.", Violations: []tool.Violation{{Field: "path", Description: "is required"}}}})}},
 		{name: "empty arguments", calls: []request{{name: "now", args: ""}}, answers: []turn.Answer{ok("12:00")}},

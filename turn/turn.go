@@ -77,12 +77,6 @@ type NotHandled struct {
 	Type  string `json:"type"` // the provider's type of the part
 }
 
-// TruncatedError returns the error of a call whose arguments were cut off.
-func TruncatedError() *tool.Error {
-	return &tool.Error{Code: tool.InvalidArguments, Reason: "TRUNCATED", Aborted: true,
-		Message: "Not run: the output ended before this call was complete. Send the call again, with shorter arguments."}
-}
-
 // A format has the rules of one provider.
 type format interface {
 	parse(p *parser, message node) error
